@@ -1,0 +1,1 @@
+"""Post mortem: rank files in, findings out. Never imports torch."""

@@ -1,0 +1,175 @@
+"""What the reader and the matchers hand to those who judge.
+
+reader      -> RankLog, one per rank
+groups, streams, p2p -> Comparison: what disagrees, and where first
+states, waitgraph, blame, diagnosis: read both, and turn them into findings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from collectrace.findings import GroupInfo
+from collectrace.records import (
+    Alive,
+    Batch,
+    Call,
+    Done,
+    Epoch,
+    Exit,
+    Group,
+    Header,
+    Join,
+    NoSync,
+    Stall,
+    Sync,
+)
+from collectrace.signature import Attribute
+
+
+class StreamKey(NamedTuple):
+    """A stream: the collectives of one group on one device type, numbered from 1."""
+
+    group: str
+    device: str
+
+
+class ChannelKey(NamedTuple):
+    """A point-to-point channel: messages of one tag from one rank to another, numbered from 1.
+
+    ``source`` -1 stands for a receive from any source.
+    """
+
+    group: str
+    device: str
+    source: int
+    destination: int
+    tag: int
+
+
+class RankLog(Protocol):
+    """One rank's evidence. Large logs are read in part: sequences hold what was needed.
+
+    Every time is in ns on a clock shared by all ranks (the header's wall clock plus the
+    monotonic distance from it), so that times of different ranks compare as well as their
+    hosts' clocks do.
+    """
+
+    rank: int
+    provisional: bool
+    """The rank never got past ``init_process_group``; there is no run id in its file."""
+    header: Header
+    groups: Sequence[Group]
+    joins: Sequence[Join]
+    no_syncs: Sequence[NoSync]
+    batches: Sequence[Batch]
+    epochs: Sequence[Epoch]
+    syncs: Sequence[Sync]
+    dones: Mapping[StreamKey, Done]
+    """The latest watermark per stream."""
+    failed: Sequence[Done]
+    """Calls that raised."""
+    alive: Alive | None
+    """The latest heartbeat."""
+    stall: Stall | None
+    """The latest stall."""
+    exit: Exit | None
+    last_call: Call | None
+    last_t: int
+    """When the last line was written."""
+    last_seq: Mapping[StreamKey, int]
+    """How many calls the rank issued per stream, lost ones included."""
+    last_channel_seq: Mapping[ChannelKey, int]
+    damaged: int
+    """Lines that could not be read; a torn last line is none of them."""
+    dropped: int
+    """Records the tracer says it lost."""
+    rotated: bool
+    """The middle of the log is gone."""
+
+    def when(self, t: int) -> int:
+        """A record's ``t`` on the shared clock."""
+
+    def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
+        """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
+
+    def channel_calls(self, channel: ChannelKey) -> list[Call]:
+        """The rank's own side of a channel, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A row of a stream on which the ranks of its group disagree."""
+
+    stream: StreamKey
+    group: GroupInfo
+    seq: int
+    mark: Literal["root", "fatal"]
+    """The first row where the programs differ, or the first later one that is fatal on the wire."""
+    attribute: Attribute | Literal["absent", "split"]
+    calls: Mapping[int, Call | None]
+    """Per rank of the group whose log can tell; None: its log ends before this row."""
+    unknown: tuple[int, ...] = ()
+    """Ranks of the group whose evidence does not reach this row (missing, dropped, rotated)."""
+    bad_pairs: tuple[tuple[int, int], ...] = ()
+    """all_to_all: (sender, receiver) whose sizes do not fit."""
+    swapped: bool = False
+    """The ranks use the same call sites in swapped order, the bytes agree: a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelIssue:
+    """The first message of a channel that has no partner, or not a fitting one."""
+
+    channel: ChannelKey
+    group: GroupInfo
+    seq: int
+    send: Call | None
+    recv: Call | None
+    attribute: Literal["dtype", "count", "absent"]
+    hint: str = ""
+    """What nearly fits: the same message under another tag, or to another peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConflict:
+    """Ranks that disagree about a process group."""
+
+    name: str
+    variants: tuple[tuple[tuple[int, ...], Group | None], ...]
+    """(ranks, what they asked for at this place); None: they did not ask."""
+    seq: int
+    """The ordinal among the groups asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that disagrees, before anybody is blamed."""
+
+    groups: Mapping[str, GroupInfo]
+    """By a name that is unique in the run."""
+    streams: Mapping[StreamKey, tuple[int, ...]]
+    """Every stream, and the ranks of its group."""
+    divergences: Sequence[Divergence] = ()
+    channels: Sequence[ChannelIssue] = ()
+    conflicts: Sequence[GroupConflict] = ()
+    agreed: Mapping[StreamKey, int] = field(default_factory=dict)
+    """Per stream the last row on which all ranks of the group agree."""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A run as the reader found it."""
+
+    run: str
+    world_size: int
+    logs: Mapping[int, RankLog]
+    missing: tuple[int, ...] = ()
+    """Ranks that left no file."""
+    damaged_lines: int = 0
+    notes: tuple[str, ...] = ()
+    still_exists: Callable[[RankLog], bool | None] = lambda _: None
+    """Whether a rank's process exists now: None unless this is its host."""

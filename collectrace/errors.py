@@ -1,0 +1,15 @@
+"""What collectrace raises, and when."""
+
+from __future__ import annotations
+
+
+class CollectraceError(Exception):
+    """Anything a person can mend: the message is one line and says what to do."""
+
+
+class LogError(CollectraceError):
+    """The logs cannot be used at all: not there, not readable, not rank files."""
+
+
+class DamagedRecord(ValueError):
+    """One line of a rank file does not hold a record; the reader counts it and goes on."""

@@ -1,0 +1,424 @@
+"""The lines of a rank file: one dataclass per kind, and the way to and from JSON.
+
+A rank file is JSONL: one object per line, ``kind`` first, every line complete in itself so that
+a person can grep it. This module is the only definition of the format; ``python -m collectrace
+schema`` prints it from here.
+
+Format history
+==============
+
+1. The first. Readers skip kinds and fields they do not know, so adding either does not make a
+   new version; a field that changes its meaning does.
+
+Conventions: times are nanoseconds of the process's monotonic clock (the header pairs it with
+the wall clock); ranks, roots and peers are global ranks; a field that does not apply is absent.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from collectrace.errors import DamagedRecord
+
+FORMAT: Final = 1
+
+Shape = list[int] | list[list[int]]
+"""One tensor's shape, or one shape per tensor where the op takes a list."""
+
+
+def _doc(text: str, **kwargs: Any) -> Any:
+    return field(metadata={"doc": text}, **kwargs)
+
+
+def _opt(text: str) -> Any:
+    return _doc(text, default=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Activity:
+    """What one thread of a rank is in the middle of."""
+
+    thread: str = _doc("thread name; `MainThread` for the main one")
+    what: str = _doc("`call`, `wait`, `backward`, `group`, `batch` or `sync`")
+    since: int = _doc("when it began, ns")
+    group: str | None = _opt("group of the collective")
+    device: str | None = _opt("device type of the collective")
+    seq: int | None = _opt("sequence number of the collective")
+    op: str | None = _opt("op of the collective")
+    peer: int | None = _opt("peer of a point-to-point op")
+    tag: int | None = _opt("tag of a point-to-point op")
+    site: str | None = _opt("`path:line` in the user's code")
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What every line has."""
+
+    kind: ClassVar[str]
+    t: int = _doc("when the line was written, ns of the monotonic clock", default=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Header(Record):
+    """The first line of every segment: which process this is, and under what conditions."""
+
+    kind: ClassVar[str] = "header"
+    format: int = _doc("version of the line format")
+    run: str | None = _opt("run id, the same on every rank; absent in a provisional file")
+    rank: int | None = _opt("global rank; in a provisional file what the launcher says, if it does")
+    world_size: int | None = _opt("ranks in the job")
+    local_rank: int | None = _opt("rank on this host, from LOCAL_RANK")
+    segment: int = _doc("ordinal of this segment, from 0", default=0)
+    host: str = _doc("host name")
+    pid: int = _doc("process id")
+    wall: int = _doc("wall clock at `t`, ns since 1970")
+    cwd: str = _doc("working directory", default="")
+    versions: dict[str, str] = _doc("of collectrace, python and torch", default_factory=dict)
+    argv: list[str] = _doc("command line", default_factory=list)
+    env: dict[str, str] = _doc("variables that change how collectives behave", default_factory=dict)
+    heartbeat: float = _doc("seconds between `alive` records", default=5.0)
+    stall_after: float = _doc("seconds after which a pending call stalls", default=60.0)
+    targets: list[str] = _doc("patched functions", default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Group(Record):
+    """A process group: asked for before its creation starts, ready after it, destroyed."""
+
+    kind: ClassVar[str] = "group"
+    phase: str = _doc("`asked`, `ready` or `destroyed`")
+    group: str = _doc("c10d name; `name@n` for its n-th use in the process, from the second on")
+    description: str = _doc("torch's group_desc", default="")
+    backend: str = _doc("backend per device type, such as `cpu:gloo,cuda:nccl`", default="")
+    ranks: list[int] = _doc("global ranks of the members, in group order", default_factory=list)
+    member: bool = _doc("whether this rank is one of them", default=True)
+    ordinal: int = _doc("n-th group this process asked for, from 0", default=0)
+    site: str | None = _opt("`path:line` that asked for it")
+    via: str | None = _opt("`path:line` of the library between, if any")
+    start_seq: int | None = _opt("the backend's sequence number where tracing began late")
+
+
+@dataclass(slots=True, kw_only=True)
+class Call(Record):
+    """One collective or point-to-point op, written before it is issued."""
+
+    kind: ClassVar[str] = "call"
+    seq: int = _doc(
+        "from 1, per group and device type; for point-to-point per channel: source, destination, tag"
+    )
+    group: str = _doc("name of the process group, as in its `group` records")
+    device: str = _doc("device type of the tensors")
+    op: str = _doc("public name of the operation, such as `all_reduce`")
+    dtype: str | list[str] | None = _opt("of the tensors; a list where they differ")
+    shape: Shape | None = _opt("of what is sent (or received, for `recv`)")
+    out_shape: Shape | None = _opt("of what is received, where that is a separate tensor")
+    reduce_op: str | None = _opt(
+        "`SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR`, `BXOR`, ..."
+    )
+    root: int | None = _opt("source or destination of a rooted collective, global rank")
+    peer: int | None = _opt("other side of a point-to-point op, global rank; -1: any source")
+    tag: int | None = _opt("tag of a point-to-point op")
+    splits: list[list[int]] | None = _opt(
+        "all_to_all: elements sent to, and expected from, each rank"
+    )
+    async_: bool | None = _opt("true where the caller gets a Work to wait for")
+    void: bool | None = _opt(
+        "true where the call could not be described; only seq can be relied on"
+    )
+    role: str = _doc("who issued it: `user`, or a framework's part", default="user")
+    model: int | None = _opt(
+        "which DDP model or ZeRO optimizer of its group, from 1; absent: the first"
+    )
+    api: str | None = _opt("function of torch that was called; absent where it is `op`")
+    site: str | None = _opt("`path:line` of the innermost frame of the user's own code")
+    via: str | None = _opt("`path:line` of the library frame between, if any")
+    thread: str | None = _opt("thread name, if not the main one")
+    iteration: int | None = _opt("ordinal of the DDP forward it belongs to, from 1")
+    digest: int | None = _opt(
+        "prefix digest of what is fatal on the wire; absent for point-to-point"
+    )
+    program: int | None = _opt("prefix digest of that plus the pairing class")
+    pairs: int | None = _opt("prefix digest of all_to_all pairs; sums to zero over the ranks")
+
+
+@dataclass(slots=True, kw_only=True)
+class Done(Record):
+    """A watermark: every call up to ``seq`` of a stream or channel has completed."""
+
+    kind: ClassVar[str] = "done"
+    group: str = _doc("group of the stream")
+    device: str = _doc("device type of the stream")
+    seq: int = _doc("the latest call known to be complete")
+    peer: int | None = _opt("point-to-point: the other side")
+    tag: int | None = _opt("point-to-point: the tag")
+    op: str | None = _opt("point-to-point: `send` or `recv`")
+    failed: bool | None = _opt("true where this one call raised; it is not a watermark then")
+    error: str | None = _opt("type and text of what it raised")
+
+
+@dataclass(slots=True, kw_only=True)
+class Join(Record):
+    """DDP's ``join()`` context: entered, out of inputs (joined), left."""
+
+    kind: ClassVar[str] = "join"
+    phase: str = _doc("`entered`, `joined` or `left`")
+    group: str | None = _opt("group of the joinables")
+    joinables: list[str] = _doc("class names, in order", default_factory=list)
+    throws: bool = _doc("throw_on_early_termination", default=False)
+    iteration: int | None = _opt("DDP forwards so far")
+    site: str | None = _opt("`path:line`")
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch(Record):
+    """A DataLoader fetch, or the end of one pass over it."""
+
+    kind: ClassVar[str] = "batch"
+    loader: int = _doc("ordinal of the DataLoader in the process, from 0")
+    batch: int = _doc("batches fetched in this pass; at its end the total")
+    wait: int = _doc("ns spent waiting for it")
+    end: bool | None = _opt("true where the pass is over")
+    length: int | None = _opt("len() of the loader, at the first batch, if it has one")
+    site: str | None = _opt("`path:line`, at the first batch of a pass and at its end")
+
+
+@dataclass(slots=True, kw_only=True)
+class Epoch(Record):
+    """``DistributedSampler.set_epoch``, or a pass over a shuffling sampler that got none."""
+
+    kind: ClassVar[str] = "epoch"
+    epoch: int = _doc("what the sampler now holds")
+    set: bool = _doc("true: set_epoch was called; false: a pass began", default=True)
+    shuffle: bool | None = _opt("whether the sampler shuffles")
+    sampler: int = _doc("ordinal of the sampler in the process, from 0", default=0)
+    site: str | None = _opt("`path:line`")
+
+
+@dataclass(slots=True, kw_only=True)
+class Sync(Record):
+    """A device synchronise, and how long it took."""
+
+    kind: ClassVar[str] = "sync"
+    api: str = _doc("function that was called")
+    wait: int = _doc("ns it took")
+    site: str | None = _opt("`path:line`")
+
+
+@dataclass(slots=True, kw_only=True)
+class NoSync(Record):
+    """DDP's ``no_sync()``: entered or left."""
+
+    kind: ClassVar[str] = "no_sync"
+    phase: str = _doc("`entered` or `left`")
+    model: int | None = _opt("which DDP model of its group, from 1; absent: the first")
+    site: str | None = _opt("`path:line`")
+
+
+@dataclass(slots=True, kw_only=True)
+class Alive(Record):
+    """A heartbeat."""
+
+    kind: ClassVar[str] = "alive"
+    in_: list[Activity] = _doc("per thread what it is in; empty: nothing", default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Stall(Record):
+    """A call has been pending for longer than ``stall_after``."""
+
+    kind: ClassVar[str] = "stall"
+    in_: list[Activity] = _doc("per thread what it is in", default_factory=list)
+    pending: int = _doc("how long, ns", default=0)
+    stacks: dict[str, list[str]] = _doc(
+        "Python stack per thread, innermost last", default_factory=dict
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Checkpoint(Record):
+    """Where every stream stands, so that a reader can jump into the middle of a file."""
+
+    kind: ClassVar[str] = "checkpoint"
+    streams: list[list[Any]] = _doc(
+        "per stream: group, device, seq, digest, program, pairs (null: no all_to_all so far)",
+        default_factory=list,
+    )
+    channels: list[list[Any]] = _doc(
+        "per point-to-point channel: group, device, source, destination, tag, seq",
+        default_factory=list,
+    )
+    dropped: int = _doc("records lost so far because writing failed", default=0)
+    rotated: int = _doc("segments deleted so far to stay under max_bytes", default=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Exit(Record):
+    """The end, as far as the process could tell it."""
+
+    kind: ClassVar[str] = "exit"
+    reason: str = _doc("`finished`, `exception`, `signal` or `disabled`")
+    code: int | None = _opt("exit status of sys.exit, or the signal's number")
+    error: str | None = _opt("type of the exception")
+    message: str | None = _opt("text of the exception")
+    site: str | None = _opt("`path:line` in the user's code that raised it")
+    in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
+    calls: int = _doc("calls recorded", default=0)
+    ns: int = _doc("time the tracer took, ns", default=0)
+    bytes: int = _doc("bytes written", default=0)
+    dropped: int = _doc("records lost because writing failed", default=0)
+    failures: int = _doc("internal failures of the tracer", default=0)
+
+
+KINDS: Final[dict[str, type[Record]]] = {
+    cls.kind: cls
+    for cls in (
+        Header, Group, Call, Done, Join, NoSync, Batch, Epoch, Sync, Alive, Stall, Checkpoint, Exit,
+    )
+}  # fmt: skip
+
+
+def json_name(name: str) -> str:
+    """The name of a field in a line: keywords of Python carry an underscore here only."""
+    return name.rstrip("_")
+
+
+def to_dict(record: Record | Activity) -> dict[str, Any]:
+    """A record as a JSON object, ``kind`` first, absent fields left out."""
+    out: dict[str, Any] = {}
+    if isinstance(record, Record):
+        out["kind"] = record.kind
+    for f in fields(record):
+        value = getattr(record, f.name)
+        if value is None:
+            continue
+        if f.name == "in_":
+            value = [to_dict(a) for a in value]
+        out[json_name(f.name)] = value
+    return out
+
+
+def encode(record: Record) -> bytes:
+    """One line of a rank file, its newline included."""
+    return orjson.dumps(to_dict(record), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def decode(line: bytes) -> Record | None:
+    """The record in a line; None for a kind this version does not know.
+
+    Raises:
+        DamagedRecord: the line is no record: torn, not JSON, a field missing or of a wrong type.
+    """
+    try:
+        data = orjson.loads(line)
+    except orjson.JSONDecodeError as problem:
+        raise DamagedRecord(str(problem)) from None
+    return from_dict(data)
+
+
+def from_dict(data: Any) -> Record | None:
+    """Like :func:`decode`, of a line that has been parsed."""
+    if not isinstance(data, dict):
+        raise DamagedRecord("not an object")
+    kind = data.get("kind")
+    if not isinstance(kind, str):
+        raise DamagedRecord("no kind")
+    cls = KINDS.get(kind)
+    return None if cls is None else _build(cls, data)
+
+
+def _build(cls: type[Any], data: dict[str, Any]) -> Any:
+    values: dict[str, Any] = {}
+    for name, key, accepted, required in _PLANS[cls]:
+        value = data.get(key)
+        if value is None:
+            if required:
+                raise DamagedRecord(f"{cls.__name__.lower()} without {key}")
+            continue
+        # bool is an int to isinstance, and no number here.
+        if not isinstance(value, accepted) or (value.__class__ is bool and bool not in accepted):
+            raise DamagedRecord(f"{key} is {type(value).__name__}")
+        check = _DEEP.get(key)
+        if check is not None:
+            value = check(value)
+        values[name] = value
+    return cls(**values)
+
+
+def _activities(value: list[Any]) -> list[Activity]:
+    if not all(isinstance(item, dict) for item in value):
+        raise DamagedRecord("in holds something that is no object")
+    return [_build(Activity, item) for item in value]
+
+
+def _ints(value: list[Any]) -> list[Any]:
+    for item in value:
+        if item.__class__ is not int and not (
+            item.__class__ is list and all(i.__class__ is int for i in item)
+        ):
+            raise DamagedRecord("a list of numbers holds something else")
+    return value
+
+
+def _strings(value: Any) -> Any:
+    if value.__class__ is list and not all(item.__class__ is str for item in value):
+        raise DamagedRecord("a list of names holds something else")
+    return value
+
+
+def _string_map(value: dict[str, Any]) -> dict[str, Any]:
+    if not all(item.__class__ is str for item in value.values()):
+        raise DamagedRecord("a map of names holds something else")
+    return value
+
+
+def _stacks(value: dict[str, Any]) -> dict[str, Any]:
+    for stack in value.values():
+        if stack.__class__ is not list:
+            raise DamagedRecord("a stack is no list")
+        _strings(stack)
+    return value
+
+
+def _rows(value: list[Any]) -> list[Any]:
+    if not all(item.__class__ is list for item in value):
+        raise DamagedRecord("a checkpoint row is no list")
+    return value
+
+
+_DEEP: Final[dict[str, Any]] = {
+    "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _ints,
+    "dtype": _strings, "argv": _strings, "targets": _strings, "joinables": _strings,
+    "env": _string_map, "versions": _string_map, "stacks": _stacks,
+    "streams": _rows, "channels": _rows,
+}  # fmt: skip
+"""Fields whose insides are looked at too: a line may come from anywhere."""
+
+
+def runtime_types(hint: Any) -> tuple[type, ...]:
+    """The classes a JSON value may have for an annotation; None is left out."""
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return tuple(t for arm in typing.get_args(hint) for t in runtime_types(arm))
+    if hint is type(None):
+        return ()
+    plain = typing.get_origin(hint) or hint
+    return (int, float) if plain is float else (plain,)
+
+
+def is_required(f: Field[Any]) -> bool:
+    """Whether a line without this field is damaged."""
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _plan(cls: type[Any]) -> Iterator[tuple[str, str, tuple[type, ...], bool]]:
+    hints = typing.get_type_hints(cls)
+    for f in fields(cls):
+        yield f.name, json_name(f.name), runtime_types(hints[f.name]), is_required(f)
+
+
+_PLANS: Final = {cls: tuple(_plan(cls)) for cls in (*KINDS.values(), Activity)}

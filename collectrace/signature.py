@@ -1,0 +1,179 @@
+"""What must agree between the ranks of a group, per op, and the digests that compare it.
+
+Two calls that meet in a backend must agree in what the backend takes for granted: the op, the
+dtype, how many elements, how they are reduced, who is the root. Everything else (the shape, who
+waits, which line) may differ without harm to the bytes.
+
+Each stream carries the chained digest of its history, a polynomial hash over the Mersenne prime
+2**61 - 1 (Karp and Rabin, 1987)::
+
+    d(n) = (d(n-1) * BASE + s(n)) mod PRIME
+
+with s(n) a hash of the n-th signature. Equal digests at n mean equal histories up to n, so the
+first difference is found by binary search; and because the chain is linear, the digest of any
+stretch (i, j] follows from its two ends: ``stretch(d(i), d(j), j - i)``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Final, Literal
+
+from collectrace.records import Call, Shape
+from collectrace.roles import UNKNOWN, USER, pairing_class
+
+PRIME: Final = (1 << 61) - 1
+BASE: Final = 1_500_450_271_926_437_093
+"""Any residue that is not small: a small base would leave short histories unmixed."""
+
+EMPTY: Final = 0
+"""The digest of no history."""
+
+Attribute = Literal["op", "dtype", "count", "reduce_op", "root", "role"]
+"""What can differ between two calls at one place, in the order in which it is told."""
+
+ALIASES: Final[dict[str, str]] = {
+    "all_gather_into_tensor": "all_gather_single",
+    "reduce_scatter_tensor": "reduce_scatter_single",
+    "all_gather_into_tensor_coalesced": "all_gather_single_coalesced",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
+}
+"""Names torch has given up, and the current ones."""
+
+POINT_TO_POINT: Final = frozenset({"send", "recv"})
+ALL_TO_ALL: Final = frozenset({"all_to_all", "all_to_all_single"})
+BARRIERS: Final = frozenset({"barrier", "monitored_barrier"})
+
+# Ops that reveal their agreed count by what comes out of them, not by what goes in: the list
+# all_gather is agreed on its slots, scatter and reduce_scatter_single on each rank's share.
+_COUNTED_BY_OUTPUT: Final = frozenset(
+    {"all_gather", "all_gather_coalesced", "scatter", "reduce_scatter_single",
+     "reduce_scatter_single_coalesced"}
+)  # fmt: skip
+_UNCOUNTED: Final = BARRIERS | ALL_TO_ALL
+
+
+def stable_hash(text: str) -> int:
+    """A residue mod PRIME that is the same on every rank, machine and Python."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % PRIME
+
+
+def extend(digest: int, step: int) -> int:
+    """The digest after one more signature, whose hash is ``step``."""
+    return (digest * BASE + step) % PRIME
+
+
+@lru_cache(maxsize=4096)
+def _power(length: int) -> int:
+    return pow(BASE, length, PRIME)
+
+
+def stretch(before: int, after: int, length: int) -> int:
+    """The digest of the ``length`` calls between two digests of one stream."""
+    return (after - before * _power(length)) % PRIME
+
+
+def canonical_op(op: str) -> str:
+    """The current name of an op."""
+    return ALIASES.get(op, op)
+
+
+def numel(shape: Shape | None) -> list[int]:
+    """Element counts, one per tensor."""
+    if shape is None:
+        return []
+    if shape and isinstance(shape[0], list):
+        return [prod(one) for one in shape if isinstance(one, list)]
+    return [prod(n for n in shape if isinstance(n, int))]
+
+
+def counts(call: Call) -> list[int]:
+    """The element counts that must agree between ranks; empty where none must."""
+    op = canonical_op(call.op)
+    if op in _UNCOUNTED:
+        return []
+    return numel(call.out_shape if op in _COUNTED_BY_OUTPUT else call.shape)
+
+
+def _dtype(call: Call) -> str:
+    if call.dtype is None:
+        return ""
+    return call.dtype if isinstance(call.dtype, str) else ",".join(call.dtype)
+
+
+def _plain(call: Call) -> tuple[str, str, tuple[int, ...], str, int | None]:
+    op = canonical_op(call.op)
+    # A barrier's tensor is the backend's own business.
+    dtype = "" if op in BARRIERS else _dtype(call)
+    return op, dtype, tuple(counts(call)), call.reduce_op or "", call.root
+
+
+def _wire(call: Call, backend: str) -> tuple[str, str, tuple[int, ...], str, int | None]:
+    # NCCL has no barrier: torch issues an all_reduce of one float32
+    # (ProcessGroupNCCL::barrier), and so that is what it can meet.
+    if call.op == "barrier" and backend == "nccl":
+        return "all_reduce", "float32", (1,), "SUM", None
+    return _plain(call)
+
+
+def wire_text(call: Call, backend: str) -> str:
+    """What is fatal on the wire if it differs, as one string.
+
+    ``backend`` is the one that serves the call's device, such as ``gloo``.
+    """
+    return "|".join(map(str, _wire(call, backend)))
+
+
+def program_text(call: Call) -> str:
+    """The wire's string plus the meaning: a barrier stays a barrier, and roles are told apart."""
+    model = (call.model or 1) - 1
+    return "|".join(map(str, (*_plain(call), pairing_class(call.role, model))))
+
+
+def channel_text(call: Call) -> str:
+    """What a send and its recv must agree in."""
+    return f"{_dtype(call)}|{numel(call.shape)}"
+
+
+def difference(a: Call, b: Call, backend: str) -> Attribute | None:
+    """The first attribute in which two calls at one place disagree; None where they pair.
+
+    A void call pairs with anything, and so does a role that is unknown: what is not known is no
+    evidence. ``role`` means that the bytes agree and the meaning does not.
+    """
+    if a.void or b.void:
+        return None
+    names: tuple[Attribute, ...] = ("op", "dtype", "count", "reduce_op", "root")
+    for name, mine, theirs in zip(names, _wire(a, backend), _wire(b, backend), strict=True):
+        if mine != theirs:
+            return name
+    if UNKNOWN in (a.role, b.role):
+        return None
+    return "role" if program_text(a) != program_text(b) else None
+
+
+def is_user(call: Call) -> bool:
+    """Whether the user's own code issued it, as far as is known."""
+    return call.role in (USER, UNKNOWN)
+
+
+@lru_cache(maxsize=65536)
+def pair_weight(source: int, destination: int) -> int:
+    """The weight of an ordered pair of group ranks in :func:`pair_step`."""
+    return stable_hash(f"pair|{source}|{destination}")
+
+
+def pair_step(rank: int, sent: Sequence[int], expected: Sequence[int]) -> int:
+    """One rank's share of an all_to_all.
+
+    Summed over the group it is zero exactly when every pair fits (up to a collision of hashes).
+    ``rank`` is the group rank; ``sent[j]`` elements go to group rank j, ``expected[j]`` are
+    awaited from it.
+    """
+    total = 0
+    for other, (out, back) in enumerate(zip(sent, expected, strict=True)):
+        total += pair_weight(rank, other) * out - pair_weight(other, rank) * back
+    return total % PRIME

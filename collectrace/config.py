@@ -46,6 +46,7 @@ class Config:
 
         Raises:
             CollectraceError: a value that cannot be read, or an unknown option.
+
         """
         known = {f.name: f for f in fields(cls)}
         unknown = sorted(set(given) - set(known))

@@ -110,7 +110,7 @@ class Call(Record):
 
     kind: ClassVar[str] = "call"
     seq: int = _doc(
-        "from 1, per group and device type; for point-to-point per channel: source, destination, tag"
+        "from 1, per group and device type; point-to-point: per source, destination, tag"
     )
     group: str = _doc("name of the process group, as in its `group` records")
     device: str = _doc("device type of the tensors")
@@ -313,6 +313,7 @@ def decode(line: bytes) -> Record | None:
 
     Raises:
         DamagedRecord: the line is no record: torn, not JSON, a field missing or of a wrong type.
+
     """
     try:
         data = orjson.loads(line)

@@ -119,6 +119,8 @@ class RankState:
 class Evidence:
     """What the verdict rests on, and what was missing."""
 
+    agreed: int = 0
+    """Collectives on which all ranks of their groups agree, over all streams."""
     missing_ranks: tuple[int, ...] = ()
     damaged_lines: int = 0
     dropped: int = 0

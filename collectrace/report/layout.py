@@ -1,0 +1,99 @@
+"""Lines on a terminal: wrapped, indented, never a space at their end, nothing drawn.
+
+rich draws tables and paddings in full rectangles; what it pads is noise in a file, in a diff
+and in a mail. So rich is used for what it does best (colour where a terminal has it, the width
+of characters, wrapping) and lines are laid out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+WIDEST: Final = 110
+"""Columns beyond which prose is hard to read, however wide the terminal."""
+
+_NARROWEST_CELL: Final = 16
+
+
+class Page:
+    """Writes one line after the other to a console."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = min(console.width, WIDEST)
+
+    def line(self, text: Text | str = "", *, indent: int = 0) -> None:
+        """One line as it is; longer than the page, it is the terminal's to break."""
+        whole = Text(" " * indent) + (text if isinstance(text, Text) else Text(text))
+        whole.rstrip()
+        encoding = self.console.encoding
+        if not whole.plain.isascii() and not encoding.lower().startswith("utf"):
+            whole.plain = whole.plain.encode(encoding, "replace").decode(encoding)
+        self.console.print(whole, soft_wrap=True, highlight=False)
+
+    def prose(self, text: Text | str, *, indent: int = 0, label: str = "", hang: int = 0) -> None:
+        """Wrapped text; ``label`` stands before its first line, in the indentation.
+
+        Lines after the first are indented by ``hang`` more.
+        """
+        whole = text if isinstance(text, Text) else Text(text)
+        first = Text(" " * (indent - len(label) - 2) + label + "  ") if label else Text(" " * indent)
+        if label:
+            first.stylize("bold")
+        for paragraph in whole.split("\n"):
+            width = max(self.width - indent - hang, _NARROWEST_CELL)
+            for wrapped in paragraph.wrap(self.console, width):
+                self.line(first + wrapped)
+                first = Text(" " * (indent + hang))
+
+    def columns(
+        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], *, indent: int, fixed: int
+    ) -> None:
+        """Cells side by side, each a list of lines; the style goes over the whole row.
+
+        The first ``fixed`` columns are as wide as they must be, the others share what is left,
+        and fold what does not fit.
+        """
+        widths = self._widths(rows, indent, fixed)
+        for cells, style in rows:
+            folded = [
+                [part for line in cell for part in line.wrap(self.console, width)]
+                for cell, width in zip(cells, widths, strict=False)
+            ]
+            for n in range(max(map(len, folded), default=0)):
+                line = Text()
+                for cell, width in zip(folded, widths, strict=False):
+                    part = cell[n].copy() if n < len(cell) else Text()
+                    part.truncate(width, pad=True)
+                    line += part + "  "
+                line.stylize(style)
+                self.line(line, indent=indent)
+
+    def _widths(
+        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], indent: int, fixed: int
+    ) -> list[int]:
+        count = max(len(cells) for cells, _ in rows)
+        natural = [
+            max(
+                (line.cell_len for cells, _ in rows if n < len(cells) for line in cells[n]),
+                default=0,
+            )
+            for n in range(count)
+        ]
+        room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
+        return natural[:fixed] + share(natural[fixed:], room)
+
+
+def share(natural: Sequence[int], room: int) -> list[int]:
+    """Widths for columns: what they want where that fits, else the wide ones give way."""
+    widths = list(natural)
+    while sum(widths) > room:
+        widest = max(widths)
+        if widest <= _NARROWEST_CELL:
+            break
+        widths[widths.index(widest)] -= 1
+    return widths

@@ -1,0 +1,264 @@
+"""The page an engineer reads after a hang: which collective, which rank, which line, why, what now.
+
+It must hold at 80 columns, without colour and in a pipe: what colour says, a word says too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from collectrace.findings import Alignment, Ended, Finding, RankState, Side
+from collectrace.records import Call
+from collectrace.report import sidebyside, text
+from collectrace.report.layout import Page
+from collectrace.signature import POINT_TO_POINT
+
+_INDENT: Final = 2
+_LABEL: Final = 10
+"""Where the text behind a label begins."""
+
+_WHOLE: Final = 3
+"""Errors without a cause of their own that are told in full; of the rest the headline."""
+
+_MOST_SIDES: Final = 6
+_MOST_COLUMNS: Final = 4
+
+_STATUS_STYLE: Final = {"aligned": "green", "diverged": "red", "hung": "red", "unknown": "yellow"}
+_SEVERITY_STYLE: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_ROW_STYLE: Final = {sidebyside.MARKS["root"]: "bold red", sidebyside.MARKS["fatal"]: "red"}
+
+_ENDED: Final[dict[Ended, str]] = {
+    "exit": "",
+    "signal": "killed by a signal",
+    "gone": "its process is gone",
+    "alive": "still alive",
+}
+
+
+def render(alignment: Alignment, console: Console) -> None:
+    """Writes the report of a run to a console, whose width and colours it follows."""
+    page = Page(console)
+    findings = alignment.findings
+    errors = [n for n, f in enumerate(findings) if f.severity == "error" and not _led_to(f)]
+    for n in errors[:_WHOLE]:
+        _error(page, findings, n)
+        page.line()
+    others = [n for n, f in enumerate(findings) if not _led_to(f) and n not in errors[:_WHOLE]]
+    if others:
+        _heading(page, "also" if errors else "noticed")
+        for n in others:
+            _remark(page, findings, n)
+        page.line()
+    _ranks(page, alignment)
+    _gaps(page, alignment)
+    page.prose(_verdict(alignment))
+
+
+def _led_to(finding: Finding) -> bool:
+    return finding.caused_by is not None
+
+
+def _heading(page: Page, words: str) -> None:
+    page.line(Text(words, "bold underline"))
+
+
+# One finding
+
+
+def _error(page: Page, findings: Sequence[Finding], n: int) -> None:
+    finding = findings[n]
+    page.prose(Text(text.clean(finding.headline), _SEVERITY_STYLE["error"]))
+    page.prose(_place(finding), indent=_INDENT)
+    page.line()
+    sources = {line.site: line.text for line in finding.sources}
+    for side in finding.sides[:_MOST_SIDES]:
+        _side(page, finding, side, sources)
+    if len(finding.sides) > _MOST_SIDES:
+        rest = [r for side in finding.sides[_MOST_SIDES:] for r in side.ranks]
+        page.line(f"and {text.ranks(rest)}, each in a place of its own", indent=_INDENT)
+    if finding.table is not None:
+        page.line()
+        _table(page, finding.table.columns, sidebyside.rows(finding.table))
+    page.line()
+    _labelled(page, "cause", finding.cause)
+    _labelled(page, "fix", finding.fix)
+    for note in finding.notes:
+        _labelled(page, "note", note)
+    _consequences(page, findings, n, depth=0)
+
+
+def _place(finding: Finding) -> str:
+    where: str = finding.kind
+    if finding.seq is not None and finding.kind != "group_mismatch":
+        where += f" at call {finding.seq:,}"
+    if finding.group is not None:
+        group = finding.group
+        preposition = " of" if finding.seq is not None else " in"
+        members = text.ranks(group.ranks) if group.ranks else ""
+        inside = ", ".join(part for part in (text.backend(group), members) if part)
+        where += f"{preposition} {text.group(group)} ({inside})"
+    if finding.suspects:
+        plural = "s" * (len(finding.suspects) != 1)
+        where += f"; suspect{plural}: {text.ranks(finding.suspects)}"
+    return where
+
+
+def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
+    who = Text(text.ranks(side.ranks), "bold")
+    who.append(f", {side.state}", "default")
+    if side.ranks and set(side.ranks) <= set(finding.suspects):
+        who.append("  <- suspect", "bold red")
+    page.line(who, indent=_INDENT)
+    if side.call is None:
+        page.line(sidebyside.NO_CALL, indent=2 * _INDENT)
+        return
+    c = side.call
+    words = text.call(c)
+    if finding.group is not None and c.group != finding.group.name:
+        words += f", call {c.seq:,} of group {text.clean(c.group)}"
+    elif finding.seq is not None and c.seq != finding.seq and c.op not in POINT_TO_POINT:
+        words += f", call {c.seq:,}"
+    page.prose(words, indent=2 * _INDENT, hang=_INDENT)
+    issuer = text.issuer(c)
+    if issuer:
+        page.prose(issuer, indent=2 * _INDENT, hang=_INDENT)
+    _site(page, c, sources)
+
+
+def _site(page: Page, c: Call, sources: dict[str, str]) -> None:
+    if c.site is None:
+        return
+    place = Text(text.site(c.site), "cyan")
+    source = text.clean(sources.get(c.site, "").strip())
+    if source and 2 * _INDENT + len(place) + 3 + len(source) <= page.width:
+        place.append(f"   {source}", "default")
+        source = ""
+    page.line(place, indent=2 * _INDENT)
+    if source:
+        page.prose(source, indent=4 * _INDENT)
+    if c.via is not None:
+        page.line(f"via {text.site(c.via)}", indent=2 * _INDENT)
+
+
+def _table(
+    page: Page, columns: Sequence[Sequence[int]], rows: Sequence[sidebyside.Row]
+) -> None:
+    shown = columns[:_MOST_COLUMNS]
+    header = ["", "call", "", *(text.ranks(column) for column in shown)]
+    lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
+    # How wide a cell may be before it is better told on two lines: an even share of the page.
+    even = (page.width - 32) // max(len(shown), 1)
+    digits = max(len("call"), *(len(row.seq) for row in rows)) if rows else 0
+    for row in rows:
+        cells = [[Text(row.mark)], [Text(row.seq.rjust(digits))], [Text(row.shared)]]
+        for cell in row.cells[:_MOST_COLUMNS]:
+            cells.append([Text(line) for line in cell.lines(even)])
+        lines.append((cells, _ROW_STYLE.get(row.mark, "")))
+    page.columns(lines, indent=_INDENT, fixed=3)
+    if len(columns) > _MOST_COLUMNS:
+        rest = [r for column in columns[_MOST_COLUMNS:] for r in column]
+        page.line(f"not shown: {text.ranks(rest)}; they are in --json", indent=_INDENT)
+
+
+def _labelled(page: Page, label: str, words: str, *, depth: int = 0) -> None:
+    if words:
+        indent = _LABEL + depth * _INDENT
+        page.prose(text.clean(words, lines=True), indent=indent, label=label.ljust(_LABEL - 4))
+
+
+def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:
+    for n, finding in enumerate(findings):
+        # A cause stands before what it causes; anything else could go round for ever.
+        if finding.caused_by == cause and n > cause:
+            _labelled(page, "led to", f"{finding.headline}\n{_place(finding)}", depth=depth)
+            if finding.cause != findings[cause].cause:
+                _labelled(page, " ", finding.cause, depth=depth)
+            _consequences(page, findings, n, depth=depth + 1)
+
+
+def _remark(page: Page, findings: Sequence[Finding], n: int) -> None:
+    finding = findings[n]
+    head = Text(f"{finding.severity}: ", _SEVERITY_STYLE[finding.severity])
+    head.append(text.clean(finding.headline), "default")
+    page.prose(head, indent=_INDENT, hang=_INDENT)
+    if finding.severity == "info":
+        return
+    for side in finding.sides[:_MOST_SIDES]:
+        if side.call is not None and side.call.site is not None:
+            place = f"{text.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
+            page.prose(place, indent=2 * _INDENT, hang=_INDENT)
+    _labelled(page, "cause", finding.cause, depth=1)
+    _labelled(page, "fix", finding.fix, depth=1)
+    _consequences(page, findings, n, depth=1)
+
+
+# The run
+
+
+def _ranks(page: Page, alignment: Alignment) -> None:
+    if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
+        return
+    _heading(page, "ranks")
+    for members, words in _grouped(alignment.ranks):
+        page.prose(f"{text.ranks(members)}: {words}", indent=_INDENT, hang=_INDENT)
+    page.line()
+
+
+def _grouped(ranks: Iterable[RankState]) -> list[tuple[list[int], str]]:
+    """Ranks of which the same can be said, together."""
+    groups: dict[str, list[int]] = {}
+    for rank in ranks:
+        groups.setdefault(_rank(rank), []).append(rank.rank)
+    return [(members, words) for words, members in groups.items()]
+
+
+def _rank(rank: RankState) -> str:
+    parts = [rank.state, _ENDED[rank.ended], text.clean(rank.detail)]
+    c = rank.last_call
+    if c is not None and rank.state != "finished":
+        where = f" at {text.short_site(c.site)}" if c.site else ""
+        parts.append(f"last call {c.seq:,}, {text.clean(c.op)}{where}")
+    return ", ".join(part for part in parts if part)
+
+
+def _gaps(page: Page, alignment: Alignment) -> None:
+    evidence = alignment.evidence
+    gaps = []
+    if evidence.missing_ranks:
+        gaps.append(f"{text.ranks(evidence.missing_ranks)} left no log.")
+    if evidence.damaged_lines:
+        gaps.append(f"{text.counted(evidence.damaged_lines, 'line')} could not be read.")
+    if evidence.dropped:
+        gaps.append(f"{text.counted(evidence.dropped, 'record')} could not be written.")
+    told = {f.headline for f in alignment.findings}
+    gaps += [text.clean(note) for note in evidence.notes if note not in told]
+    if gaps:
+        _heading(page, "what the logs cannot tell")
+        for gap in gaps:
+            page.prose(gap, indent=_INDENT, hang=_INDENT)
+        page.line()
+
+
+def _verdict(alignment: Alignment) -> Text:
+    verdict = Text(f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
+    verdict.append(_summary(alignment), "default")
+    verdict.append(f" Exit status {alignment.exit_status}.", "default")
+    return verdict
+
+
+def _summary(alignment: Alignment) -> str:
+    world = text.counted(alignment.world_size, "rank")
+    if alignment.status == "aligned":
+        agreed = alignment.evidence.agreed
+        what = f"{text.counted(agreed, 'collective')} on {world}" if agreed else world
+        return f"{what} agree."
+    if alignment.status == "unknown":
+        return f"nothing wrong found, but the logs of {world} cannot show that all is well."
+    causes = sum(f.severity == "error" and not _led_to(f) for f in alignment.findings)
+    effects = sum(f.severity == "error" and _led_to(f) for f in alignment.findings)
+    also = f", {text.counted(effects, 'consequence')}" if effects else ""
+    return f"{text.counted(causes, 'error')}{also} on {world}."

@@ -1,0 +1,160 @@
+"""Calls, ranks and groups in words, for every report that people read.
+
+What a log says is not to be trusted: a string in it may hold terminal escapes, or text that
+reads right to left. Whatever comes from one passes through :func:`clean` before it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from collectrace import roles
+from collectrace.findings import GroupInfo
+from collectrace.records import Call, Shape
+from collectrace.signature import canonical_op
+
+_LONGEST: Final = 2000
+"""Characters of one string that are shown: no honest path, error or headline is longer."""
+
+_MOST_SHAPES: Final = 3
+
+# Cc: terminal escapes. Cf: bidirectional overrides and what has no width. Cs, Co, Cn: nothing that
+# a terminal could show. Zl, Zp: line breaks in disguise.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    """A string from outside that cannot do anything to a terminal; ``lines`` keeps its breaks."""
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST] + ".."
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(c, lines) for c in text)
+
+
+def _visible(character: str, lines: bool) -> str:
+    if character == "\n" and lines:
+        return character
+    if character in "\n\t\r":
+        return " "
+    return "" if unicodedata.category(character) in _HIDDEN else character
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-2,5``: sorted, neighbours joined."""
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def ranks(members: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 0-2,5``."""
+    return f"rank{'s' * (len(members) != 1)} {ranges(members)}"
+
+
+def counted(n: int, noun: str) -> str:
+    """``1 call``, ``1,234 calls``."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def group(info: GroupInfo) -> str:
+    """``the default group``, ``group tp``: what the user calls it, else its name."""
+    name, description = clean(info.name), clean(info.description)
+    if description == "default_pg":
+        return "the default group"
+    # torch describes a group that was given no description as "undefined".
+    if description in ("", "undefined", name):
+        return f"group {name}"
+    return f"group {description} ({name})"
+
+
+def backend(info: GroupInfo) -> str:
+    """``gloo`` for ``cpu:gloo,cuda:gloo``."""
+    names = (part.rpartition(":")[2] for part in clean(info.backend).split(","))
+    return ", ".join(dict.fromkeys(names))
+
+
+def site(place: str) -> str:
+    """``path:line``, relative where it lies below the working directory."""
+    place = clean(place)
+    here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100, PTH109 - a prefix of a string
+    return place.removeprefix(here)
+
+
+def short_site(place: str) -> str:
+    """``file:line``, without its folders."""
+    return clean(place).rpartition("/")[2]
+
+
+def dtype(call: Call) -> str:
+    """``float32``; several are joined by commas."""
+    if call.dtype is None:
+        return ""
+    names = [call.dtype] if isinstance(call.dtype, str) else call.dtype
+    return clean(",".join(dict.fromkeys(names)))
+
+
+def shape(value: Shape | None) -> str:
+    """``[2, 3]``; for a list of tensors each one's, or how many there are."""
+    if value is None:
+        return ""
+    if not value or not isinstance(value[0], list):
+        return str(value)
+    if len(value) > _MOST_SHAPES:
+        same = all(one == value[0] for one in value)
+        return f"{len(value)} x {value[0]}" if same else f" in {len(value)} tensors"
+    return " ".join(map(str, value))
+
+
+def call(c: Call) -> str:
+    """A call whole, on one line: ``all_reduce float32[2, 3] SUM``."""
+    if c.void:
+        return f"{clean(c.op)} (could not be described)"
+    tensors = dtype(c) + shape(c.shape)
+    if c.out_shape is not None:
+        tensors += f" -> {shape(c.out_shape)}"
+    return " ".join(part for part in (clean(c.op), tensors, *_details(c)) if part)
+
+
+def _details(c: Call) -> list[str]:
+    parts = [clean(c.reduce_op or "")]
+    if c.root is not None:
+        parts.append(f"root {c.root}")
+    if c.peer is not None:
+        other = "any rank" if c.peer < 0 else f"rank {c.peer}"
+        parts.append(f"{'from' if c.op == 'recv' else 'to'} {other}, tag {c.tag or 0}")
+    if c.splits and len(c.splits) == 2:
+        parts.append(f"sends {c.splits[0]}, expects {c.splits[1]}")
+    return parts
+
+
+def issuer(c: Call) -> str:
+    """Who issued it, in words; empty for the user's own code, which its site tells better."""
+    parts = []
+    if c.role == roles.UNKNOWN:
+        parts.append("issued by: not known")
+    elif c.role != roles.USER:
+        parts.append(clean(roles.words(c.role)))
+        if c.model is not None and c.model > 1:
+            parts.append(f"of model {c.model}")
+    elif c.api and c.api != c.op:
+        parts.append(f"issued by {clean(c.api)}()")
+    if c.thread:
+        parts.append(f"in thread {clean(c.thread)}")
+    return ", ".join(parts)
+
+
+def short_issuer(c: Call) -> str:
+    """Who issued it, in the few words of a table cell."""
+    if c.role not in (roles.USER, roles.UNKNOWN):
+        model = f" #{c.model}" if c.model is not None and c.model > 1 else ""
+        return clean(roles.short(c.role)) + model
+    name = f"{clean(c.api)}()" if c.api and canonical_op(c.api) != canonical_op(c.op) else ""
+    return " ".join(part for part in (name, short_site(c.site or "")) if part)

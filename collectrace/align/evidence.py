@@ -49,12 +49,23 @@ class ChannelKey(NamedTuple):
     tag: int
 
 
+class Digests(NamedTuple):
+    """Where a stream stands after a call; None: its line does not say."""
+
+    digest: int | None
+    program: int | None
+    pairs: int | None
+
+
 class RankLog(Protocol):
     """One rank's evidence. Large logs are read in part: sequences hold what was needed.
 
-    Every time is in ns on a clock shared by all ranks (the header's wall clock plus the
-    monotonic distance from it), so that times of different ranks compare as well as their
-    hosts' clocks do.
+    Records carry ``t`` as they were written; :meth:`when` puts it on a clock that all ranks
+    share (the header's wall clock plus the monotonic distance from it, ns since 1970), so that
+    times of different ranks compare as well as their hosts' clocks do.
+
+    Groups have the names of ``Evidence.groups`` everywhere, and rows the same number on every
+    rank of a group, even where a rank's tracing began late.
     """
 
     rank: int
@@ -69,6 +80,8 @@ class RankLog(Protocol):
     syncs: Sequence[Sync]
     dones: Mapping[StreamKey, Done]
     """The latest watermark per stream."""
+    channel_dones: Mapping[ChannelKey, Done]
+    """The latest watermark per point-to-point channel, of the rank's own side."""
     failed: Sequence[Done]
     """Calls that raised."""
     alive: Alive | None
@@ -78,7 +91,7 @@ class RankLog(Protocol):
     exit: Exit | None
     last_call: Call | None
     last_t: int
-    """When the last line was written."""
+    """When the last line was written, on the shared clock."""
     last_seq: Mapping[StreamKey, int]
     """How many calls the rank issued per stream, lost ones included."""
     last_channel_seq: Mapping[ChannelKey, int]
@@ -88,6 +101,10 @@ class RankLog(Protocol):
     """Records the tracer says it lost."""
     rotated: bool
     """The middle of the log is gone."""
+    scanned: bool
+    """Every line has been read; else its head, its tail and what was looked up."""
+    bytes_read: int
+    """From its files, so far."""
 
     def when(self, t: int) -> int:
         """A record's ``t`` on the shared clock."""
@@ -96,7 +113,19 @@ class RankLog(Protocol):
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 
     def channel_calls(self, channel: ChannelKey) -> list[Call]:
-        """The rank's own side of a channel, in order."""
+        """The rank's own side of a channel, in order, as far as it has been read."""
+
+    def digests(self, stream: StreamKey, seq: int) -> Digests | None:
+        """Where a stream stands after call ``seq``; None where the log cannot tell."""
+
+    def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
+        """The rows (first, last) that the log holds, both included; more than one after losses."""
+
+    def first_row(self, stream: StreamKey) -> int:
+        """The row of the first call that was traced: 1, or later where tracing began late."""
+
+    def scan(self) -> None:
+        """Read every line that has not been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +137,8 @@ class Divergence:
     seq: int
     mark: Literal["root", "fatal"]
     """The first row where the programs differ, or the first later one that is fatal on the wire."""
-    attribute: Attribute | Literal["absent", "split"]
+    attribute: Attribute | Literal["absent", "split", "shape", "iteration"]
+    """What differs; ``shape`` and ``iteration`` occur in ``Comparison.warnings`` only."""
     calls: Mapping[int, Call | None]
     """Per rank of the group whose log can tell; None: its log ends before this row."""
     unknown: tuple[int, ...] = ()
@@ -117,6 +147,9 @@ class Divergence:
     """all_to_all: (sender, receiver) whose sizes do not fit."""
     swapped: bool = False
     """The ranks use the same call sites in swapped order, the bytes agree: a warning."""
+    gap: tuple[int, int] | None = None
+    """Rows (first, last) before this one that a log has lost though the programs differ in
+    them: the root lies there, and this row is only the first that can be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +191,9 @@ class Comparison:
     agreed: Mapping[StreamKey, int] = field(default_factory=dict)
     """Per stream the last row on which all ranks of the group agree."""
     notes: Sequence[str] = ()
+    warnings: Sequence[Divergence] = ()
+    """Rows whose bytes and meaning agree and that differ all the same: in shape, in the
+    iteration they belong to, or in call sites that are swapped. Found by full scan only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +205,9 @@ class Evidence:
     logs: Mapping[int, RankLog]
     missing: tuple[int, ...] = ()
     """Ranks that left no file."""
+    groups: Mapping[str, GroupInfo] = field(default_factory=dict)
+    """By a name that is unique in the run; the logs use it too."""
+    conflicts: Sequence[GroupConflict] = ()
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     still_exists: Callable[[RankLog], bool | None] = lambda _: None

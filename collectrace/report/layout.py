@@ -8,10 +8,12 @@ of characters, wrapping) and lines are laid out here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDEST: Final = 110
 """Columns beyond which prose is hard to read, however wide the terminal."""
@@ -41,7 +43,9 @@ class Page:
         Lines after the first are indented by ``hang`` more.
         """
         whole = text if isinstance(text, Text) else Text(text)
-        first = Text(" " * (indent - len(label) - 2) + label + "  ") if label else Text(" " * indent)
+        first = (
+            Text(" " * (indent - len(label) - 2) + label + "  ") if label else Text(" " * indent)
+        )
         if label:
             first.stylize("bold")
         for paragraph in whole.split("\n"):

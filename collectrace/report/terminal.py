@@ -5,10 +5,9 @@ It must hold at 80 columns, without colour and in a pipe: what colour says, a wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.text import Text
 
 from collectrace.findings import Alignment, Ended, Finding, RankState, Side
@@ -16,6 +15,9 @@ from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
 from collectrace.signature import POINT_TO_POINT
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _INDENT: Final = 2
 _LABEL: Final = 10
@@ -43,18 +45,20 @@ def render(alignment: Alignment, console: Console) -> None:
     """Writes the report of a run to a console, whose width and colours it follows."""
     page = Page(console)
     findings = alignment.findings
-    errors = [n for n, f in enumerate(findings) if f.severity == "error" and not _led_to(f)]
-    for n in errors[:_WHOLE]:
+    causes = [n for n, f in enumerate(findings) if not _led_to(f)]
+    whole = [n for n in causes if findings[n].severity == "error"][:_WHOLE]
+    for n in whole:
         _error(page, findings, n)
         page.line()
-    others = [n for n, f in enumerate(findings) if not _led_to(f) and n not in errors[:_WHOLE]]
+    others = [n for n in causes if n not in whole and findings[n].kind != "evidence_gap"]
     if others:
-        _heading(page, "also" if errors else "noticed")
+        _heading(page, "also" if whole else "noticed")
         for n in others:
             _remark(page, findings, n)
         page.line()
     _ranks(page, alignment)
     _gaps(page, alignment)
+    page.line(f"run {text.clean(alignment.run)}")
     page.prose(_verdict(alignment))
 
 
@@ -94,16 +98,15 @@ def _error(page: Page, findings: Sequence[Finding], n: int) -> None:
 def _place(finding: Finding) -> str:
     where: str = finding.kind
     if finding.seq is not None and finding.kind != "group_mismatch":
-        where += f" at call {finding.seq:,}"
+        where += f" at call {finding.seq}"
     if finding.group is not None:
         group = finding.group
-        preposition = " of" if finding.seq is not None else " in"
         members = text.ranks(group.ranks) if group.ranks else ""
         inside = ", ".join(part for part in (text.backend(group), members) if part)
-        where += f"{preposition} {text.group(group)} ({inside})"
-    if finding.suspects:
-        plural = "s" * (len(finding.suspects) != 1)
-        where += f"; suspect{plural}: {text.ranks(finding.suspects)}"
+        where += f" {'in' if finding.seq is None else 'of'} {text.group(group)} ({inside})"
+    shown = {r for side in finding.sides[:_MOST_SIDES] for r in side.ranks}
+    if not shown.issuperset(finding.suspects):
+        where += f"; suspect: {text.ranks(finding.suspects)}"
     return where
 
 
@@ -119,9 +122,9 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
     c = side.call
     words = text.call(c)
     if finding.group is not None and c.group != finding.group.name:
-        words += f", call {c.seq:,} of group {text.clean(c.group)}"
+        words += f", call {c.seq} of group {text.clean(c.group)}"
     elif finding.seq is not None and c.seq != finding.seq and c.op not in POINT_TO_POINT:
-        words += f", call {c.seq:,}"
+        words += f", call {c.seq}"
     page.prose(words, indent=2 * _INDENT, hang=_INDENT)
     issuer = text.issuer(c)
     if issuer:
@@ -144,9 +147,7 @@ def _site(page: Page, c: Call, sources: dict[str, str]) -> None:
         page.line(f"via {text.site(c.via)}", indent=2 * _INDENT)
 
 
-def _table(
-    page: Page, columns: Sequence[Sequence[int]], rows: Sequence[sidebyside.Row]
-) -> None:
+def _table(page: Page, columns: Sequence[Sequence[int]], rows: Sequence[sidebyside.Row]) -> None:
     shown = columns[:_MOST_COLUMNS]
     header = ["", "call", "", *(text.ranks(column) for column in shown)]
     lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
@@ -155,8 +156,7 @@ def _table(
     digits = max(len("call"), *(len(row.seq) for row in rows)) if rows else 0
     for row in rows:
         cells = [[Text(row.mark)], [Text(row.seq.rjust(digits))], [Text(row.shared)]]
-        for cell in row.cells[:_MOST_COLUMNS]:
-            cells.append([Text(line) for line in cell.lines(even)])
+        cells += [[Text(part) for part in c.lines(even)] for c in row.cells[:_MOST_COLUMNS]]
         lines.append((cells, _ROW_STYLE.get(row.mark, "")))
     page.columns(lines, indent=_INDENT, fixed=3)
     if len(columns) > _MOST_COLUMNS:
@@ -174,9 +174,9 @@ def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth:
     for n, finding in enumerate(findings):
         # A cause stands before what it causes; anything else could go round for ever.
         if finding.caused_by == cause and n > cause:
-            _labelled(page, "led to", f"{finding.headline}\n{_place(finding)}", depth=depth)
-            if finding.cause != findings[cause].cause:
-                _labelled(page, " ", finding.cause, depth=depth)
+            at = "" if finding.seq is None else f" at call {finding.seq}"
+            words = f"{finding.headline}\n({finding.kind}{at})"
+            _labelled(page, "led to", words, depth=depth)
             _consequences(page, findings, n, depth=depth + 1)
 
 
@@ -203,26 +203,28 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
         return
     _heading(page, "ranks")
-    for members, words in _grouped(alignment.ranks):
-        page.prose(f"{text.ranks(members)}: {words}", indent=_INDENT, hang=_INDENT)
+    groups: dict[str, list[int]] = {}
+    for rank in alignment.ranks:
+        groups.setdefault(_rank(rank), []).append(rank.rank)
+    labels = [text.ranges(members) for members in groups.values()]
+    indent = min(max(_LABEL, max(map(len, labels)) + 2 * _INDENT), 2 * _LABEL)
+    for label, words in zip(labels, groups, strict=True):
+        if len(label) > indent - 2 * _INDENT:
+            page.prose(label, indent=_INDENT)
+            label = ""
+        page.prose(words, indent=indent, label=label.ljust(indent - 2 * _INDENT) if label else "")
     page.line()
 
 
-def _grouped(ranks: Iterable[RankState]) -> list[tuple[list[int], str]]:
-    """Ranks of which the same can be said, together."""
-    groups: dict[str, list[int]] = {}
-    for rank in ranks:
-        groups.setdefault(_rank(rank), []).append(rank.rank)
-    return [(members, words) for words, members in groups.items()]
-
-
 def _rank(rank: RankState) -> str:
-    parts = [rank.state, _ENDED[rank.ended], text.clean(rank.detail)]
+    """What can be said of a rank; ranks of which the same can be said are told together."""
+    state = ", ".join(part for part in (rank.state, _ENDED[rank.ended]) if part)
+    lines = [rank.state if rank.state == "missing" else state, text.clean(rank.detail)]
     c = rank.last_call
     if c is not None and rank.state != "finished":
         where = f" at {text.short_site(c.site)}" if c.site else ""
-        parts.append(f"last call {c.seq:,}, {text.clean(c.op)}{where}")
-    return ", ".join(part for part in parts if part)
+        lines.append(f"last call: {text.clean(c.op)} {c.seq}{where}")
+    return "\n".join(line for line in lines if line)
 
 
 def _gaps(page: Page, alignment: Alignment) -> None:
@@ -234,13 +236,18 @@ def _gaps(page: Page, alignment: Alignment) -> None:
         gaps.append(f"{text.counted(evidence.damaged_lines, 'line')} could not be read.")
     if evidence.dropped:
         gaps.append(f"{text.counted(evidence.dropped, 'record')} could not be written.")
-    told = {f.headline for f in alignment.findings}
-    gaps += [text.clean(note) for note in evidence.notes if note not in told]
+    gaps += [text.clean(note) for note in evidence.notes]
+    gaps += [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
     if gaps:
         _heading(page, "what the logs cannot tell")
         for gap in gaps:
             page.prose(gap, indent=_INDENT, hang=_INDENT)
         page.line()
+
+
+def _gap(finding: Finding) -> str:
+    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+    return ". ".join(sentences) + "."
 
 
 def _verdict(alignment: Alignment) -> Text:

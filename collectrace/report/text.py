@@ -84,7 +84,7 @@ def backend(info: GroupInfo) -> str:
 def site(place: str) -> str:
     """``path:line``, relative where it lies below the working directory."""
     place = clean(place)
-    here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100, PTH109 - a prefix of a string
+    here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100 - a prefix of a string
     return place.removeprefix(here)
 
 

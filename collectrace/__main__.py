@@ -1,0 +1,6 @@
+"""``python -m collectrace``."""
+
+from collectrace.cli import console
+
+if __name__ == "__main__":
+    console()

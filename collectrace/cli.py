@@ -1,0 +1,274 @@
+"""The commands: ``python -m collectrace run | align | schema``. The only place where wings meet.
+
+Nothing heavy is imported before a command needs it: ``--help`` and a mistyped path answer at
+once, and only ``run`` ever imports torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+
+from collectrace.errors import CollectraceError
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
+
+UNUSABLE: Final = 2
+"""Exit status for input or usage that nothing can be made of."""
+
+INTERRUPTED: Final = 130
+"""What a shell says of a program that Ctrl-C ended."""
+
+PROGRAM: Final = "python -m collectrace"
+
+Outcome = int | Callable[[], int]
+"""An exit status; or what is left to do, which then has the process for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One verb: its help, its arguments, and what it does."""
+
+    help: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    execute: Callable[[argparse.Namespace, TextIO, TextIO], Outcome]
+
+
+def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """Run a command; its exit status.
+
+    Raises:
+        SystemExit: only from a script that ``run`` runs, as it raised it.
+
+    """
+    try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            arguments = _parser().parse_args(argv)
+    except SystemExit as done:  # argparse's way to say that --help or an error was printed
+        return done.code if isinstance(done.code, int) else UNUSABLE
+    try:
+        outcome: Outcome = COMMANDS[arguments.command].execute(arguments, stdout, stderr)
+    except CollectraceError as problem:
+        return _complain(stderr, str(problem))
+    except OSError as problem:
+        return _complain(stderr, _os_error(problem))
+    except KeyboardInterrupt:
+        print("interrupted", file=stderr)
+        return INTERRUPTED
+    return outcome if isinstance(outcome, int) else outcome()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; the usage is one ``--help`` away."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(UNUSABLE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Find the first collective where the ranks of a torch.distributed job part "
+        "ways: which one, which rank, which line of your code, why, and what to change.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=command.help,
+            description=command.execute.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.arguments(sub)
+    return parser
+
+
+def _complain(stderr: TextIO, message: str) -> int:
+    line = " ".join(message.split())
+    print(f"collectrace: {line}", file=stderr)
+    return UNUSABLE
+
+
+def _os_error(problem: OSError) -> str:
+    what = problem.strerror or str(problem) or type(problem).__name__
+    return f"{problem.filename}: {what}" if problem.filename is not None else what
+
+
+# run
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log-dir", metavar="DIR", help="where runs are written (default: logs)")
+    parser.add_argument(
+        "--max-bytes", type=int, metavar="N", help="bytes one rank may keep (default: 1 GiB)"
+    )
+    parser.add_argument(
+        "--stall-after",
+        type=float,
+        metavar="S",
+        help="seconds after which a pending collective counts as stalled (default: 60)",
+    )
+    parser.add_argument(
+        "--heartbeat", type=float, metavar="S", help="seconds between heartbeats (default: 5)"
+    )
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="the script's own arguments"
+    )
+
+
+def _run(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:  # noqa: ARG001 - the script has the process's own streams
+    """Trace a script that does not trace itself, and is otherwise run as python runs it.
+
+    python -m collectrace run train.py --lr 0.1
+    torchrun --nproc-per-node 2 -m collectrace run train.py --lr 0.1
+    """
+    import collectrace
+    from collectrace import launch
+
+    script = launch.find(arguments.script, arguments.arguments, module=arguments.module)
+    collectrace.enable(
+        log_dir=arguments.log_dir,
+        max_bytes=arguments.max_bytes,
+        stall_after=arguments.stall_after,
+        heartbeat=arguments.heartbeat,
+    )
+    # Not called here: whatever the script raises is its own affair.
+    return script.run
+
+
+# align
+
+
+def _align_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a log directory, or one run in it")
+    parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
+    parser.add_argument("--group", metavar="NAME", help="look at this process group only")
+    parser.add_argument(
+        "--context",
+        type=_not_negative,
+        default=6,
+        metavar="N",
+        help="rows to show before and after a difference (default: 6)",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="read every line, however large the logs are"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the findings as JSON; -: to stdout")
+
+
+def _not_negative(text: str) -> int:
+    try:
+        n = int(text)
+    except ValueError:
+        n = -1
+    if n < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
+    return n
+
+
+def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:
+    """Read the logs of a run and tell where its ranks part ways.
+
+    exit status:
+      0  aligned: every rank issued the same collectives
+      1  diverged or hung: the report says where, who and why
+      2  the logs cannot be used, or the command line is wrong
+      3  unknown: nothing wrong found, but the logs cannot show that all is well
+    """
+    from collectrace.align import align
+    from collectrace.report import machine
+
+    with _progress(stderr) as progress:
+        alignment = align(
+            arguments.path,
+            run=arguments.run,
+            full=arguments.full,
+            group=arguments.group,
+            context=arguments.context,
+            progress=progress,
+        )
+    with _surviving_reader(stdout):
+        if arguments.json == "-":
+            stdout.write(machine.dumps(alignment))
+        else:
+            _render(alignment, stdout)
+    if arguments.json not in (None, "-"):
+        Path(arguments.json).write_text(machine.dumps(alignment), encoding="ascii")
+    return alignment.exit_status
+
+
+def _render(alignment: Alignment, stdout: TextIO) -> None:
+    from rich.console import Console
+
+    from collectrace.report import terminal
+
+    terminal.render(alignment, Console(file=stdout))
+
+
+@contextlib.contextmanager
+def _surviving_reader(stdout: TextIO) -> Iterator[None]:
+    """A reader that has seen enough (``| head``) closes the pipe; the verdict stands."""
+    try:
+        yield
+        stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output once more at exit, and would complain then.
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stdout.fileno())
+            os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
+    """What the aligner tells how far it is; nothing is shown to a file, or in the first second."""
+    if not stderr.isatty():
+        yield None
+        return
+    from collectrace.report.progress import Progress
+
+    with Progress(stderr) as progress:
+        yield progress
+
+
+# schema
+
+
+def _schema_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json-schema", action="store_true", help="as JSON Schema (draft 2020-12), for programs"
+    )
+
+
+def _schema(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:  # noqa: ARG001 - as every command
+    """Print the format of the rank files: every kind of line, its fields, types and units."""
+    from collectrace import schema
+
+    with _surviving_reader(stdout):
+        stdout.write(schema.dumps() if arguments.json_schema else schema.describe())
+    return 0
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "run": Command("trace a script", _run_arguments, _run),
+    "align": Command("find where the ranks part ways", _align_arguments, _align),
+    "schema": Command("print the format of the rank files", _schema_arguments, _schema),
+}
+
+
+def console() -> NoReturn:
+    """The door for ``python -m``."""
+    sys.exit(main(sys.argv[1:], sys.stdout, sys.stderr))

@@ -1,0 +1,140 @@
+"""Runs a script as ``__main__``, as python itself would, inside a process that is already set up.
+
+What a script can see of it: ``sys.argv``, ``sys.path[0]``, a module ``__main__`` of its own with
+``__file__`` (spawned children import it from there) or, for ``-m``, ``__spec__``; its tracebacks
+begin with its own frames; its exit status is its own.
+
+Sources: ``runpy._run_module_as_main`` and ``pymain_run_python`` in CPython's Modules/main.c.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import pkgutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Final, Protocol, cast
+
+from collectrace.errors import CollectraceError
+
+MAIN: Final = "__main__"
+
+
+class _CodeLoader(Protocol):
+    def get_code(self, fullname: str) -> CodeType | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script, or a module, that exists."""
+
+    target: str
+    arguments: tuple[str, ...]
+    module: bool
+
+    def run(self) -> int:
+        """Run it to its end; 1 if it raised, and its traceback has been printed.
+
+        Raises:
+            SystemExit: as the script raised it.
+            KeyboardInterrupt: likewise; python then ends the process by SIGINT.
+
+        """
+        try:
+            code, namespace = self._load()
+            exec(code, namespace)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as problem:  # noqa: BLE001 - told as python tells it, whatever it is
+            # Without this frame: to the script, nothing stands above it.
+            above = problem.__traceback__
+            frames = above.tb_next if above is not None else None
+            sys.excepthook(type(problem), problem.with_traceback(frames), frames)
+            return 1
+        return 0
+
+    def _load(self) -> tuple[CodeType, dict[str, object]]:
+        """Code, and the namespace of a new ``__main__`` that is in place already."""
+        argv0, file, spec = self.target, str(Path(self.target).absolute()), None
+        loader: object = SourceFileLoader(MAIN, file)
+        if self.module:
+            spec = importlib.util.find_spec(self.target)
+            if spec is not None and spec.submodule_search_locations is not None:
+                spec = importlib.util.find_spec(f"{self.target}.{MAIN}")
+        elif _is_plain_file(self.target):
+            _first_on_path(str(Path(self.target).resolve().parent))
+        else:  # a folder or an archive with a __main__ in it
+            _first_on_path(self.target)
+            spec = _main_inside(self.target)
+        if spec is not None:
+            file, loader = spec.origin or file, spec.loader
+            argv0 = file if self.module else argv0
+        code = _read(file) if spec is None and not self.module else _code_of(spec, self.target)
+        main = ModuleType(MAIN)
+        vars(main).update(
+            __builtins__=builtins, __annotations__={}, __file__=file, __loader__=loader,
+            __spec__=spec, __package__=None if spec is None else spec.parent,
+        )  # fmt: skip
+        sys.argv = [argv0, *self.arguments]
+        sys.modules[MAIN] = main
+        return code, vars(main)
+
+
+def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:
+    """A script by its path, or a module by its name, without running any of it.
+
+    Raises:
+        CollectraceError: there is none.
+
+    """
+    if module:
+        if not _importable(target.partition(".")[0]):
+            raise CollectraceError(f"no module named {target}; it must be importable from here")
+    elif not Path(target).exists():
+        raise CollectraceError(f"{target}: no such script; name a file, or use -m with a module")
+    elif not _is_plain_file(target) and _main_inside(target) is None:
+        raise CollectraceError(f"{target}: a folder without a __main__.py cannot be run")
+    return Script(target, tuple(arguments), module)
+
+
+def _importable(name: str) -> bool:
+    try:
+        return bool(name) and importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_plain_file(target: str) -> bool:
+    return Path(target).is_file() and pkgutil.get_importer(target) is None
+
+
+def _main_inside(target: str) -> ModuleSpec | None:
+    return importlib.machinery.PathFinder.find_spec(MAIN, [target])
+
+
+def _first_on_path(entry: str) -> None:
+    # `python -m collectrace` put the working directory there; under -P there is nothing to replace.
+    if not sys.flags.safe_path:
+        sys.path[0] = entry
+
+
+def _read(file: str) -> CodeType:
+    # No byte code is cached for a script, neither by python nor here.
+    with io.open_code(file) as source:
+        return compile(source.read(), file, "exec", dont_inherit=True)
+
+
+def _code_of(spec: ModuleSpec | None, target: str) -> CodeType:
+    code = None
+    if spec is not None and spec.loader is not None:
+        code = cast(_CodeLoader, spec.loader).get_code(spec.name)
+    if code is None:
+        raise ModuleNotFoundError(f"No module named {target}", name=target)
+    return code

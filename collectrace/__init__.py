@@ -1,1 +1,67 @@
-"""Find the first collective where the ranks of a torch.distributed job part ways."""
+"""Find the first collective where the ranks of a torch.distributed job part ways.
+
+::
+
+    import collectrace; collectrace.enable()     # at the top of a script
+    python -m collectrace.align logs/            # after it hung
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+
+from collectrace.config import Config
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "disable", "enable", "trace"]
+
+
+def enable(
+    log_dir: str | PathLike[str] | None = None,
+    *,
+    max_bytes: int | None = None,
+    heartbeat: float | None = None,
+    stall_after: float | None = None,
+    max_failures: int | None = None,
+) -> None:
+    """Record every collective this process, and those it starts, will issue.
+
+    Call it once, before or after ``init_process_group``. The arguments are those of
+    :class:`collectrace.config.Config`; what is not given comes from ``COLLECTRACE_*``
+    variables, else from the defaults. Imports torch.
+
+    Raises:
+        CollectraceError: an option that cannot be used.
+    """
+    config = Config.from_environment(
+        log_dir=log_dir,
+        max_bytes=max_bytes,
+        heartbeat=heartbeat,
+        stall_after=stall_after,
+        max_failures=max_failures,
+    )
+    from collectrace.tracer import session
+
+    session.enable(config)
+
+
+def disable() -> None:
+    """Stop recording, close the file, and take every patch off again."""
+    import sys
+
+    session = sys.modules.get("collectrace.tracer.session")
+    if session is not None:
+        session.disable()
+
+
+@contextmanager
+def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -> Iterator[None]:
+    """Record what happens inside the ``with`` block; options as in :func:`enable`."""
+    enable(log_dir, **options)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        disable()

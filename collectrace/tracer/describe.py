@@ -1,0 +1,266 @@
+"""Tensors, groups and splits as plain values.
+
+Two views of the arguments of one ``c10d`` operator: a *key*, cheap to make on every call and
+equal whenever the record's fixed part is equal; and the *fields* of the record, made once per
+key. Arguments are found by the names in the operator's schema, so that a torch that adds or
+reorders some is read rightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+
+from collectrace.records import Shape
+
+Args = Sequence[Any]
+Projector = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """How one ``c10d`` operator is told: its public name, and which arguments mean what."""
+
+    op: str
+    sent: str | None = None
+    """Schema name of what this rank puts in."""
+    received: str | None = None
+    """Schema name of what it gets out, where that is a separate argument."""
+    root: str | None = None
+    peer: str | None = None
+    any_source: bool = False
+    listed: bool = False
+    """Always a list of tensors, also when there is one (coalesced ops)."""
+
+
+_GATHER: Final = (
+    "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
+)
+_SCATTER: Final = (
+    "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"
+)
+
+OPS: Final[dict[str, OpRow]] = {
+    "allreduce_": OpRow("all_reduce", "tensors"),
+    "allreduce_coalesced_": OpRow("all_reduce_coalesced", "tensors", listed=True),
+    "broadcast_": OpRow("broadcast", "tensors", root="root_rank"),
+    "reduce_": OpRow("reduce", "tensors", root="root_rank"),
+    "allgather_": OpRow("all_gather", "input_tensors", "output_tensors"),
+    "allgather_coalesced_": OpRow(
+        "all_gather_coalesced", "input_list", "output_lists", listed=True
+    ),
+    "_allgather_base_": OpRow(_GATHER, "input_tensor", "output_tensor"),
+    "allgather_into_tensor_coalesced_": OpRow(
+        _GATHER + "_coalesced", "inputs", "outputs", listed=True
+    ),
+    "reduce_scatter_": OpRow("reduce_scatter", "input_tensors", "output_tensors"),
+    "_reduce_scatter_base_": OpRow(_SCATTER, "input_tensor", "output_tensor"),
+    "reduce_scatter_tensor_coalesced_": OpRow(
+        _SCATTER + "_coalesced", "inputs", "outputs", listed=True
+    ),
+    "gather_": OpRow("gather", "input_tensors", "output_tensors", root="root_rank"),
+    "scatter_": OpRow("scatter", "input_tensors", "output_tensors", root="root_rank"),
+    "alltoall_": OpRow("all_to_all", "input_tensors", "output_tensors"),
+    "alltoall_base_": OpRow("all_to_all_single", "input", "output"),
+    "barrier": OpRow("barrier"),
+    "monitored_barrier_": OpRow("monitored_barrier"),
+    "send": OpRow("send", "tensors", peer="dst"),
+    "recv_": OpRow("recv", "tensors", peer="src"),
+    "recv_any_source_": OpRow("recv", "tensors", any_source=True),
+}
+"""Every collective operator of torch's dispatcher namespace ``c10d``."""
+
+REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+"""Names of ReduceOp's integers (torch/csrc/distributed/c10d/Types.hpp, enum RedOpType)."""
+
+_unbox_group = dist.ProcessGroup.unbox
+
+
+@dataclass(slots=True)
+class Fields:
+    """The fixed part of a record, as far as the arguments tell it."""
+
+    op: str
+    device: str
+    dtype: str | list[str] | None = None
+    shape: Shape | None = None
+    out_shape: Shape | None = None
+    reduce_op: str | None = None
+    root: int | None = None
+    """Group rank."""
+    peer: int | None = None
+    """Group rank; -1: any source."""
+    tag: int | None = None
+    splits: list[list[int]] | None = None
+    is_async: bool = False
+    nbytes: int = 0
+    """Of the tensors that a Work would keep alive."""
+    real: bool = True
+    """False for fake and meta tensors: nothing goes over a wire."""
+
+
+class Reader:
+    """Reads the arguments of one operator, by the names of its schema."""
+
+    def __init__(self, row: OpRow, schema_arguments: Sequence[Any]) -> None:
+        self.row = row
+        self._index = {a.name: i for i, a in enumerate(schema_arguments)}
+        self._defaults = {a.name: a.default_value for a in schema_arguments}
+        self._group = self._index.get("process_group", -1)
+        self._parts = tuple(self._projectors(schema_arguments))
+
+    def group(self, args: Args) -> Any:
+        """The ProcessGroup of a call."""
+        return _unbox_group(args[self._group])
+
+    def key(self, args: Args) -> tuple[Any, ...]:
+        """Equal for two calls on one group exactly when their records' fixed parts are."""
+        # The dispatcher leaves out trailing arguments that have their default.
+        n = len(args)
+        return tuple([project(args[i]) for i, project in self._parts if i < n])
+
+    def fields(self, args: Args, group_size: int) -> Fields:
+        """The fixed part of the record."""
+        row = self.row
+        tensors = self._tensors(args)
+        first = tensors[0] if tensors else None
+        sent, received = self._get(args, row.sent), self._get(args, row.received)
+        out = Fields(
+            op=row.op,
+            device=first.device.type if first is not None else "cpu",
+            is_async=bool(self._get(args, "async_op", default=False)),
+            nbytes=sum(t.numel() * t.element_size() for t in tensors),
+            real=not any(_is_unreal(t) for t in tensors),
+        )
+        if row.sent is not None:
+            out.dtype = _dtype(_flat(sent) or _flat(received))
+            out.shape = _shape(sent, listed=row.listed)
+            out.out_shape = _shape(received, listed=row.listed)
+        out.reduce_op = self._reduce_op(args)
+        out.root = self._get(args, row.root)
+        out.peer = -1 if row.any_source else self._get(args, row.peer)
+        out.tag = self._get(args, "tag")
+        if row.op in ("all_to_all", "all_to_all_single"):
+            out.splits = self._splits(args, sent, received, group_size)
+        return out
+
+    def device(self, args: Args) -> str:
+        """Device type of a call that cannot be described further."""
+        tensors = self._tensors(args)
+        return tensors[0].device.type if tensors else "cpu"
+
+    def _tensors(self, args: Args) -> list[torch.Tensor]:
+        return [t for i in range(min(len(args), len(self._index))) for t in _flat(args[i])]
+
+    def _get(self, args: Args, name: str | None, default: Any = None) -> Any:
+        if name is None:
+            return None
+        index = self._index.get(name)
+        if index is None:
+            return default
+        return args[index] if index < len(args) else self._defaults.get(name, default)
+
+    def _reduce_op(self, args: Args) -> str | None:
+        value = self._get(args, "reduce_op")
+        if value is None:
+            return None
+        number = value.op()
+        return REDUCE_OPS[number] if 0 <= number < len(REDUCE_OPS) else str(number)
+
+    def _splits(self, args: Args, sent: Any, received: Any, group_size: int) -> list[list[int]]:
+        if self.row.op == "all_to_all":
+            return [[t.numel() for t in sent], [t.numel() for t in received]]
+        return [
+            _elements(sent, self._get(args, "input_split_sizes"), group_size),
+            _elements(received, self._get(args, "output_split_sizes"), group_size),
+        ]
+
+    def _projectors(self, schema_arguments: Sequence[Any]) -> list[tuple[int, Projector]]:
+        parts: list[tuple[int, Projector]] = []
+        for i, argument in enumerate(schema_arguments):
+            kind = str(argument.type)
+            if argument.name in ("process_group", "timeout", "sparse_indices"):
+                continue
+            if argument.name == "reduce_op":
+                parts.append((i, _project_reduce_op))
+            elif kind == "Tensor":
+                parts.append((i, _project_tensor))
+            elif kind == "List[Tensor]":
+                parts.append((i, _project_list))
+            elif kind == "List[List[Tensor]]":
+                parts.append((i, _project_lists))
+            elif kind.startswith("List["):
+                parts.append((i, tuple))
+            else:
+                parts.append((i, _project_plain))
+        return parts
+
+
+def _project_tensor(t: Any) -> tuple[Any, ...]:
+    return (t.__class__, t.dtype, t.shape, t.device)
+
+
+def _project_list(tensors: Any) -> tuple[Any, ...]:
+    if len(tensors) == 1:
+        t = tensors[0]
+        return (t.__class__, t.dtype, t.shape, t.device)
+    return tuple([(t.__class__, t.dtype, t.shape, t.device) for t in tensors])
+
+
+def _project_lists(lists: Any) -> tuple[Any, ...]:
+    return tuple([_project_list(one) for one in lists])
+
+
+def _project_reduce_op(value: Any) -> Any:
+    return value.op()
+
+
+def _project_plain(value: Any) -> Any:
+    return value
+
+
+def _flat(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [t for item in value for t in _flat(item)]
+    return []
+
+
+def _is_unreal(t: torch.Tensor) -> bool:
+    # FakeTensorMode's tensors name a real device, and hold nothing.
+    return t.is_meta or type(t).__name__ == "FakeTensor"
+
+
+def _dtype(tensors: list[torch.Tensor]) -> str | list[str] | None:
+    names = [str(t.dtype).removeprefix("torch.") for t in tensors]
+    if not names:
+        return None
+    return names[0] if len(set(names)) == 1 else names
+
+
+def _shape(value: Any, *, listed: bool) -> Shape | None:
+    if value is None:
+        return None
+    if isinstance(value, torch.Tensor):
+        return list(value.shape)
+    if len(value) == 1 and isinstance(value[0], list | tuple):
+        # One list of tensors per device of this rank, and there is one device.
+        return [list(t.shape) for t in value[0]]
+    tensors = _flat(value)
+    if not tensors:
+        return None
+    if len(tensors) == 1 and not listed:
+        return list(tensors[0].shape)
+    return [list(t.shape) for t in tensors]
+
+
+def _elements(t: torch.Tensor, split_sizes: Sequence[int] | None, group_size: int) -> list[int]:
+    if not split_sizes:
+        return [t.numel() // group_size] * group_size
+    row = t.numel() // t.shape[0] if t.dim() and t.shape[0] else 1
+    return [size * row for size in split_sizes]

@@ -1,0 +1,92 @@
+"""How a process ends, told by itself while it still can."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.util
+import sys
+from types import TracebackType
+from typing import Any, Protocol
+
+from collectrace import records
+from collectrace.tracer import children, sites
+from collectrace.tracer.wire import Undo
+
+_MAX_TEXT = 2000
+
+
+class Ends(Protocol):
+    """What wants to know."""
+
+    live: bool
+
+    def finish(self, last: records.Exit) -> None:
+        """The process ends like this."""
+
+
+class Exits:
+    """Hears of a normal end, an uncaught exception and ``sys.exit``."""
+
+    def __init__(self, session: Ends) -> None:
+        self._session = session
+        self._last: records.Exit | None = None
+
+    def install(self) -> Undo:
+        """Listen; the undo stops it."""
+        previous = sys.excepthook
+
+        def excepthook(
+            kind: type[BaseException], value: BaseException, traceback: TracebackType | None
+        ) -> None:
+            if self._session.live:
+                self.exception(value, traceback)
+                # Before torch's own shutdown, which may hang on what just went wrong.
+                self.at_end()
+            previous(kind, value, traceback)
+
+        sys.excepthook = excepthook
+        atexit.register(self.at_end)
+        uninstall_children = children.install()
+
+        def undo() -> None:
+            if sys.excepthook is excepthook:
+                sys.excepthook = previous
+            atexit.unregister(self.at_end)
+            uninstall_children()
+
+        return undo
+
+    def watch_child(self) -> None:
+        """A child of multiprocessing leaves without running ``atexit``."""
+        if multiprocessing.process.parent_process() is not None:
+            multiprocessing.util.Finalize(None, self.at_end, exitpriority=-100)
+
+    def exception(self, value: BaseException, traceback: TracebackType | None) -> None:
+        """This is what the process dies of."""
+        # torch.multiprocessing turns an exception into sys.exit(1).
+        if isinstance(value, SystemExit):
+            if isinstance(value.__context__, Exception):
+                value = value.__context__
+                traceback = value.__traceback__
+            else:
+                self.exit_code(value.code)
+                return
+        self._last = records.Exit(
+            reason="exception",
+            error=type(value).__name__,
+            message=str(value)[:_MAX_TEXT],
+            site=sites.of_traceback(traceback),
+        )
+
+    def exit_code(self, code: Any) -> None:
+        """``sys.exit`` was called with this."""
+        number = code if isinstance(code, int) else int(code is not None)
+        self._last = records.Exit(reason="finished", code=number)
+
+    def resumed(self) -> None:
+        """A call was made after all: the exit was caught."""
+        self._last = None
+
+    def at_end(self) -> None:
+        """Write the last line."""
+        self._session.finish(self._last or records.Exit(reason="finished"))

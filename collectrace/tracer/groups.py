@@ -1,0 +1,136 @@
+"""Process groups as the tracer knows them: named once, with their members and backends."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from collectrace.records import Group
+from collectrace.tracer.streams import Channel, Stream
+
+
+class GroupState:
+    """One process group of this process, its streams and channels."""
+
+    __slots__ = (
+        "backends", "channels", "name", "owners", "ranks", "record", "self_rank", "streams",
+        "templates",
+    )  # fmt: skip
+
+    def __init__(self, record: Group, self_rank: int) -> None:
+        self.record = record
+        self.name = record.group
+        self.ranks = record.ranks
+        self.self_rank = self_rank
+        """This process's rank within the group."""
+        self.backends = backend_map(record.backend)
+        self.streams: dict[str, Stream] = {}
+        self.channels: dict[tuple[str, int, int, int], Channel] = {}
+        self.templates: dict[Any, Any] = {}
+        self.owners: dict[int, int] = {}
+        """id of a DDP module to its ordinal on this group, in order of first use."""
+
+    def global_rank(self, group_rank: int | None) -> int | None:
+        """The global rank of a member; -1 (any source) and None stay what they are."""
+        if group_rank is None or group_rank < 0:
+            return group_rank
+        return self.ranks[group_rank] if group_rank < len(self.ranks) else group_rank
+
+    def stream(self, device: str) -> Stream:
+        """The stream of one device type, begun if it is new."""
+        found = self.streams.get(device)
+        if found is None:
+            backend = self.backends.get(device, self.record.backend)
+            found = self.streams[device] = Stream(self.name, device, backend)
+        return found
+
+    def channel(self, device: str, source: int, destination: int, tag: int) -> Channel:
+        """The channel of one direction and tag, begun if it is new."""
+        key = (device, source, destination, tag)
+        found = self.channels.get(key)
+        if found is None:
+            found = self.channels[key] = Channel(self.name, device, source, destination, tag)
+        return found
+
+    def owner(self, module: object) -> int:
+        """The ordinal of a DDP module or ZeRO optimizer on this group, from 0."""
+        return self.owners.setdefault(id(module), len(self.owners))
+
+
+class GroupBook:
+    """The groups of one run of this process, by the ProcessGroup object."""
+
+    def __init__(self) -> None:
+        self.states: dict[Any, GroupState] = {}
+        self.asked = 0
+        """Groups asked for so far, by members and others alike."""
+        self._uses: dict[str, int] = {}
+
+    def name_of(self, c10d_name: str) -> str:
+        """A name that is unique in this process: ``name@n`` for a name's n-th use."""
+        n = self._uses[c10d_name] = self._uses.get(c10d_name, 0) + 1
+        return c10d_name if n == 1 else f"{c10d_name}@{n}"
+
+    def adopt(self, pg: Any, record: Group) -> GroupState:
+        """Know a group from now on."""
+        state = self.states[pg] = GroupState(record, pg.rank())
+        return state
+
+    def forget(self, pg: Any) -> GroupState | None:
+        """A group is destroyed: do not keep it alive."""
+        return self.states.pop(pg, None)
+
+
+def describe(pg: Any, name: str, **known: Any) -> Group:
+    """A ``ready`` record of a group that exists."""
+    return Group(
+        phase="ready",
+        group=name,
+        description=str(getattr(pg, "group_desc", "") or ""),
+        backend=backend_of(pg),
+        ranks=members(pg),
+        **known,
+    )
+
+
+def members(pg: Any) -> list[int]:
+    """Global ranks in group order."""
+    try:
+        return list(dist.get_process_group_ranks(pg))
+    except (RuntimeError, KeyError, ValueError):
+        # Not registered with torch.distributed: its own numbers are all there is.
+        return list(range(pg.size()))
+
+
+def backend_of(pg: Any) -> str:
+    """``cpu:gloo,cuda:nccl``, or the single backend's name."""
+    config = c10d._world.pg_backend_config.get(pg)
+    if config:
+        return str(config)
+    try:
+        return str(pg._get_backend_name())
+    except (RuntimeError, AttributeError):
+        return type(pg).__name__
+
+
+def backend_map(text: str) -> dict[str, str]:
+    """Backend per device type; empty where one backend serves all."""
+    pairs = [part.partition(":") for part in text.split(",")]
+    return {device: backend for device, colon, backend in pairs if colon}
+
+
+def backend_sequence(pg: Any) -> int | None:
+    """How many collectives the backend has counted so far, where it does."""
+    try:
+        return int(pg._get_sequence_number_for_group())
+    except RuntimeError:
+        return None
+
+
+def environment_int(name: str) -> int | None:
+    """A number that a launcher left in the environment."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else None

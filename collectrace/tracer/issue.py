@@ -1,0 +1,372 @@
+"""One collective being issued: describe, number, digest, write.
+
+This is the hot path: every collective of a job comes through :meth:`Recorder.issue`. What does
+not change between two calls from one line of code on the same kind of tensors is worked out
+once, as a :class:`Template`; a call then costs a key, a look-up, two digests and one write.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import deque
+from types import FrameType
+from typing import Any, Final
+
+from torch.autograd import graph as autograd_graph
+
+from collectrace import records
+from collectrace.records import Call
+from collectrace.roles import USER
+from collectrace.signature import (
+    ALL_TO_ALL,
+    BASE,
+    EMPTY,
+    POINT_TO_POINT,
+    PRIME,
+    extend,
+    pair_step,
+    program_text,
+    stable_hash,
+    wire_text,
+)  # fmt: skip
+from collectrace.tracer import groups, scopes, sites
+from collectrace.tracer.describe import Fields, Reader
+from collectrace.tracer.groups import GroupBook, GroupState
+from collectrace.tracer.scopes import Scope, ThreadState, now
+from collectrace.tracer.streams import Progress, Stream
+from collectrace.tracer.writer import CHECKPOINT_EVERY, Writer
+
+log = logging.getLogger("collectrace")
+
+_ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
+"""The Python frame under which autograd runs: what C++ issues right above it is DDP's reducer."""
+
+_MAX_TEMPLATES: Final = 20_000
+"""Per group; a job whose shapes never repeat starts over."""
+
+_HELD_WORKS: Final = 8
+_HELD_BYTES: Final = 64 << 20
+"""A Work keeps its tensors alive: how many are held to ask them, and of what size in all."""
+
+
+class Template:
+    """What is the same for all calls from one line, on one stream, of one kind."""
+
+    __slots__ = (
+        "body", "counter", "is_async", "is_bucket", "keep", "nbytes", "op", "pair_step", "peer",
+        "program_step", "site", "stream", "tag", "wire_step",
+    )  # fmt: skip
+
+    def __init__(self, call: Call, counter: Progress, fields: Fields, keep: Any) -> None:
+        self.op = call.op
+        self.site = call.site
+        self.peer, self.tag = call.peer, call.tag
+        self.counter = counter
+        self.stream = counter if isinstance(counter, Stream) else None
+        self.is_async = fields.is_async
+        self.is_bucket = call.role.endswith(".bucket")
+        self.nbytes = fields.nbytes
+        self.keep = keep
+        """Code objects, whose ids are part of the key this template is found by."""
+        # b'{"kind":"call","t":0,"seq":0,"group":...}\n' without what changes from call to call.
+        self.body = records.encode(call).partition(b'"seq":0')[2].rstrip(b"}\n")
+        self.wire_step = self.program_step = 0
+        self.pair_step: int | None = None
+
+
+class HeldWork:
+    """A Work whose completion is asked for now and then."""
+
+    __slots__ = ("nbytes", "seq", "since", "template", "work")
+
+    def __init__(self, template: Template, seq: int, work: Any, since: int) -> None:
+        self.template, self.seq, self.work, self.since = template, seq, work, since
+        self.nbytes = template.nbytes
+
+
+class Recorder:
+    """The record of one run of this process: numbers its calls and writes them down.
+
+    Implements :class:`collectrace.tracer.wire.OnIssue`. Nothing here raises, and the lock is
+    reentrant: a signal handler may issue a collective while one is being recorded.
+    """
+
+    def __init__(self, writer: Writer, max_failures: int) -> None:
+        self.writer = writer
+        self.book = GroupBook()
+        self.lock = threading.RLock()
+        self.iteration = 0
+        self.calls = 0
+        self.ns = 0
+        self.failures = 0
+        self.hook_role: str | None = None
+        """Role under which a comm hook was run last; its callbacks arrive on threads of C++."""
+        self.held: deque[HeldWork] = deque()
+        self.buckets: list[tuple[Progress, int]] = []
+        """Gradient buckets of the backward in flight: complete when it returns."""
+        self.active = True
+        self.global_rank: int | None = None
+        self._max_failures = max_failures
+        self._state = scopes._local
+        self._groups = self.book.states
+        self._held_bytes = 0
+
+    # -- the hot path ---------------------------------------------------------------------
+
+    def issue(self, reader: Reader, args: tuple[Any, ...]) -> tuple[Template, int] | None:
+        """Number and write one call; None where it is not recorded."""
+        if not self.active:
+            return None
+        t = now()
+        try:
+            frame = sys._getframe(1).f_back
+            pg = reader.group(args)
+            state = self._state.state
+            group = self._groups.get(pg) or self.adopt(pg)
+            scope: Scope = state.scope
+            place = sites.find(frame)
+            code, lasti, via, via_lasti = place
+            key = (
+                reader, scope, id(code), lasti, id(via), via_lasti,
+                scope.api is None and (frame is None or id(frame.f_code) == _ENGINE),
+                state.is_main or state.name, reader.key(args),
+            )  # fmt: skip
+            template = group.templates.get(key)
+            if template is None:
+                template = self._template(group, reader, args, scope, place, frame, state)
+                if len(group.templates) >= _MAX_TEMPLATES:
+                    group.templates.clear()
+                group.templates[key] = template
+            if template is _IGNORED:
+                return None
+            return self._number(template, t, state)
+        except Exception as problem:
+            return self._void(reader, args, t, problem)
+
+    def _number(self, template: Template, t: int, state: ThreadState) -> tuple[Template, int]:
+        with self.lock:
+            previous = state.call
+            if previous is not None:
+                # It was synchronous, and this thread has moved on.
+                previous[0].counter.complete(previous[1])
+            counter = template.counter
+            seq = counter.seq = counter.seq + 1
+            counter.open[seq] = t
+            stream = template.stream
+            iteration = self.iteration
+            if stream is None:
+                line = b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, seq, template.body)
+            else:
+                # signature.extend, written out: two calls less.
+                digest = stream.digest = (stream.digest * BASE + template.wire_step) % PRIME
+                program = stream.program = (stream.program * BASE + template.program_step) % PRIME
+                line = b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
+                    t, seq, template.body, b',"iteration":%d' % iteration if iteration else b"",
+                    digest, program,
+                    b"" if stream.pairs is None and template.pair_step is None
+                    else self._pairs(stream, template),
+                )  # fmt: skip
+            self.calls += 1
+            writer = self.writer
+            writer.write(line)
+            if writer.total >= writer.next_checkpoint:
+                self.checkpoint()
+            call = (template, seq)
+            state.call = call
+            state.call_t = t
+            self.ns += now() - t
+        return call
+
+    def _pairs(self, stream: Stream, template: Template) -> bytes:
+        before = EMPTY if stream.pairs is None else stream.pairs
+        stream.pairs = extend(before, template.pair_step or 0)
+        return b',"pairs":%d' % stream.pairs
+
+    def issued(self, call: tuple[Template, int], result: Any) -> None:
+        """The backend has it. A caller that waits inside the API is still in it."""
+        template, seq = call
+        state = self._state.state
+        if state.scope.api is not None and not template.is_async:
+            return
+        t = now()
+        state.call = None
+        if template.is_bucket and len(self.buckets) < 10_000:
+            self.buckets.append((template.counter, seq))
+            return
+        work = result[-1] if isinstance(result, tuple) else result
+        if work is not None and template.nbytes <= _HELD_BYTES:
+            held = HeldWork(template, seq, work, t)
+            self.held.append(held)
+            self._held_bytes += held.nbytes
+            while len(self.held) > _HELD_WORKS or self._held_bytes > _HELD_BYTES:
+                self._held_bytes -= self.held.popleft().nbytes
+        self.ns += now() - t
+
+    def failed(self, call: tuple[Template, int] | None, problem: BaseException) -> None:
+        """The call raised: say so, and who."""
+        state = self._state.state
+        state.call = None
+        if call is None or not self.active:
+            return
+        template, seq = call
+        self.write(
+            records.Done(
+                t=now(), group=template.counter.group, device=template.counter.device, seq=seq,
+                peer=template.peer, tag=template.tag,
+                op=template.op if template.stream is None else None,
+                failed=True, error=f"{type(problem).__name__}: {str(problem)[:500]}",
+            )
+        )  # fmt: skip
+
+    # -- off the hot path -----------------------------------------------------------------
+
+    def _template(
+        self, group: GroupState, reader: Reader, args: tuple[Any, ...], scope: Scope,
+        place: sites.Place, frame: FrameType | None, state: ThreadState,
+    ) -> Template:  # fmt: skip
+        fields = reader.fields(args, len(group.ranks))
+        if not fields.real:
+            return _IGNORED
+        site, via = sites.resolve(place)
+        if place[0] is None:
+            site, via = scopes.backward.site
+        by_engine = scope.api is None and (frame is None or id(frame.f_code) == _ENGINE)
+        role = self._role(scope, fields, state, by_engine=by_engine)
+        owner = scope.owner() if scope.owner is not None and role != USER else None
+        model = (
+            0
+            if owner is None or role.endswith((".bucket", ".unused_params"))
+            else (group.owner(owner))
+        )
+        api = scope.api if scope.api != fields.op else None
+        if fields.op in POINT_TO_POINT:
+            # The operator does not say; send() and recv() wait for the Work themselves.
+            fields.is_async = scope.api not in _WAITING
+        peer = group.global_rank(fields.peer)
+        call = Call(
+            seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
+            shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
+            root=group.global_rank(fields.root), peer=peer, tag=fields.tag, splits=fields.splits,
+            async_=fields.is_async or None, role=role, model=model + 1 if model else None,
+            api=api, site=site, via=via, thread=None if state.is_main else state.name,
+        )  # fmt: skip
+        me = group.ranks[group.self_rank]
+        counter: Progress
+        if fields.op in POINT_TO_POINT and peer is not None:
+            ends = (me, peer) if fields.op == "send" else (peer, me)
+            counter = group.channel(fields.device, *ends, fields.tag or 0)
+        else:
+            counter = group.stream(fields.device)
+        template = Template(call, counter, fields, (place, scope))
+        if isinstance(counter, Stream):
+            template.wire_step = stable_hash(wire_text(call, counter.backend))
+            template.program_step = stable_hash(program_text(call))
+            if fields.op in ALL_TO_ALL and fields.splits:
+                template.pair_step = pair_step(group.self_rank, *fields.splits)
+        return template
+
+    def _role(self, scope: Scope, fields: Fields, state: ThreadState, *, by_engine: bool) -> str:
+        role = scope.role
+        if role in _CONTAINERS:
+            # Between its named parts DDP's C++ broadcasts the new order of its buckets.
+            is_rebuild = scope.api is None and fields.op == "broadcast"
+            return "ddp.forward.rebuild_buckets" if is_rebuild else USER
+        if role == "ddp.forward.notify_join" and not fields.is_async:
+            # Join.notify_join_context's second call, under throw_on_early_termination.
+            return "ddp.forward.terminate_check"
+        if role is not None:
+            return role
+        if by_engine and (scopes.backward or state.name.startswith("native-")):
+            is_map = fields.dtype == "int32" and fields.op == "all_reduce"
+            return "ddp.backward.unused_params" if is_map else "ddp.backward.bucket"
+        if self.hook_role is not None and state.name.startswith("native-"):
+            return self.hook_role
+        return USER
+
+    def adopt(self, pg: Any) -> GroupState:
+        """Know a group that was created behind the tracer's back."""
+        name = self.book.name_of(str(getattr(pg, "group_name", "") or ""))
+        record = groups.describe(pg, name, ordinal=self.book.asked)
+        self.write(record)
+        return self.book.adopt(pg, record)
+
+    def checkpoint(self) -> None:
+        """Write where every stream stands."""
+        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
+        self.writer.write(self.checkpoint_line())
+
+    def checkpoint_line(self) -> bytes:
+        """A ``checkpoint`` line."""
+        states = list(self.book.states.values())
+        return records.encode(
+            records.Checkpoint(
+                t=now(),
+                streams=[s.row() for g in states for s in list(g.streams.values())],
+                channels=[c.row() for g in states for c in list(g.channels.values())],
+                dropped=self.writer.dropped,
+                rotated=self.writer.rotated,
+            )
+        )
+
+    def write(self, record: records.Record) -> None:
+        """Write any other record."""
+        with self.lock:
+            t = now()
+            if not record.t:
+                record.t = t
+            self.writer.write(records.encode(record))
+            self.ns += now() - t
+
+    def completed(self, call: tuple[Template, int]) -> None:
+        """A call is known to be complete."""
+        template, seq = call
+        template.counter.complete(seq)
+
+    def backward_over(self) -> None:
+        """A backward returned normally: DDP has waited for its buckets."""
+        buckets, self.buckets = self.buckets, []
+        for counter, seq in buckets:
+            counter.complete(seq)
+
+    def fail(self, problem: BaseException, doing: str) -> None:
+        """Count an internal failure; warn of the first; after too many, go silent."""
+        self.failures += 1
+        if self.failures == 1:
+            log.warning(
+                "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
+                doing, type(problem).__name__, problem,
+            )  # fmt: skip
+        if self.failures >= self._max_failures:
+            self.active = False
+            self.write(
+                records.Exit(
+                    reason="disabled", error=type(problem).__name__, message=str(problem)[:500],
+                    calls=self.calls, ns=self.ns, bytes=self.writer.total,
+                    dropped=self.writer.dropped, failures=self.failures,
+                )
+            )  # fmt: skip
+
+    def _void(
+        self, reader: Reader, args: tuple[Any, ...], t: int, problem: Exception
+    ) -> tuple[Template, int] | None:
+        """A call that could not be described still has its place in the stream."""
+        self.fail(problem, f"recording {reader.row.op}")
+        try:
+            group = self.book.states[reader.group(args)]
+            stream = group.stream(reader.device(args))
+            fields = Fields(reader.row.op, stream.device)
+            call = Call(seq=0, group=group.name, device=stream.device, op=fields.op, void=True)
+            template = Template(call, stream, fields, None)
+            template.wire_step = template.program_step = stable_hash("void")
+            return self._number(template, t, self._state.state)
+        except Exception:
+            return None
+
+
+_WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
+_CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
+_IGNORED: Final = Template(
+    Call(seq=0, group="", device="", op=""), Progress("", ""), Fields("", ""), None
+)

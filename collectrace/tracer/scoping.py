@@ -1,0 +1,122 @@
+"""Wrappers that do nothing but push a scope: a public function, a framework's part, a backward.
+
+Each takes the hooks of one installation and gives a wrapt wrapper; an installation that is over
+(``live`` is false) only passes calls through.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from collectrace.tracer import scopes, sites
+from collectrace.tracer.patching import Wrapper
+from collectrace.tracer.scopes import now
+
+if TYPE_CHECKING:
+    from collectrace.tracer.session import Session
+
+Make = Callable[["Session"], Wrapper]
+
+_local = scopes._local
+
+
+def api(name: str) -> Make:
+    """A public collective: its name, and when a synchronous one is complete."""
+
+    def make(session: Session) -> Wrapper:
+        def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+            recorder = session.recorder
+            state = _local.state
+            scope = state.scope
+            if recorder is None or scope.api is not None:
+                return wrapped(*args, **kwargs)
+            state.scope = scope.inside_api(name)
+            try:
+                result = wrapped(*args, **kwargs)
+            except BaseException as problem:
+                if state.call is not None:
+                    recorder.failed(state.call, problem)
+                raise
+            finally:
+                state.scope = scope
+            call = state.call
+            if call is not None:
+                state.call = None
+                call[0].counter.complete(call[1])
+            return result
+
+        return wrapper
+
+    return make
+
+
+def role(name: str) -> Make:
+    """A method of a framework that issues collectives in this role, for its instance."""
+    return role_of(lambda *_, **__: name)
+
+
+def role_of(choose: Callable[..., str]) -> Make:
+    """Like :func:`role`, the role chosen by the method's arguments."""
+
+    def make(session: Session) -> Wrapper:
+        def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            if session.recorder is None:
+                return wrapped(*args, **kwargs)
+            state = _local.state
+            scope = state.scope
+            state.scope = scope.inside_role(choose(*args, **kwargs), instance)
+            try:
+                return wrapped(*args, **kwargs)
+            finally:
+                state.scope = scope
+
+        return wrapper
+
+    return make
+
+
+def around(what: str) -> Make:
+    """A function that can take long: the heartbeat says that the thread is in it."""
+
+    def make(session: Session) -> Wrapper:
+        def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+            state = _local.state
+            scope = state.scope
+            if session.recorder is None or scope.what == what:
+                return wrapped(*args, **kwargs)
+            state.scope = scope.inside_what(what)
+            before, state.since = state.since, now()
+            try:
+                return wrapped(*args, **kwargs)
+            finally:
+                state.scope, state.since = scope, before
+
+        return wrapper
+
+    return make
+
+
+def backward(session: Session) -> Wrapper:
+    """``backward()``: whose line it is, and when the buckets it issued are complete."""
+
+    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        recorder = session.recorder
+        state = _local.state
+        scope = state.scope
+        # Tensor.backward calls autograd.backward, and a tensor subclass comes by twice.
+        if recorder is None or scope.what == "backward":
+            return wrapped(*args, **kwargs)
+        scopes.backward.enter(*sites.resolve(sites.find(sys._getframe(1))))
+        state.scope = scope.inside_what("backward")
+        before, state.since = state.since, now()
+        try:
+            result = wrapped(*args, **kwargs)
+        finally:
+            state.scope, state.since = scope, before
+            scopes.backward.leave()
+        recorder.backward_over()
+        return result
+
+    return wrapper

@@ -1,0 +1,256 @@
+"""Tracing as a whole: switched on, attached to a run, switched off.
+
+A process is traced from ``enable()`` on; it has a file from the moment it asks for a process
+group, first a provisional one, then the run's, whose id the ranks agree on through the store
+they met at. Each ``init_process_group`` of a process begins a run of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import secrets
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+import collectrace
+from collectrace import records
+from collectrace.config import Config
+from collectrace.tracer import groups, patching, scopes, wire
+from collectrace.tracer.exits import Exits
+from collectrace.tracer.issue import Recorder
+from collectrace.tracer.scopes import now
+from collectrace.tracer.targets import TARGETS
+from collectrace.tracer.watchdog import Watchdog, activities
+from collectrace.tracer.writer import Writer
+
+PENDING: Final = "pending"
+"""Folder of the files of ranks that have not got past ``init_process_group``."""
+
+_ENVIRONMENT: Final = (
+    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_",
+    "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "GLOO_", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS",
+)  # fmt: skip
+"""Prefixes of the variables that change how collectives behave, or say who launched the job."""
+
+
+class Session:
+    """One enable() and what follows from it, until disable()."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.live = True
+        self.recorder: Recorder | None = None
+        self.rank: int | None = None
+        self.world_size: int | None = None
+        self.run: str | None = None
+        self.inits = 0
+        self.over = False
+        """The run's default group was destroyed; a new one would begin another run."""
+        self.targets: list[str] = []
+        self.exits = Exits(self)
+        self._finished = False
+        self._watchdog: Watchdog | None = None
+        self._undos: list[wire.Undo] = []
+        self._attached: wire.Undo | None = None
+
+    # -- on and off -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Install everything; join a run that is already under way."""
+        self.targets, undo = patching.install(TARGETS, self)
+        self._undos.append(undo)
+        self._undos.append(wire.install(self))
+        self._undos.append(self.exits.install())
+        if dist.is_initialized():
+            self._join_late()
+
+    def stop(self) -> None:
+        """Take everything off again and close the file."""
+        self.finish(records.Exit(reason="disabled"))
+        self.live = False
+        while self._undos:
+            self._undos.pop()()
+
+    # -- runs -----------------------------------------------------------------------------
+
+    def begin(self, rank: int | None, world_size: int | None) -> Recorder:
+        """A process group is about to be made: from now on there is a file."""
+        if self.recorder is not None:
+            if not self.over:
+                return self.recorder
+            self.finish(records.Exit(reason="finished"))
+        self.inits += 1
+        self.rank, self.world_size, self.run = rank, world_size, None
+        self.over = self._finished = False
+        name = f"{socket.gethostname()}-{os.getpid()}-{self.inits}.jsonl"
+        writer = Writer(
+            self.config.log_dir.absolute() / PENDING / name, self.config.max_bytes, self._preamble
+        )
+        self.recorder = Recorder(writer, self.config.max_failures)
+        self._watchdog = Watchdog(self.recorder, self.config)
+        self._watchdog.start()
+        self.exits.watch_child()
+        return self.recorder
+
+    def settle(self, store: Any, rank: int, world_size: int) -> None:
+        """The ranks have met: agree on the run's id and move to its folder."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        self.rank, self.world_size = rank, world_size
+        recorder.global_rank = rank
+        self.run = self._agree(store)
+        path = self.config.log_dir.absolute() / self.run / f"rank{rank:05d}.jsonl"
+        with recorder.lock:
+            recorder.writer.move(_unused(path))
+
+    def finish(self, last: records.Exit) -> None:
+        """Write the end of the run's file, once."""
+        recorder = self.recorder
+        if recorder is None or self._finished:
+            return
+        self._finished = True
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        recorder.active = False
+        last.in_ = activities(recorder)
+        last.calls, last.ns, last.failures = recorder.calls, recorder.ns, recorder.failures
+        last.bytes, last.dropped = recorder.writer.total, recorder.writer.dropped
+        with recorder.lock:
+            recorder.writer.check()
+            self.settle_accounts()
+            recorder.write(last)
+            recorder.writer.close()
+        self.recorder = None
+
+    def settle_accounts(self) -> None:
+        """Write what has completed and where the streams stand: an end may be near."""
+        if self.recorder is not None and self._watchdog is not None:
+            self._watchdog.poll()
+            self._watchdog.tell_done()
+            with self.recorder.lock:
+                self.recorder.checkpoint()
+
+    def after_fork(self) -> None:
+        """In a forked child: files, counters and threads are the parent's."""
+        if self.recorder is not None:
+            self.recorder.active = False
+            self.recorder.writer.close()
+        self.recorder = self._watchdog = None
+        self.inits = 0
+        self._finished = False
+
+    def _join_late(self) -> None:
+        default = c10d._get_default_group()
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        recorder = self.begin(rank, world_size)
+        for pg in list(c10d._world.pg_map):
+            name = recorder.book.name_of(str(pg.group_name))
+            record = groups.describe(
+                pg, name, ordinal=recorder.book.asked, start_seq=groups.backend_sequence(pg)
+            )
+            recorder.book.asked += 1
+            recorder.write(record)
+            recorder.book.adopt(pg, record)
+        self.settle(c10d._world.pg_map[default][1], rank, world_size)
+
+    def _agree(self, store: Any) -> str:
+        stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
+        candidate = f"{stamp}-{secrets.token_hex(3)}"
+        # torchrun's store outlives both a re-init and a restart of all workers.
+        key = f"collectrace/run/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{self.inits}"
+        try:
+            agreed = store.compare_set(key, "", candidate)
+        except Exception:
+            return candidate
+        text = agreed.decode() if isinstance(agreed, bytes) else str(agreed)
+        return text or candidate
+
+    # -- the head of a segment ------------------------------------------------------------
+
+    def _preamble(self, segment: int) -> bytes:
+        lines = [records.encode(self._header(segment))]
+        recorder = self.recorder
+        if recorder is not None:
+            if segment:
+                lines += [records.encode(g.record) for g in list(recorder.book.states.values())]
+            lines.append(recorder.checkpoint_line())
+        return b"".join(lines)
+
+    def _header(self, segment: int) -> records.Header:
+        return records.Header(
+            t=now(),
+            wall=time.time_ns(),
+            format=records.FORMAT,
+            run=self.run,
+            rank=self.rank,
+            world_size=self.world_size,
+            local_rank=groups.environment_int("LOCAL_RANK"),
+            segment=segment,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            cwd=str(Path.cwd()),
+            versions={
+                "collectrace": collectrace.__version__,
+                "python": platform.python_version(),
+                "torch": str(torch.__version__),
+            },
+            argv=list(sys.argv),
+            env={k: v for k, v in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
+            heartbeat=self.config.heartbeat,
+            stall_after=self.config.stall_after,
+            targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
+        )
+
+
+def _unused(path: Path) -> Path:
+    # Two processes that call themselves the same rank of one run: both are evidence.
+    for n in range(1, 100):
+        if not path.exists():
+            return path
+        path = path.with_name(f"{path.stem.partition('+')[0]}+{n}.jsonl")
+    return path
+
+
+_session: Session | None = None
+
+
+def current() -> Session | None:
+    """The session that is on."""
+    return _session
+
+
+def enable(config: Config) -> None:
+    """Switch tracing on; a second call changes nothing."""
+    global _session
+    if _session is not None:
+        return
+    session = Session(config)
+    session.start()
+    _session = session
+
+
+def disable() -> None:
+    """Switch tracing off and put everything back; without tracing it does nothing."""
+    global _session
+    session, _session = _session, None
+    if session is not None:
+        session.stop()
+
+
+def _after_fork() -> None:
+    scopes.after_fork()
+    if _session is not None:
+        _session.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

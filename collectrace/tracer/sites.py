@@ -1,0 +1,134 @@
+"""Which line of the user's code is on the stack: walked, classified once per code object.
+
+Every collective pays for this, so the walk looks only at code objects it has seen before: one
+dictionary look-up per frame, and a line number only for a call site that is new.
+"""
+
+from __future__ import annotations
+
+import os
+import site as site_packages
+import sys
+import sysconfig
+from types import CodeType, FrameType, TracebackType
+from typing import Final
+
+TORCH: Final = 0
+LIBRARY: Final = 1
+USER: Final = 2
+
+_MAX_CODES: Final = 50_000
+"""Code objects remembered; programs that generate code without end start over here."""
+
+_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGES: Final = tuple(
+    os.path.join(path, "")
+    for path in {
+        *site_packages.getsitepackages(),
+        site_packages.getusersitepackages(),
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("platstdlib"),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    }
+)
+_STDLIB: Final = tuple(
+    os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
+)
+
+# The code object is kept beside its class so that its id cannot be given to another.
+_codes: dict[int, tuple[int, CodeType]] = {}
+
+
+Place = tuple[CodeType | None, int, CodeType | None, int]
+"""Code and instruction of the innermost user frame (else of the innermost outside torch), and of
+the innermost library frame between, if any. A plain tuple: one is made for every collective."""
+
+NOWHERE: Final[Place] = (None, 0, None, 0)
+
+
+def classify(code: CodeType) -> int:
+    """Whose code it is: torch's (or ours, or Python's own), a library's, the user's."""
+    known = _codes.get(id(code))
+    if known is not None:
+        return known[0]
+    if len(_codes) >= _MAX_CODES:
+        _codes.clear()
+    kind = _classify_path(code.co_filename)
+    _codes[id(code)] = (kind, code)
+    return kind
+
+
+def _classify_path(path: str) -> int:
+    # "<frozen runpy>", "<string>": no file a person could open. "<stdin>" and the cells of a
+    # notebook are the user's.
+    if path.startswith("<frozen") or path == "<string>" or "torchinductor" in path:
+        return TORCH
+    if path.startswith(_HERE) or _torch_root() in path:
+        return TORCH
+    inside = next((p for p in _PACKAGES if path.startswith(p)), None)
+    if inside is None:
+        return USER
+    if "site-packages" in path or "dist-packages" in path:
+        return TORCH if f"site-packages{os.sep}wrapt{os.sep}" in path else LIBRARY
+    return TORCH if path.startswith(_STDLIB) else LIBRARY
+
+
+def _torch_root() -> str:
+    torch = sys.modules.get("torch")
+    path = getattr(torch, "__file__", None)
+    # functorch and torchgen lie beside it; a checkout of torch lies anywhere.
+    return os.path.dirname(path) + os.sep if path else f"{os.sep}torch{os.sep}"
+
+
+def find(frame: FrameType | None) -> Place:
+    """The place of the user's code among ``frame`` and its callers."""
+    via: CodeType | None = None
+    via_lasti = 0
+    known = _codes
+    while frame is not None:
+        code = frame.f_code
+        entry = known.get(id(code))
+        kind = entry[0] if entry is not None else classify(code)
+        if kind == USER:
+            return code, frame.f_lasti, via, via_lasti
+        if kind == LIBRARY and via is None:
+            via = code
+            via_lasti = frame.f_lasti
+        frame = frame.f_back
+    return NOWHERE if via is None else (via, via_lasti, None, 0)
+
+
+def line(code: CodeType, lasti: int) -> str:
+    """``path:line`` of an instruction."""
+    number = code.co_firstlineno
+    for start, end, candidate in code.co_lines():
+        if start <= lasti < end and candidate is not None:
+            number = candidate
+            break
+    path = code.co_filename
+    # A script started as `python train.py` has a relative name on some versions.
+    return f"{path if path.startswith('<') else os.path.abspath(path)}:{number}"
+
+
+def resolve(place: Place) -> tuple[str | None, str | None]:
+    """``site`` and ``via`` of a place."""
+    code, lasti, via, via_lasti = place
+    site = None if code is None else line(code, lasti)
+    return site, None if via is None else line(via, via_lasti)
+
+
+def here(depth: int = 1) -> tuple[str | None, str | None]:
+    """``site`` and ``via`` of the caller; ``depth`` 0 is the function that calls this one."""
+    return resolve(find(sys._getframe(depth + 1)))
+
+
+def of_traceback(traceback: TracebackType | None) -> str | None:
+    """``path:line`` of the innermost user frame of a traceback, else of its innermost frame."""
+    best: str | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if classify(code) == USER or best is None:
+            best = f"{os.path.abspath(code.co_filename)}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return best

@@ -1,0 +1,178 @@
+"""Life signs: a thread that says what has completed, that the process lives, and what it is in.
+
+It observes from outside and touches nothing: no collective, no store, no device. A work is
+asked with ``is_completed()``, which neither blocks nor synchronises.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from typing import Final
+
+from torch.distributed import Work
+
+from collectrace import records
+from collectrace.config import Config
+from collectrace.records import Activity
+from collectrace.tracer import scopes
+from collectrace.tracer.issue import Recorder
+from collectrace.tracer.scopes import ThreadState, now
+from collectrace.tracer.streams import Channel, Progress
+
+_TICKS: Final = 5
+"""Looks at pending works per heartbeat."""
+
+_STACK_LINES: Final = 60
+
+
+class Watchdog:
+    """The observing thread of one run."""
+
+    def __init__(self, recorder: Recorder, config: Config) -> None:
+        self._recorder = recorder
+        self._heartbeat = config.heartbeat
+        self._stall_after = int(config.stall_after * 1e9)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
+        self._next_stall = self._stall_after
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; does not wait for the thread, which may be in the middle of a write."""
+        self._stop.set()
+
+    def _watch(self) -> None:
+        ticks = 0
+        while not self._stop.wait(self._heartbeat / _TICKS):
+            ticks += 1
+            try:
+                self.poll()
+                if ticks % _TICKS == 0 and self._recorder.active:
+                    self._beat()
+            except Exception as problem:
+                self._recorder.fail(problem, "watching")
+
+    def _beat(self) -> None:
+        recorder = self._recorder
+        with recorder.lock:
+            recorder.writer.check()
+        self.tell_done()
+        doing = activities(recorder)
+        recorder.write(records.Alive(in_=doing))
+        self._look_for_stall(doing)
+
+    def _look_for_stall(self, doing: list[Activity]) -> None:
+        pending = max((now() - a.since for a in doing if a.what in ("call", "wait")), default=0)
+        if pending < self._stall_after:
+            self._next_stall = self._stall_after
+        elif pending >= self._next_stall:
+            # At growing intervals: a job that hangs over night must not fill the disk.
+            self._next_stall = pending * 2
+            self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
+
+    def poll(self) -> None:
+        """Ask the held works; forget those that are old."""
+        recorder = self._recorder
+        for held in list(recorder.held):
+            if Work.unbox(held.work).is_completed():
+                held.template.counter.complete(held.seq)
+            elif now() - held.since < self._heartbeat * 2e9:
+                continue
+            try:
+                recorder.held.remove(held)
+            except ValueError:
+                continue  # the thread that issues has dropped it meanwhile
+
+    def tell_done(self) -> None:
+        """Write the watermarks that have moved."""
+        recorder = self._recorder
+        old = now() - int(self._heartbeat * 4e9)
+        for counter in counters(recorder):
+            counter.give_up(old)
+            mark = counter.watermark()
+            if mark <= counter.reported:
+                continue
+            counter.reported = mark
+            recorder.write(_done(counter, mark, recorder))
+
+
+def counters(recorder: Recorder) -> list[Progress]:
+    """Every stream and channel."""
+    return [
+        counter
+        for group in list(recorder.book.states.values())
+        for counter in (*list(group.streams.values()), *list(group.channels.values()))
+    ]
+
+
+def _done(counter: Progress, mark: int, recorder: Recorder) -> records.Done:
+    done = records.Done(group=counter.group, device=counter.device, seq=mark)
+    if isinstance(counter, Channel):
+        sends = counter.source == recorder.global_rank
+        done.op = "send" if sends else "recv"
+        done.peer = counter.destination if sends else counter.source
+        done.tag = counter.tag
+    return done
+
+
+def activities(recorder: Recorder) -> list[Activity]:
+    """What every thread of this process is in, as seen from outside."""
+    found = []
+    for state in scopes.all_states():
+        activity = _activity(state, recorder)
+        if activity is not None:
+            found.append(activity)
+    return found
+
+
+def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
+    # The thread goes on while it is looked at: read each field once.
+    wait, call, scope = state.wait, state.call, state.scope
+    if wait is not None:
+        template, seq, since = wait
+        what = "wait"
+    elif call is not None:
+        template, seq = call
+        since, what = state.call_t, "call"
+    elif scope.what is not None:
+        activity = Activity(thread=state.name, what=scope.what, since=state.since)
+        _add_open_bucket(activity, recorder)
+        return activity
+    else:
+        return None
+    counter = template.counter
+    return Activity(
+        thread=state.name, what=what, since=since, group=counter.group, device=counter.device,
+        seq=seq, op=template.op, peer=template.peer, tag=template.tag, site=template.site,
+    )  # fmt: skip
+
+
+def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
+    # backward() ends by waiting for DDP's buckets, in C++: the first of them is what it is in.
+    buckets = recorder.buckets
+    if activity.what == "backward" and buckets:
+        counter, seq = buckets[0]
+        activity.group, activity.device, activity.seq = counter.group, counter.device, seq
+    if activity.what == "backward":
+        activity.site = scopes.backward.site[0]
+
+
+def stacks() -> dict[str, list[str]]:
+    """The Python stack of every thread, innermost last."""
+    names = {t.ident: t.name for t in threading.enumerate()}
+    me = threading.get_ident()
+    return {
+        f"{names.get(ident, 'native')} ({ident})": [
+            f"{f.filename}:{f.lineno} {f.name}"
+            for f in traceback.StackSummary.extract(
+                traceback.walk_stack(frame), limit=_STACK_LINES, lookup_lines=False
+            )
+        ][::-1]
+        for ident, frame in sys._current_frames().items()
+        if ident != me
+    }

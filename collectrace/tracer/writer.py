@@ -1,0 +1,203 @@
+"""One rank's file: append, rotate, never raise.
+
+One ``write`` to an O_APPEND descriptor per line: when it returns the line is in the kernel, and
+nothing that happens to this process afterwards, C++ ``terminate`` and SIGKILL included, loses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+log = logging.getLogger("collectrace")
+
+CHECKPOINT_EVERY: Final = 64 * 1024
+"""Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
+
+_SEGMENTS: Final = 8
+"""Into how many segments ``max_bytes`` is divided; one of them is the first, which stays."""
+
+_LARGEST_SEGMENT: Final = 64 << 20
+_RETRY_AFTER: Final = 200_000_000
+"""ns between two attempts while writing fails: a full disk must not slow training down."""
+
+Preamble = Callable[[int], bytes]
+"""The lines at the head of a segment, given its ordinal."""
+
+
+class Writer:
+    """Appends lines to one rank's segments.
+
+    Every method may be called at any time and none raises: what could not be written is
+    counted in ``dropped``, and writing is tried again later.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
+        self.path = path
+        """Of the first segment."""
+        self.dropped = 0
+        self.rotated = 0
+        self.total = 0
+        """Bytes written since the start."""
+        self.next_checkpoint = CHECKPOINT_EVERY
+        """Value of ``total`` from which a checkpoint is due."""
+        self._preamble = preamble
+        self._max_bytes = max_bytes
+        self._segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
+        self._segment = 0
+        self._size = 0
+        self._kept: list[tuple[Path, int]] = []
+        self._fd = -1
+        self._torn = False
+        self._retry_at = 0
+        self._warned = False
+        self._closed = False
+        self._current = path
+
+    def write(self, line: bytes) -> bool:
+        """Append one line; whether it is in the file."""
+        if self._fd < 0 and not self._recover():
+            self.dropped += 1
+            return False
+        try:
+            written = os.write(self._fd, line)
+        except OSError as problem:
+            return self._fail(problem)
+        self.total += written
+        self._size += written
+        if written != len(line):
+            # A disk that fills up takes the beginning of a line.
+            self._torn = True
+            return self._fail(OSError(28, "no space left on device"))
+        if self._size >= self._segment_bytes:
+            self._rotate()
+        return True
+
+    def move(self, path: Path) -> None:
+        """Go on in another file: the provisional one's lines, then what follows.
+
+        The first line is written anew by the preamble, since only now it is known whose file
+        this is.
+        """
+        old = self._current
+        try:
+            kept = old.read_bytes().partition(b"\n")[2] if self._fd >= 0 else b""
+        except OSError:
+            kept = b""
+        self._close_descriptor()
+        self.path = self._current = path
+        if not self._recover():
+            return
+        if kept and self.write(kept):
+            old.unlink(missing_ok=True)
+            _remove_if_empty(old.parent)
+
+    def check(self) -> None:
+        """Notice a file that was deleted, and start it again; try again what failed."""
+        if self._closed:
+            return
+        if self._fd >= 0:
+            try:
+                gone = os.fstat(self._fd).st_nlink == 0
+            except OSError:
+                gone = True
+            if gone:
+                self._close_descriptor()
+                self._warn("its file was deleted")
+        if self._fd < 0 and (self._size or self.dropped):
+            self._retry_at = 0
+            self._recover()
+
+    def close(self) -> None:
+        """Write no more."""
+        self._close_descriptor()
+        self._closed = True
+
+    def forget(self) -> None:
+        """In a forked child: the file is the parent's."""
+        self.close()
+
+    def _fail(self, problem: OSError) -> bool:
+        self.dropped += 1
+        self._close_descriptor()
+        self._retry_at = time.monotonic_ns() + _RETRY_AFTER
+        self._warn(problem.strerror or str(problem))
+        return False
+
+    def _warn(self, why: str) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        log.warning(
+            "collectrace: cannot write %s: %s. Training goes on; what is lost is counted.",
+            self._current,
+            why,
+        )
+
+    def _recover(self) -> bool:
+        if self._closed or (self._retry_at and time.monotonic_ns() < self._retry_at):
+            return False
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            self._current.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self._current, flags, 0o644)
+            fresh = os.fstat(fd).st_size == 0
+        except OSError as problem:
+            self._retry_at = time.monotonic_ns() + _RETRY_AFTER
+            self._warn(problem.strerror or str(problem))
+            return False
+        head = b"\n" if self._torn and not fresh else b""
+        # After a loss the preamble's checkpoint says how much, and where the streams stand.
+        head += self._preamble(self._segment)
+        try:
+            if os.write(fd, head) != len(head):
+                raise OSError(28, "no space left on device")  # noqa: TRY301 - same way out
+        except OSError as problem:
+            os.close(fd)
+            self._torn = True
+            self._retry_at = time.monotonic_ns() + _RETRY_AFTER
+            self._warn(problem.strerror or str(problem))
+            return False
+        self._fd = fd
+        self._torn = False
+        self._retry_at = 0
+        self.total += len(head)
+        self._size += len(head)
+        return True
+
+    def _rotate(self) -> None:
+        self._kept.append((self._current, self._size))
+        self._close_descriptor()
+        self._segment += 1
+        self._size = 0
+        self._current = self.path.with_name(f"{self.path.stem}.{self._segment:04d}.jsonl")
+        while len(self._kept) > 1 and self._bytes_kept() + self._segment_bytes > self._max_bytes:
+            victim, _ = self._kept.pop(1)
+            try:
+                victim.unlink(missing_ok=True)
+            except OSError:
+                break
+            self.rotated += 1
+        self._recover()
+
+    def _bytes_kept(self) -> int:
+        return sum(size for _, size in self._kept)
+
+    def _close_descriptor(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            try:
+                os.close(fd)
+            except OSError:
+                return
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return

@@ -59,7 +59,7 @@ def destroy_process_group(session: Session) -> Wrapper:
         for one in gone:
             state = recorder.book.forget(one)
             if state is not None:
-                recorder.write(Group(phase="destroyed", group=state.name, site=sites.here()[0]))
+                recorder.write(replace(state.record, t=0, phase="destroyed", site=sites.here()[0]))
         if everything:
             session.over = True
         return result

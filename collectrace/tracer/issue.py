@@ -99,6 +99,8 @@ class Recorder:
         self.lock = threading.RLock()
         self.iteration = 0
         self.calls = 0
+        self.last_t = 0
+        """When the last call was issued."""
         self.ns = 0
         self.failures = 0
         self.hook_role: str | None = None
@@ -169,6 +171,7 @@ class Recorder:
                     else self._pairs(stream, template),
                 )  # fmt: skip
             self.calls += 1
+            self.last_t = t
             writer = self.writer
             writer.write(line)
             if writer.total >= writer.next_checkpoint:

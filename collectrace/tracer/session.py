@@ -27,6 +27,7 @@ from collectrace.config import Config
 from collectrace.tracer import groups, patching, scopes, wire
 from collectrace.tracer.exits import Exits
 from collectrace.tracer.issue import Recorder
+from collectrace.tracer.lastwords import LastWords
 from collectrace.tracer.scopes import now
 from collectrace.tracer.targets import TARGETS
 from collectrace.tracer.watchdog import Watchdog, activities
@@ -59,8 +60,8 @@ class Session:
         self.exits = Exits(self)
         self._finished = False
         self._watchdog: Watchdog | None = None
+        self._last_words: LastWords | None = None
         self._undos: list[wire.Undo] = []
-        self._attached: wire.Undo | None = None
 
     # -- on and off -----------------------------------------------------------------------
 
@@ -112,6 +113,13 @@ class Session:
         path = self.config.log_dir.absolute() / self.run / f"rank{rank:05d}.jsonl"
         with recorder.lock:
             recorder.writer.move(_unused(path))
+        self._last_words = LastWords(recorder.writer.path)
+        try:
+            self._last_words.open()
+            if self._watchdog is not None:
+                self._watchdog.arm(self._last_words)
+        except OSError as problem:
+            recorder.fail(problem, "preparing for a crash")
 
     def finish(self, last: records.Exit) -> None:
         """Write the end of the run's file, once."""
@@ -130,6 +138,8 @@ class Session:
             self.settle_accounts()
             recorder.write(last)
             recorder.writer.close()
+        if self._last_words is not None:
+            self._last_words.close()
         self.recorder = None
 
     def settle_accounts(self) -> None:
@@ -145,7 +155,9 @@ class Session:
         if self.recorder is not None:
             self.recorder.active = False
             self.recorder.writer.close()
-        self.recorder = self._watchdog = None
+        if self._last_words is not None:
+            self._last_words.forget()
+        self.recorder = self._watchdog = self._last_words = None
         self.inits = 0
         self._finished = False
 

@@ -6,9 +6,7 @@ asked with ``is_completed()``, which neither blocks nor synchronises.
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 from typing import Final
 
 from torch.distributed import Work
@@ -18,13 +16,13 @@ from collectrace.config import Config
 from collectrace.records import Activity
 from collectrace.tracer import scopes
 from collectrace.tracer.issue import Recorder
+from collectrace.tracer.lastwords import DeadMansSwitch, LastWords
 from collectrace.tracer.scopes import ThreadState, now
+from collectrace.tracer.stall import Stalls
 from collectrace.tracer.streams import Channel, Progress
 
 _TICKS: Final = 5
 """Looks at pending works per heartbeat."""
-
-_STACK_LINES: Final = 60
 
 
 class Watchdog:
@@ -33,14 +31,23 @@ class Watchdog:
     def __init__(self, recorder: Recorder, config: Config) -> None:
         self._recorder = recorder
         self._heartbeat = config.heartbeat
-        self._stall_after = int(config.stall_after * 1e9)
+        self._stall_after = config.stall_after
+        self._stalls = Stalls(recorder, config.stall_after)
+        self._switch: DeadMansSwitch | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
-        self._next_stall = self._stall_after
 
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
+
+    def arm(self, last_words: LastWords) -> None:
+        """From now on a GIL that is held for too long leaves its stacks behind."""
+        native_id = self._thread.native_id
+        if last_words.signum is not None and native_id is not None:
+            switch = DeadMansSwitch(last_words.signum, native_id)
+            switch.set(self._stall_after)
+            self._switch = switch
 
     def stop(self) -> None:
         """End; does not wait for the thread, which may be in the middle of a write."""
@@ -51,11 +58,15 @@ class Watchdog:
         while not self._stop.wait(self._heartbeat / _TICKS):
             ticks += 1
             try:
+                if self._switch is not None:
+                    self._switch.set(self._stall_after)
                 self.poll()
                 if ticks % _TICKS == 0 and self._recorder.active:
                     self._beat()
             except Exception as problem:
                 self._recorder.fail(problem, "watching")
+        if self._switch is not None:
+            self._switch.remove()
 
     def _beat(self) -> None:
         recorder = self._recorder
@@ -64,16 +75,7 @@ class Watchdog:
         self.tell_done()
         doing = activities(recorder)
         recorder.write(records.Alive(in_=doing))
-        self._look_for_stall(doing)
-
-    def _look_for_stall(self, doing: list[Activity]) -> None:
-        pending = max((now() - a.since for a in doing if a.what in ("call", "wait")), default=0)
-        if pending < self._stall_after:
-            self._next_stall = self._stall_after
-        elif pending >= self._next_stall:
-            # At growing intervals: a job that hangs over night must not fill the disk.
-            self._next_stall = pending * 2
-            self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
+        self._stalls.look(doing)
 
     def poll(self) -> None:
         """Ask the held works; forget those that are old."""
@@ -160,19 +162,3 @@ def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
         activity.group, activity.device, activity.seq = counter.group, counter.device, seq
     if activity.what == "backward":
         activity.site = scopes.backward.site[0]
-
-
-def stacks() -> dict[str, list[str]]:
-    """The Python stack of every thread, innermost last."""
-    names = {t.ident: t.name for t in threading.enumerate()}
-    me = threading.get_ident()
-    return {
-        f"{names.get(ident, 'native')} ({ident})": [
-            f"{f.filename}:{f.lineno} {f.name}"
-            for f in traceback.StackSummary.extract(
-                traceback.walk_stack(frame), limit=_STACK_LINES, lookup_lines=False
-            )
-        ][::-1]
-        for ident, frame in sys._current_frames().items()
-        if ident != me
-    }

@@ -1,0 +1,142 @@
+"""Evidence that survives when Python cannot run: written by signal handlers in C.
+
+Three things end or stop a process without giving its threads a turn, and faulthandler's
+handlers, which need no GIL, write every thread's Python stack for each of them:
+
+- a call into C that holds the GIL: a timer of the kernel, set again and again by the watchdog,
+  goes off when the watchdog has had no turn for too long (a dead man's switch). Its signal goes
+  to the watchdog's own thread, so no system call of another thread is interrupted, and
+  ``faulthandler.dump_traceback_later``, of which a process has only one, stays the user's.
+- SIGTERM, from a launcher or a scheduler. The handler chains: the process dies, or the user's
+  own handler runs, exactly as it would have.
+- a fatal error: C++ ``terminate`` (gloo's answer to a size mismatch), a segmentation fault.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+from pathlib import Path
+from typing import Final
+
+_CLOCK_MONOTONIC: Final = 1
+_SIGEV_THREAD_ID: Final = 4
+
+
+class _SigEvent(ctypes.Structure):
+    # struct sigevent of Linux: 64 bytes, the thread id first in its union.
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("tid", ctypes.c_int),
+        ("padding", ctypes.c_byte * 44),
+    )
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Timer(ctypes.Structure):
+    _fields_ = (("interval", _Time), ("value", _Time))
+
+
+class DeadMansSwitch:
+    """Sends a signal to one thread when it is not set again in time.
+
+    Raises:
+        OSError: no timer is to be had.
+    """
+
+    def __init__(self, signum: int, native_id: int) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._timer = ctypes.c_void_p()
+        event = _SigEvent(None, signum, _SIGEV_THREAD_ID, native_id)
+        if self._libc.timer_create(
+            _CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)
+        ):
+            raise OSError(ctypes.get_errno(), "timer_create")
+
+    def set(self, seconds: float) -> None:
+        """Go off that much later, unless set again; 0: never."""
+        value = _Time(int(seconds), int(seconds % 1 * 1e9))
+        self._libc.timer_settime(self._timer, 0, ctypes.byref(_Timer(_Time(), value)), None)
+
+    def remove(self) -> None:
+        """Give the timer back."""
+        self._libc.timer_delete(self._timer)
+
+
+class LastWords:
+    """The two files beside a rank's own that the handlers write to; empty ones are removed.
+
+    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL was held,
+    ``rank00000.ends.txt`` those at SIGTERM or at a fatal error (which says so in its first line).
+    """
+
+    def __init__(self, rank_file: Path) -> None:
+        self._paths = [rank_file.with_suffix(f".{name}.txt") for name in ("stacks", "ends")]
+        self._files: list[int] = []
+        self._signals: list[int] = []
+        self._enabled = False
+        self.signum: int | None = None
+        """The signal that dumps the stacks; None where none was free."""
+
+    def open(self) -> None:
+        """Register the handlers. What the user has registered stays."""
+        try:
+            self._files = [
+                os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                for path in self._paths
+            ]
+        except OSError:
+            return  # the rank file has the same trouble, and says so
+        stacks, ends = self._files
+        self.signum = _free_signal()
+        if self.signum is not None:
+            self._register(self.signum, stacks, chain=False)
+        self._register(signal.SIGTERM, ends, chain=True)
+        if not faulthandler.is_enabled():
+            faulthandler.enable(ends)
+            self._enabled = True
+
+    def _register(self, signum: int, fd: int, *, chain: bool) -> None:
+        try:
+            faulthandler.register(signum, fd, all_threads=True, chain=chain)
+        except (RuntimeError, OSError, ValueError):
+            return
+        self._signals.append(signum)
+
+    def close(self) -> None:
+        """Take the handlers off, and remove what nobody wrote to."""
+        self.forget()
+        for path in self._paths:
+            try:
+                if path.stat().st_size == 0:
+                    path.unlink()
+            except OSError:
+                continue
+
+    def forget(self) -> None:
+        """Take the handlers off; all that a forked child must do."""
+        for signum in self._signals:
+            faulthandler.unregister(signum)
+        if self._enabled:
+            faulthandler.disable()
+        for fd in self._files:
+            try:
+                os.close(fd)
+            except OSError:
+                continue
+        self._files, self._signals, self._enabled, self.signum = [], [], False, None
+
+
+def _free_signal() -> int | None:
+    # Real-time signals that nobody handles; from the middle, glibc and others use the ends.
+    for signum in range(signal.SIGRTMIN + 7, signal.SIGRTMAX - 2):
+        if signal.getsignal(signum) is signal.SIG_DFL:
+            return signum
+    return None

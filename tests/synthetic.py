@@ -195,17 +195,16 @@ class Rank:
     def _count(self, call: Call, standing: _Standing) -> None:
         known = self._groups.get(call.group)
         backend = backend_for(known.backend if known else self.run.backend, call.device)
-        if call.void:
-            standing.digest = extend(standing.digest, 0)
-            standing.program = extend(standing.program, 0)
-        else:
-            wire, program = wire_text(call, backend), program_text(call)
-            standing.digest = extend(standing.digest, stable_hash(wire))
-            standing.program = extend(standing.program, stable_hash(program))
+        void = stable_hash("void")
+        wire = void if call.void else stable_hash(wire_text(call, backend))
+        program = void if call.void else stable_hash(program_text(call))
+        standing.digest = extend(standing.digest, wire)
+        standing.program = extend(standing.program, program)
+        pairs = None
         if call.splits is not None and known is not None:
-            step = pair_step(known.ranks.index(self.rank), call.splits[0], call.splits[1])
-            standing.pairs = extend(standing.pairs or EMPTY, step)
-            call.pairs = standing.pairs
+            pairs = pair_step(known.ranks.index(self.rank), call.splits[0], call.splits[1])
+        if pairs is not None or standing.pairs is not None:
+            call.pairs = standing.pairs = extend(standing.pairs or EMPTY, pairs or 0)
         call.digest, call.program = standing.digest, standing.program
 
     def _issue(self, call: Call, *, lost: bool) -> Call:

@@ -89,6 +89,8 @@ class RankLog(Protocol):
     stall: Stall | None
     """The latest stall."""
     exit: Exit | None
+    disabled: bool
+    """The tracer was switched off: what the process did afterwards is not known."""
     last_call: Call | None
     last_t: int
     """When the last line was written, on the shared clock."""
@@ -103,8 +105,10 @@ class RankLog(Protocol):
     """The middle of the log is gone."""
     scanned: bool
     """Every line has been read; else its head, its tail and what was looked up."""
-    bytes_read: int
-    """From its files, so far."""
+
+    @property
+    def bytes_read(self) -> int:
+        """From its files, so far."""
 
     def when(self, t: int) -> int:
         """A record's ``t`` on the shared clock."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
+from collectrace.config import PREFIX, Config
 from collectrace.errors import CollectraceError
 
 if TYPE_CHECKING:
@@ -107,19 +108,19 @@ def _os_error(problem: OSError) -> str:
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--log-dir", metavar="DIR", help="where runs are written (default: logs)")
-    parser.add_argument(
-        "--max-bytes", type=int, metavar="N", help="bytes one rank may keep (default: 1 GiB)"
-    )
-    parser.add_argument(
-        "--stall-after",
-        type=float,
-        metavar="S",
-        help="seconds after which a pending collective counts as stalled (default: 60)",
-    )
-    parser.add_argument(
-        "--heartbeat", type=float, metavar="S", help="seconds between heartbeats (default: 5)"
-    )
+    default = Config()
+    for name, kind, metavar, words in (
+        ("log_dir", str, "DIR", "where runs are written"),
+        ("max_bytes", int, "N", "bytes one rank may keep"),
+        ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
+        ("heartbeat", float, "S", "seconds between two heartbeats"),
+    ):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            metavar=metavar,
+            help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
+        )
     parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )

@@ -44,26 +44,31 @@ class Script:
 
         Raises:
             SystemExit: as the script raised it.
-            KeyboardInterrupt: likewise; python then ends the process by SIGINT.
+            KeyboardInterrupt: likewise, its traceback printed; python ends the process by SIGINT.
 
         """
         try:
             code, namespace = self._load()
             exec(code, namespace)
-        except (SystemExit, KeyboardInterrupt):
+        except SystemExit:
             raise
-        except BaseException as problem:  # noqa: BLE001 - told as python tells it, whatever it is
+        except BaseException as problem:
             # Without this frame: to the script, nothing stands above it.
             above = problem.__traceback__
             frames = above.tb_next if above is not None else None
             sys.excepthook(type(problem), problem.with_traceback(frames), frames)
+            if isinstance(problem, KeyboardInterrupt):
+                sys.excepthook = _told
+                raise
             return 1
         return 0
 
     def _load(self) -> tuple[CodeType, dict[str, object]]:
         """Code, and the namespace of a new ``__main__`` that is in place already."""
-        argv0, file, spec = self.target, str(Path(self.target).absolute()), None
+        file, spec = str(Path(self.target).absolute()), None
         loader: object = SourceFileLoader(MAIN, file)
+        # What a package sees of it while it is imported on the way to one of its modules.
+        sys.argv = ["-m" if self.module else self.target, *self.arguments]
         if self.module:
             spec = importlib.util.find_spec(self.target)
             if spec is not None and spec.submodule_search_locations is not None:
@@ -75,16 +80,20 @@ class Script:
             spec = _main_inside(self.target)
         if spec is not None:
             file, loader = spec.origin or file, spec.loader
-            argv0 = file if self.module else argv0
         code = _read(file) if spec is None and not self.module else _code_of(spec, self.target)
         main = ModuleType(MAIN)
         vars(main).update(
             __builtins__=builtins, __annotations__={}, __file__=file, __loader__=loader,
-            __spec__=spec, __package__=None if spec is None else spec.parent,
+            __spec__=spec, __cached__=None, __package__=None if spec is None else spec.parent,
         )  # fmt: skip
-        sys.argv = [argv0, *self.arguments]
+        if self.module:
+            sys.argv[0] = file
         sys.modules[MAIN] = main
         return code, vars(main)
+
+
+def _told(*_: object) -> None:
+    """The hook for an exception that has been printed."""
 
 
 def find(target: str, arguments: Sequence[str], *, module: bool) -> Script:

@@ -218,3 +218,68 @@ def not_enough() -> Alignment:
         ),
         evidence=Evidence(missing_ranks=(2, 3), damaged_lines=1, notes=("rank 0: rotated.",)),
     )
+
+
+def nested_consequences() -> Alignment:
+    """A deadlock across two groups, what it led to, and a warning beside it."""
+    tp = GroupInfo(name="3", description="tp", backend="nccl", ranks=(0, 1))
+    here = call(12, group="3", site="layers.py:9", shape=[512])
+    there = call(7, "broadcast", site="sync.py:4", dtype="float32", shape=[1], root=0)
+    gather = call(5, "all_gather", site="eval.py:31", dtype="int64", shape=[3], out_shape=[[3]] * 2)
+    return Alignment(
+        status="hung",
+        run="20260116-093000-f00d",
+        world_size=2,
+        findings=(
+            Finding(
+                kind="deadlock",
+                severity="error",
+                headline="rank 0 waits in group tp for rank 1, which waits in the default group "
+                "for rank 0",
+                cause="The ranks enter the two groups in opposite order.",
+                fix="Enter them in the same order on every rank:\n"
+                "    dist.broadcast(flag, 0)\n"
+                "    dist.all_reduce(x, group=tp)",
+                group=tp,
+                seq=12,
+                sides=(
+                    Side(ranks=(0,), call=here, state="blocked"),
+                    Side(ranks=(1,), call=there, state="blocked"),
+                ),
+            ),
+            Finding(
+                kind="missing_call",
+                severity="error",
+                headline="rank 1 never came to all_gather",
+                cause="It is blocked above.",
+                fix="",
+                seq=5,
+                caused_by=0,
+            ),
+            Finding(
+                kind="raised",
+                severity="warning",
+                headline="rank 0 raised a timeout",
+                cause="Its collective never completed.",
+                fix="",
+                caused_by=1,
+            ),
+            Finding(
+                kind="shape_mismatch",
+                severity="warning",
+                headline="the ranks gather the same bytes in another shape",
+                cause="Values land in other places than they came from.",
+                fix="Reshape before the call.",
+                group=default_group(2),
+                seq=5,
+                sides=(Side(ranks=(0, 1), call=gather, state="blocked"),),
+            ),
+        ),
+        ranks=(
+            RankState(rank=0, state="blocked", ended="alive", last_call=here),
+            RankState(
+                rank=1, state="blocked", ended="signal", last_call=there, detail="for 61 s in wait"
+            ),
+        ),
+        evidence=Evidence(agreed=19, dropped=2),
+    )

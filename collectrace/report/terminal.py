@@ -45,7 +45,7 @@ def render(alignment: Alignment, console: Console) -> None:
     """Writes the report of a run to a console, whose width and colours it follows."""
     page = Page(console)
     findings = alignment.findings
-    causes = [n for n, f in enumerate(findings) if not _led_to(f)]
+    causes = [n for n in range(len(findings)) if _cause(findings, n) is None]
     whole = [n for n in causes if findings[n].severity == "error"][:_WHOLE]
     for n in whole:
         _error(page, findings, n)
@@ -62,8 +62,10 @@ def render(alignment: Alignment, console: Console) -> None:
     page.prose(_verdict(alignment))
 
 
-def _led_to(finding: Finding) -> bool:
-    return finding.caused_by is not None
+def _cause(findings: Sequence[Finding], n: int) -> int | None:
+    """The finding that led to this one. It stands before it: nothing can go round for ever."""
+    cause = findings[n].caused_by
+    return cause if cause is not None and 0 <= cause < n else None
 
 
 def _heading(page: Page, words: str) -> None:
@@ -122,7 +124,7 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
     c = side.call
     words = text.call(c)
     if finding.group is not None and c.group != finding.group.name:
-        words += f", call {c.seq} of group {text.clean(c.group)}"
+        words += f", call {c.seq} of {text.named_group(c.group)}"
     elif finding.seq is not None and c.seq != finding.seq and c.op not in POINT_TO_POINT:
         words += f", call {c.seq}"
     page.prose(words, indent=2 * _INDENT, hang=_INDENT)
@@ -172,8 +174,7 @@ def _labelled(page: Page, label: str, words: str, *, depth: int = 0) -> None:
 
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:
     for n, finding in enumerate(findings):
-        # A cause stands before what it causes; anything else could go round for ever.
-        if finding.caused_by == cause and n > cause:
+        if _cause(findings, n) == cause:
             at = "" if finding.seq is None else f" at call {finding.seq}"
             words = f"{finding.headline}\n({finding.kind}{at})"
             _labelled(page, "led to", words, depth=depth)
@@ -265,7 +266,8 @@ def _summary(alignment: Alignment) -> str:
         return f"{what} agree."
     if alignment.status == "unknown":
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
-    causes = sum(f.severity == "error" and not _led_to(f) for f in alignment.findings)
-    effects = sum(f.severity == "error" and _led_to(f) for f in alignment.findings)
+    errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
+    effects = sum(_cause(alignment.findings, n) is not None for n in errors)
+    causes = len(errors) - effects
     also = f", {text.counted(effects, 'consequence')}" if effects else ""
     return f"{text.counted(causes, 'error')}{also} on {world}."

@@ -65,14 +65,16 @@ def counted(n: int, noun: str) -> str:
 
 
 def group(info: GroupInfo) -> str:
-    """``the default group``, ``group tp``: what the user calls it, else its name."""
-    name, description = clean(info.name), clean(info.description)
-    if description == "default_pg":
-        return "the default group"
+    """``the default group``, ``group tp (3)``: what the user calls it, and its name."""
     # torch describes a group that was given no description as "undefined".
-    if description in ("", "undefined", name):
-        return f"group {name}"
-    return f"group {description} ({name})"
+    if info.description in ("", "undefined", "default_pg", info.name):
+        return named_group(info.name)
+    return f"group {clean(info.description)} ({clean(info.name)})"
+
+
+def named_group(name: str) -> str:
+    """A group of which only the name is known. torch counts them from 0, the default group."""
+    return "the default group" if name.partition("@")[0] == "0" else f"group {clean(name)}"
 
 
 def backend(info: GroupInfo) -> str:

@@ -1,0 +1,144 @@
+"""The house: which module may know which, and what is not imported before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import collectrace
+
+ROOT = Path(collectrace.__file__).parent
+
+# Top to bottom; a module may import from floors below its own, and within its own wing. The doors
+# (cli, testing, both __main__) are the only places where wings meet.
+FLOORS = (
+    {"__main__", "align.__main__"},
+    {"cli", "testing"},
+    {"", "launch", "schema", "tracer", "align", "report"},
+    {"signature", "findings"},
+    {"records", "roles", "config"},
+    {"errors"},
+)
+WITHOUT_TORCH = ("align", "report", "", "cli", "testing", "launch", "schema")
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name below the package to file; the package itself is the empty name."""
+    found = {}
+    for file in ROOT.rglob("*.py"):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        found[".".join(p for p in parts if p != "__init__")] = file
+    return found
+
+
+MODULES = modules()
+
+
+def imports(file: Path, *, eager: bool = False) -> Iterator[str]:
+    """Every module that a file imports, its lazy imports included unless ``eager``."""
+    tree = ast.parse(file.read_text())
+    nodes = _at_import(tree) if eager else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            assert node.module is not None
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}".removeprefix("collectrace.")
+                is_module = node.module.startswith("collectrace") and inside in MODULES
+                yield f"{node.module}.{alias.name}" if is_module else node.module
+
+
+def _at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs when the module is imported: no function bodies, nothing for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from _at_import(child)
+
+
+def inner(name: str) -> str | None:
+    """A module's name below the package; None for what is not ours."""
+    if name == "collectrace":
+        return ""
+    return name.removeprefix("collectrace.") if name.startswith("collectrace.") else None
+
+
+def place(module: str) -> tuple[int, str]:
+    """Floor, and wing (or module) on it."""
+    for floor, names in enumerate(FLOORS):
+        for name in (module, module.partition(".")[0]):
+            if name in names:
+                return floor, name
+    raise AssertionError(f"collectrace/{module} has no place in the house: give it one in FLOORS")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_arrows_only_point_down(module: str) -> None:
+    floor, wing = place(module)
+    for imported in imports(MODULES[module]):
+        target = inner(imported)
+        # The package itself is the version and `enable`, and imports nothing but config.
+        if not target:
+            continue
+        their_floor, their_wing = place(target)
+        # `enable` is the package's own front: it reaches into the tracer, and only when called.
+        front = module == "" and their_wing == "tracer"
+        assert their_floor > floor or their_wing == wing or front, f"{module} imports {target}"
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if m.partition(".")[0] in WITHOUT_TORCH or m in WITHOUT_TORCH]
+)
+def test_only_the_tracer_imports_torch(module: str) -> None:
+    # The ranks that `testing` starts are processes of torch, and import it in their functions.
+    eager = module == "testing"
+    names = {name.partition(".")[0] for name in imports(MODULES[module], eager=eager)}
+    assert "torch" not in names
+
+
+def imported_by(*command: str) -> set[str]:
+    """The packages a fresh process has imported at its end."""
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
+        + "\n".join(command)
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    return {line.strip() for line in done.stderr.splitlines()}
+
+
+MAIN = "import runpy; sys.argv[1:] = {}; runpy.run_module({!r}, run_name='__main__')"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "import collectrace",
+        "import collectrace.align",
+        "import collectrace.testing",
+        MAIN.format(["--help"], "collectrace.align"),
+        MAIN.format(["--help"], "collectrace"),
+        MAIN.format(["schema"], "collectrace"),
+    ],
+)
+def test_a_fresh_process_imports_nothing_heavy(command: str) -> None:
+    loaded = imported_by(command)
+    assert "collectrace" in loaded
+    assert not loaded & {"torch", "numpy", "wrapt", "networkx"}
+
+
+@pytest.mark.parametrize("module", ["collectrace", "collectrace.align"])
+def test_help_imports_no_rich(module: str) -> None:
+    assert "rich" not in imported_by(MAIN.format(["--help"], module))

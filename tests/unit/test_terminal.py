@@ -1,0 +1,208 @@
+"""The terminal report: the exact screen, and what hostile logs can do to it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from collectrace.findings import Alignment, Finding, Table, TableRow
+from collectrace.records import Call
+from collectrace.report import text
+from collectrace.report.layout import share
+from collectrace.report.terminal import render
+from tests import samples
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def screen(alignment: Alignment, width: int = 80) -> str:
+    out = io.StringIO()
+    render(alignment, Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        samples.join_with_barrier,
+        samples.all_agree,
+        samples.missing_call,
+        samples.not_enough,
+        samples.nested_consequences,
+    ],
+)
+def test_screen(sample: Callable[[], Alignment]) -> None:
+    """``UPDATE_GOLDEN=1`` writes what is seen; read the difference before it is committed."""
+    file = GOLDEN / f"{sample.__name__}.txt"
+    seen = screen(sample())
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(seen)
+    assert seen == file.read_text()
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_line_ends_in_a_space(width: int) -> None:
+    for line in screen(samples.join_with_barrier(), width).splitlines():
+        assert line == line.rstrip()
+
+
+def test_only_places_are_longer_than_the_page() -> None:
+    for line in screen(samples.missing_call(), 60).splitlines():
+        assert len(line) <= 60 or "loop.py" in line
+
+
+def test_a_pipe_gets_no_escapes_and_a_terminal_gets_colour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    plain, coloured = io.StringIO(), io.StringIO()
+    render(samples.join_with_barrier(), Console(file=plain, width=80))
+    render(
+        samples.join_with_barrier(),
+        Console(file=coloured, width=80, force_terminal=True, color_system="standard"),
+    )
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b[" in coloured.getvalue()
+    assert "cause >" in plain.getvalue()
+
+
+def test_an_ascii_stream_takes_every_report() -> None:
+    finding = samples.join_with_barrier().findings[0]
+    odd = replace(samples.all_agree(), findings=(replace(finding, headline="café → 漢字"),))
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    render(odd, Console(file=stream, width=80, color_system=None))
+    stream.flush()
+    assert raw.getvalue().startswith(b"caf? ? ??\n")
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/]\r\n\u202egnp.exe\ud800\x9b31m"
+
+
+def test_a_log_cannot_write_to_the_terminal() -> None:
+    call = samples.call(
+        3, HOSTILE, site=HOSTILE, role=HOSTILE, dtype=HOSTILE, shape=[1], thread=HOSTILE,
+        reduce_op=HOSTILE, group=HOSTILE, via=HOSTILE,
+    )  # fmt: skip
+    finding = samples.join_with_barrier().findings[0]
+    rows = tuple(
+        TableRow(seq=n, cells=(call, samples.call(n)), mark="root" if n == 3 else "")
+        for n in (2, 3)
+    )
+    told = replace(
+        finding,
+        headline=HOSTILE,
+        cause=HOSTILE,
+        fix=HOSTILE,
+        notes=(HOSTILE,),
+        sides=(replace(finding.sides[0], call=call),),
+        table=Table(columns=((0,), (1,)), rows=rows),
+    )
+    rank = replace(samples.join_with_barrier().ranks[0], detail=HOSTILE, last_call=call)
+    seen = screen(
+        replace(
+            samples.join_with_barrier(),
+            run=HOSTILE,
+            findings=(told, replace(told, severity="warning"), replace(told, caused_by=0)),
+            ranks=(rank,),
+            evidence=replace(samples.not_enough().evidence, notes=(HOSTILE,)),
+        )
+    )
+    assert all(c.isprintable() or c == "\n" for c in seen)
+    # Markup is text, not markup.
+    assert "[bold red]x[/]" in seen
+
+
+def test_a_name_without_end_does_not_fill_the_screen() -> None:
+    finding = replace(samples.join_with_barrier().findings[0], headline="x" * 1_000_000)
+    assert len(screen(replace(samples.all_agree(), findings=(finding,)))) < 10_000
+
+
+def test_a_shorter_table_says_what_it_leaves_out() -> None:
+    finding = samples.missing_call().findings[0]
+    calls = [samples.call(5, shape=[n]) for n in range(12)]
+    table = Table(
+        columns=tuple((n,) for n in range(12)),
+        rows=(TableRow(seq=5, cells=tuple(calls), mark="root"),),
+    )
+    seen = screen(replace(samples.missing_call(), findings=(replace(finding, table=table),)))
+    assert "not shown: ranks 4-11" in seen
+    assert "float32[3]" in seen
+    assert "float32[4]" not in seen
+
+
+def test_rows_that_were_left_out_are_a_gap() -> None:
+    finding = samples.missing_call().findings[0]
+    rows = tuple(TableRow(seq=n, cells=(samples.call(n),) * 2) for n in (1, 2, 40))
+    table = Table(columns=((0,), (1,)), rows=rows)
+    seen = screen(replace(samples.missing_call(), findings=(replace(finding, table=table),)))
+    shown = [line.split()[0] for line in seen.splitlines() if "train.py:41" in line or ".." in line]
+    assert shown == ["1", "2", "..", "40"]
+
+
+def test_a_finding_whose_cause_is_not_there_is_told_by_itself() -> None:
+    lonely = replace(samples.join_with_barrier().findings[0], caused_by=7)
+    assert lonely.headline[:40] in screen(replace(samples.missing_call(), findings=(lonely,)))
+
+
+def test_the_fourth_error_is_told_by_its_headline() -> None:
+    one: Finding = samples.join_with_barrier().findings[0]
+    several = tuple(replace(one, headline=f"headline {n}") for n in range(5))
+    seen = screen(replace(samples.join_with_barrier(), findings=several))
+    assert seen.count("cause >") == 3
+    assert "error: headline 4" in seen
+    assert "diverged: 5 errors on 2 ranks. Exit status 1." in seen
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [([], "ranks "), ([3], "rank 3"), ([5, 0, 1, 2], "ranks 0-2,5"), ([1, 1], "ranks 1")],
+)
+def test_ranks(members: list[int], words: str) -> None:
+    assert text.ranks(members) == words
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (samples.call(1), "all_reduce float32[1] SUM"),
+        (samples.call(1, "barrier"), "barrier"),
+        (samples.call(1, "broadcast", dtype="int64", shape=[], root=3), "broadcast int64[] root 3"),
+        (
+            samples.call(1, "send", dtype="int8", shape=[2, 3], peer=1),
+            "send int8[2, 3] to rank 1, tag 0",
+        ),
+        (
+            samples.call(1, "recv", dtype="int8", shape=[2], peer=-1, tag=9),
+            "recv int8[2] from any rank, tag 9",
+        ),
+        (
+            samples.call(1, "all_gather", dtype="int8", shape=[2], out_shape=[[2]] * 8),
+            "all_gather int8[2] -> 8 x [2]",
+        ),
+        (
+            samples.call(1, "all_gather", dtype="int8", shape=[2], out_shape=[[1], [2]]),
+            "all_gather int8[2] -> [1] [2]",
+        ),
+        (
+            samples.call(1, "all_to_all_single", dtype="int8", shape=[3], splits=[[1, 2], [0, 3]]),
+            "all_to_all_single int8[3] sends [1, 2], expects [0, 3]",
+        ),
+        (samples.call(1, "broadcast", void=True), "broadcast (could not be described)"),
+    ],
+)
+def test_call(call: Call, words: str) -> None:
+    assert text.call(call) == words
+
+
+def test_wide_columns_give_way_first() -> None:
+    assert share([10, 60, 50], 100) == [10, 45, 45]
+    assert share([10, 20], 100) == [10, 20]
+    assert share([100, 100, 100], 10) == [16, 16, 16]

@@ -210,6 +210,7 @@ class Rank:
     def _issue(self, call: Call, *, lost: bool) -> Call:
         if lost:
             self.now += self.run.step
+            call.t = self.now
             self.items.append(_Lost(call))
             return call
         return self.record(call)
@@ -278,6 +279,8 @@ class Rank:
         return self.record(Stall(in_=list(inside), pending=round(pending * SECOND), **fields))
 
     def exit(self, reason: str = "finished", *inside: Activity, **fields: Any) -> Exit:
+        dropped = sum(isinstance(item, _Lost) for item in self.items)
+        fields = {"dropped": dropped} | fields
         return self.record(Exit(reason=reason, in_=list(inside), **fields))
 
     def join(self, phase: str, **fields: Any) -> Join:

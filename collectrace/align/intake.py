@@ -1,0 +1,309 @@
+"""Lines of a rank file taken in: calls become rows of tracks, everything else is kept decoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from collectrace.align.evidence import ChannelKey, StreamKey
+from collectrace.align.track import (
+    MAX_SEQ,
+    NO_DIGEST,
+    NO_ITERATION,
+    Track,
+    Vocabulary,
+    storable,
+)
+from collectrace.errors import DamagedRecord
+from collectrace.records import (
+    Alive,
+    Batch,
+    Call,
+    Checkpoint,
+    Done,
+    Epoch,
+    Exit,
+    Group,
+    Header,
+    Join,
+    NoSync,
+    Record,
+    Stall,
+    Sync,
+    decode,
+)
+from collectrace.signature import ALL_TO_ALL, POINT_TO_POINT, pair_step
+
+Key = StreamKey | ChannelKey
+T = TypeVar("T", bound=Record)
+
+_HEAD: Final = re.compile(rb'\{"kind":"call","t":\d{1,18},"seq":(\d{1,18}),')
+_TAIL: Final = re.compile(
+    rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":(\d{1,19}),"program":(\d{1,19}))?'
+    rb'(?:,"pairs":(\d{1,19}))?\}'
+)
+_TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
+
+_MAX_FORMS: Final = 20_000
+"""Distinct calls remembered by their bytes; all_to_all with changing splits never repeats."""
+
+
+class _Form(NamedTuple):
+    """What all calls share whose lines differ in time, number, iteration and digests only."""
+
+    track: Track
+    meaning: int
+    look: int
+    is_exchange: bool
+    step: int | None
+
+
+class Intake:
+    """What has been read of one rank's file so far."""
+
+    def __init__(self, rank: int, vocabulary: Vocabulary) -> None:
+        self.rank = rank
+        self.vocabulary = vocabulary
+        self.header: Header | None = None
+        self.tracks: dict[Key, Track] = {}
+        self.groups: list[Group] = []
+        self.joins: list[Join] = []
+        self.no_syncs: list[NoSync] = []
+        self.batches: list[Batch] = []
+        self.epochs: list[Epoch] = []
+        self.syncs: list[Sync] = []
+        self.dones: dict[Key, Done] = {}
+        self.failed: list[Done] = []
+        self.alive: Alive | None = None
+        self.stall: Stall | None = None
+        self.exit: Exit | None = None
+        self.disabled = False
+        self.damaged = 0
+        self.doubled = 0
+        """Calls that bear a number an earlier one has."""
+        self.records = 0
+        self.dropped = 0
+        self.rotated = 0
+        self.first_t: int | None = None
+        self.latest: tuple[int, bytes] = (-1, b"")
+        """Offset and bytes of the last line that holds a record."""
+        self._members: dict[str, list[int]] = {}
+        self._forms: dict[bytes, _Form] = {}
+        self._lists: dict[type[Record], list[Any]] = {
+            Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
+            Sync: self.syncs,
+        }  # fmt: skip
+
+    def last_t(self) -> int:
+        """``t`` of the last line; 0 where no line was read."""
+        found = _TIME.search(self.latest[1])
+        return int(found[1]) if found else 0
+
+    def feed(self, lines: Iterable[tuple[int, bytes]], torn: int, *, calls_only: bool) -> None:
+        """Take lines with their offsets; a line that ends at ``torn`` may be incomplete.
+
+        ``calls_only`` leaves out what would be told haphazardly by a look into the middle.
+        """
+        repeat = self._repeat
+        latest, latest_line = self.latest
+        for offset, line in lines:
+            if not line:
+                continue
+            try:
+                if not repeat(offset, line):
+                    self._first(offset, line, calls_only=calls_only)
+            except (ValueError, RecursionError):
+                # Besides DamagedRecord: numbers too large to be written out.
+                self.damaged += offset + len(line) != torn
+                continue
+            self.records += 1
+            if offset > latest:
+                latest, latest_line = offset, line
+        self.latest = latest, latest_line
+
+    def _repeat(self, offset: int, line: bytes) -> bool:
+        """Take a call whose like was seen before, without decoding it; false if it is none."""
+        start = _HEAD.match(line)
+        if start is None:
+            return False
+        at = start.end()
+        cut = line.find(b',"iteration":', at)
+        if cut < 0:
+            cut = line.find(b',"digest":', at)
+        form = self._forms.get(line[at:cut])
+        if form is None:
+            return False
+        end = _TAIL.fullmatch(line, cut if cut >= 0 else len(line) - 1)
+        if end is None:
+            return False
+        seq = int(start[1])
+        if not 0 < seq < MAX_SEQ:
+            raise DamagedRecord("seq out of range")
+        iteration, digest, program, pairs = end.groups()
+        track = form.track
+        if track.add(
+            seq, offset, form.meaning, form.look,
+            int(iteration) if iteration else NO_ITERATION,
+            int(digest) if digest else NO_DIGEST,
+            int(program) if program else NO_DIGEST,
+        ):  # fmt: skip
+            if pairs:
+                track.pairs[seq] = int(pairs)
+            if form.is_exchange:
+                track.steps[seq] = form.step
+        else:
+            self.doubled += 1
+        return True
+
+    def _first(self, offset: int, line: bytes, *, calls_only: bool) -> None:
+        record = decode(line)
+        if isinstance(record, Call):
+            self._call(record, offset, line)
+        elif record is not None:
+            self._record(record, offset, calls_only=calls_only)
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def key(self, call: Call) -> Key:
+        """The stream or channel that a call belongs to, under the names of the file."""
+        if call.op in POINT_TO_POINT:
+            me, peer = self.rank, -1 if call.peer is None else call.peer
+            ends = (me, peer) if call.op == "send" else (peer, me)
+            return ChannelKey(call.group, call.device, *ends, call.tag or 0)
+        return StreamKey(call.group, call.device)
+
+    def track(self, key: Key) -> Track:
+        """The track of a stream or channel, begun if it is new."""
+        found = self.tracks.get(key)
+        if found is None:
+            found = self.tracks[key] = Track()
+        return found
+
+    def _call(self, call: Call, offset: int, line: bytes) -> None:
+        if not 0 < call.seq < MAX_SEQ:
+            raise DamagedRecord("seq out of range")
+        vocabulary = self.vocabulary
+        form = _Form(
+            self.track(self.key(call)),
+            vocabulary.meaning(call),
+            vocabulary.look(call),
+            call.op in ALL_TO_ALL and not call.void,
+            self._step(call),
+        )
+        iteration = call.iteration
+        if iteration is None or not 0 <= iteration < MAX_SEQ:
+            iteration = NO_ITERATION
+        digest, program = storable(call.digest), storable(call.program)
+        if not form.track.add(
+            call.seq, offset, form.meaning, form.look, iteration, digest, program
+        ):
+            self.doubled += 1
+            return
+        if call.pairs is not None:
+            form.track.pairs[call.seq] = call.pairs
+        if form.is_exchange:
+            form.track.steps[call.seq] = form.step
+        start = _HEAD.match(line)
+        if start is None:
+            return
+        cut = line.find(b',"iteration":', start.end())
+        if cut < 0:
+            cut = line.find(b',"digest":', start.end())
+        if _TAIL.fullmatch(line, cut if cut >= 0 else len(line) - 1):
+            if len(self._forms) >= _MAX_FORMS:
+                self._forms.clear()
+            self._forms[line[start.end() : cut]] = form
+
+    def _step(self, call: Call) -> int | None:
+        members = self._members.get(call.group)
+        if call.splits is None or members is None or self.rank not in members:
+            return None
+        if len(call.splits) != 2 or any(len(row) != len(members) for row in call.splits):
+            return None
+        return pair_step(members.index(self.rank), call.splits[0], call.splits[1])
+
+    # -- everything else ----------------------------------------------------------------------
+
+    def _record(self, record: Record, offset: int, *, calls_only: bool) -> None:
+        if isinstance(record, Checkpoint):
+            self._checkpoint(record, offset)
+        elif isinstance(record, Done):
+            self._done(record)
+        elif calls_only:
+            return
+        elif isinstance(record, Header):
+            self._header(record)
+        elif isinstance(record, Group):
+            self.groups.append(record)
+            if record.ranks:
+                self._members[record.group] = record.ranks
+        elif isinstance(record, Alive):
+            self.alive = _later(self.alive, record)
+        elif isinstance(record, Stall):
+            self.stall = _later(self.stall, record)
+        elif isinstance(record, Exit):
+            self.exit = _later(self.exit, record)
+            self.disabled |= record.reason == "disabled"
+            self.dropped = max(self.dropped, record.dropped)
+        else:
+            self._lists[type(record)].append(record)
+        if self.first_t is None:
+            self.first_t = record.t
+
+    def _header(self, header: Header) -> None:
+        # Each segment begins with one; the first pairs the clocks, later ones may know more.
+        if self.header is None:
+            self.header = header
+            return
+        known = {
+            name: value
+            for name in ("run", "rank", "world_size", "local_rank")
+            if (value := getattr(header, name)) is not None
+        }
+        self.header = replace(self.header, **known)
+
+    def _done(self, done: Done) -> None:
+        if done.failed:
+            self.failed.append(done)
+            return
+        if done.op in POINT_TO_POINT:
+            me, peer = self.rank, -1 if done.peer is None else done.peer
+            ends = (me, peer) if done.op == "send" else (peer, me)
+            key: Key = ChannelKey(done.group, done.device, *ends, done.tag or 0)
+        else:
+            key = StreamKey(done.group, done.device)
+        known = self.dones.get(key)
+        if known is None or done.seq > known.seq:
+            self.dones[key] = done
+
+    def _checkpoint(self, record: Checkpoint, offset: int) -> None:
+        self.dropped = max(self.dropped, record.dropped)
+        self.rotated = max(self.rotated, record.rotated)
+        seen: dict[Key, int] = {}
+        for row in record.streams:
+            match row:
+                case [str(group), str(device), int(seq), digest, program, pairs] if (
+                    0 < seq < MAX_SEQ
+                    and all(n is None or n.__class__ is int for n in (digest, program, pairs))
+                ):
+                    stream = StreamKey(group, device)
+                    seen[stream] = seq
+                    self.track(stream).standing[seq] = (storable(digest), storable(program), pairs)
+                case _:
+                    self.damaged += 1
+        for row in record.channels:
+            match row:
+                case [str(group), str(device), int(source), int(to), int(tag), int(seq)] if (
+                    0 < seq < MAX_SEQ
+                ):
+                    seen[ChannelKey(group, device, source, to, tag)] = seq
+                case _:
+                    self.damaged += 1
+        for key, seq in seen.items():
+            self.track(key).mark(seq, offset)
+
+
+def _later(known: T | None, new: T) -> T:
+    return new if known is None or new.t >= known.t else known

@@ -1,0 +1,149 @@
+"""A folder of rank files, as evidence of one run. Tolerant: a bad record costs one record."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from collectrace.align import groups
+from collectrace.align.evidence import Evidence
+from collectrace.align.process import still_exists
+from collectrace.align.ranklog import FileLog
+from collectrace.align.runs import File, choose, is_rank, list_files
+from collectrace.align.source import open_folder
+from collectrace.align.tape import PAGE
+from collectrace.align.track import Vocabulary
+from collectrace.errors import LogError
+from collectrace.records import FORMAT, Header
+
+SMALL: Final = 64 << 20
+"""Bytes in all up to which logs are read from end to end: that takes a second."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes are done, of how many."""
+
+
+def read(
+    path: str | os.PathLike[str],
+    run: str | None = None,
+    full: bool = False,
+    *,
+    progress: Progress | None = None,
+    small: int = SMALL,
+    page: int = PAGE,
+) -> Evidence:
+    """Read a run: the newest below ``path``, or the one that ``run`` names.
+
+    ``path`` is a log_dir, a run's own folder, or a URL of either that fsspec understands. Logs
+    of at most ``small`` bytes in all are read from end to end, and so are all with ``full``;
+    larger ones at both ends, ``page`` bytes at a time where something is looked up.
+
+    Raises:
+        LogError: there is nothing that can be used; the message says what to do.
+
+    """
+    folder = open_folder(path)
+    files = list_files(folder, page)
+    if not files:
+        raise LogError(
+            f"{folder.label} holds no rank files (rank00000.jsonl, ...); give the run's log_dir"
+        )
+    name, chosen, notes = choose(folder, files, run)
+    chosen, doubled = _one_per_rank(chosen)
+    notes += doubled
+    logs, unusable = _open(chosen, full, small, progress)
+    notes += unusable
+    if not logs:
+        raise LogError(f"no file of run {name} in {folder.label} holds a record that can be read")
+    census = groups.identify(logs)
+    for rank, log in logs.items():
+        log.settle(census.names.get(rank, {}), census.shifts.get(rank, {}))
+    world, skew = _world_size(logs.values())
+    return Evidence(
+        run=name,
+        world_size=world,
+        logs=logs,
+        missing=tuple(rank for rank in range(world) if rank not in logs),
+        groups=census.groups,
+        conflicts=tuple(census.conflicts),
+        damaged_lines=sum(log.damaged for log in logs.values()),
+        notes=(*notes, *skew, *census.notes, *_newer(logs.values())),
+        still_exists=still_exists,
+    )
+
+
+def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
+    """The file to take for each rank: where there are several, the newest and longest."""
+    best: dict[int, File] = {}
+    notes = []
+    for file in sorted(files, key=lambda file: (file.wall, file.tape.size), reverse=True):
+        if file.rank is None:
+            continue
+        kept = best.setdefault(file.rank, file)
+        if kept is not file:
+            notes.append(
+                f"rank {file.rank} left two files: {kept.tape.name} counts, not {file.tape.name}"
+            )
+    return [best[rank] for rank in sorted(best)], notes
+
+
+def _open(
+    files: Sequence[File], full: bool, small: int, progress: Progress | None
+) -> tuple[dict[int, FileLog], list[str]]:
+    total = sum(file.tape.size for file in files)
+    scanning = full or total <= small
+    done = 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, total)
+
+    vocabulary = Vocabulary()
+    wall = min((file.wall for file in files if file.header is not None), default=0)
+    logs, notes = {}, []
+    for file in files:
+        assert file.rank is not None
+        # A file without a header gets the others' clock: close enough to order what it holds.
+        header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
+        log = FileLog(file.tape, file.rank, vocabulary, header=header, provisional=file.pending)
+        if scanning:
+            log.scan(step)
+        else:
+            log.skim()
+            step(file.tape.size)
+        if not log.records:
+            notes.append(
+                f"{file.tape.name} holds no record that can be read; rank {file.rank} is missing"
+            )
+            continue
+        if file.header is None:
+            notes.append(f"{file.tape.name} has no header; its clock is a guess")
+        logs[file.rank] = log
+    return logs, notes
+
+
+def _world_size(logs: Iterable[FileLog]) -> tuple[int, list[str]]:
+    told: Counter[int] = Counter()
+    highest = 0
+    for log in logs:
+        highest = max(highest, log.rank)
+        size = log.header.world_size
+        if size is not None and is_rank(size - 1):
+            told[size] += 1
+    notes = []
+    if len(told) > 1:
+        sizes = ", ".join(map(str, sorted(told)))
+        notes.append(f"ranks disagree about the world size: {sizes}")
+    usual = max(told, key=lambda size: (told[size], size), default=0)
+    return max(usual, highest + 1), notes
+
+
+def _newer(logs: Iterable[FileLog]) -> list[str]:
+    newest = max((log.header.format for log in logs), default=FORMAT)
+    if newest <= FORMAT:
+        return []
+    return [f"written in format {newest}, this collectrace knows {FORMAT}; a newer one reads more"]

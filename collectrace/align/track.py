@@ -1,0 +1,180 @@
+"""The rows of one stream (or channel) of one rank: what was read of each, in flat arrays.
+
+A trace may hold millions of calls, so a row is a few numbers: where its line is, its digests,
+and two interned ids that say what the call is without decoding the line again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from collectrace.records import Call
+from collectrace.signature import PRIME, program_text
+
+MAX_SEQ: Final = 1 << 60
+"""Beyond it a number is damage, not a sequence number."""
+
+NO_DIGEST: Final = (1 << 64) - 1
+NO_ITERATION: Final = -1
+VOID: Final = "void"
+
+
+@dataclass(slots=True)
+class Vocabulary:
+    """Texts that many calls share, interned for all ranks of a run."""
+
+    meanings: dict[str, int] = field(default_factory=dict)
+    """``program_text`` of a call, or VOID."""
+    examples: list[Call] = field(default_factory=list)
+    """A call for each meaning."""
+    looks: dict[tuple[str, str], int] = field(default_factory=dict)
+    """What a call looks like beside its meaning: its site, and its shape as text."""
+    sights: list[tuple[str, str]] = field(default_factory=list)
+
+    def meaning(self, call: Call) -> int:
+        """The id of what a call means, the same on every rank."""
+        text = VOID if call.void else program_text(call)
+        found = self.meanings.get(text)
+        if found is None:
+            found = self.meanings[text] = len(self.examples)
+            self.examples.append(call)
+        return found
+
+    def look(self, call: Call) -> int:
+        """The id of a call's site and shape."""
+        sight = (call.site or "", str(call.shape))
+        found = self.looks.get(sight)
+        if found is None:
+            found = self.looks[sight] = len(self.sights)
+            self.sights.append(sight)
+        return found
+
+
+def storable(digest: int | None) -> int:
+    """A digest for an array; what no digest can be counts as none."""
+    return NO_DIGEST if digest is None or not 0 <= digest < PRIME else digest
+
+
+class Track:
+    """Rows in order of their sequence number, and marks: how many calls lie before an offset."""
+
+    __slots__ = (
+        "digest", "iteration", "look", "marks", "meaning", "offset", "pairs", "program", "seq",
+        "standing", "steps",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.seq = array("q")
+        self.offset = array("q")
+        self.meaning = array("i")
+        self.look = array("i")
+        self.iteration = array("q")
+        self.digest = array("Q")
+        self.program = array("Q")
+        self.pairs: dict[int, int] = {}
+        """Prefix digest of all_to_all pairs by sequence number, where its line carries one."""
+        self.steps: dict[int, int | None] = {}
+        """all_to_all: the rank's share by sequence number; None: it cannot be told."""
+        self.marks: list[tuple[int, int]] = [(0, 0)]
+        """(calls before it, offset), ascending in both."""
+        self.standing: dict[int, tuple[int, int, int | None]] = {}
+        """Digest, program, pairs after a call, from checkpoints."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def add(self, seq: int, offset: int, meaning: int, look: int, iteration: int,
+            digest: int, program: int) -> bool:  # fmt: skip
+        """Take a row; false where it is there already."""
+        if self.seq and seq <= self.seq[-1]:
+            return self._insert(seq, offset, meaning, look, iteration, digest, program)
+        self.seq.append(seq)
+        self.offset.append(offset)
+        self.meaning.append(meaning)
+        self.look.append(look)
+        self.iteration.append(iteration)
+        self.digest.append(digest)
+        self.program.append(program)
+        return True
+
+    def _insert(self, *row: int) -> bool:
+        at = bisect_left(self.seq, row[0])
+        if self.seq[at] == row[0]:
+            return False
+        columns = (
+            self.seq, self.offset, self.meaning, self.look, self.iteration, self.digest,
+            self.program,
+        )  # fmt: skip
+        for column, value in zip(columns, row, strict=True):
+            column.insert(at, value)
+        return True
+
+    def mark(self, count: int, offset: int) -> None:
+        """So many calls lie before an offset."""
+        if (count, offset) not in self.marks[-1:]:
+            insort(self.marks, (count, offset))
+
+    def find(self, seq: int) -> int | None:
+        """The index of a row."""
+        at = bisect_left(self.seq, seq)
+        return at if at < len(self.seq) and self.seq[at] == seq else None
+
+    def bracket(self, seq: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The closest (count, offset) on either side of where a row's line begins."""
+        low, high = (0, 0), (seq, size)
+        at = bisect_left(self.marks, (seq, -1))
+        if at:
+            low = self.marks[at - 1]
+        if at < len(self.marks):
+            high = self.marks[at]
+        row = bisect_left(self.seq, seq)
+        if row:
+            # The line of the row before begins here, so the one looked for lies behind.
+            low = max(low, (self.seq[row - 1], self.offset[row - 1] + 1))
+        if row < len(self.seq):
+            high = min(high, (self.seq[row] - 1, self.offset[row]))
+        return low, high
+
+    def last(self) -> int:
+        """The number of the latest call, its row lost or not."""
+        latest = self.seq[-1] if self.seq else 0
+        return max(latest, self.marks[-1][0], max(self.standing, default=0))
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """Stretches without a gap: first number, last number, index of the first."""
+        seq, total, start = self.seq, len(self.seq), 0
+        while start < total:
+            # A run ends where numbers outgrow indices; both ascend, so that is found by halving.
+            shift = seq[start] - start
+            end = bisect_right(range(start, total), shift, key=lambda i: seq[i] - i)
+            end += start
+            yield seq[start], seq[end - 1], start
+            start = end
+
+
+def first_difference(columns: Sequence[array[int]], starts: Sequence[int], length: int,
+                     differs: Callable[[int], bool]) -> int | None:  # fmt: skip
+    """The first position at which columns disagree in a way that ``differs`` confirms.
+
+    Column k is looked at from index ``starts[k]`` on. Agreement is told by comparing memory, so
+    that what agrees costs next to nothing.
+    """
+    chunk = 4096
+    for begin in range(0, length, chunk):
+        size = min(chunk, length - begin)
+        parts = [
+            column[start + begin : start + begin + size]
+            for column, start in zip(columns, starts, strict=True)
+        ]
+        reference = parts[0].tobytes()
+        odd = [part for part in parts[1:] if part.tobytes() != reference]
+        if not odd:
+            continue
+        for i, value in enumerate(parts[0]):
+            if any(part[i] != value for part in odd) and differs(begin + i):
+                return begin + i
+    return None

@@ -1,0 +1,133 @@
+"""A case of the collection: a script, and what its header says must be found in it.
+
+The header is the script's docstring: a line that says what happens, then, one a line::
+
+    ranks: 3                how many processes (2)
+    expect: op_mismatch     kinds, any of which is right; `nothing`
+    suspects: 2             ranks to blame; `none`
+    status: diverged        of the alignment; any of several
+    severity: error         of the finding (error)
+    limit: 20               seconds until whoever still runs is killed (20)
+    live: yes               aligned before they are killed (no)
+    kill_after: 2           seconds after which every rank gets SIGKILL at once
+    lost_log: 3             this rank's file is gone when the logs are aligned
+    env: NAME=VALUE ...     environment of the ranks
+    twin_status: unknown    of the twin (aligned)
+
+``# BUG`` ends the guilty line; several lines may be marked. A script that looks at ``TWIN`` has a
+correct twin. ``# BUG`` and ``expect`` are about the case as it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+_FIELDS: Final = frozenset(
+    {"ranks", "expect", "suspects", "status", "severity", "limit", "live", "kill_after",
+     "lost_log", "env", "twin_status"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One script, and its verdict."""
+
+    path: Path
+    title: str
+    fields: dict[str, str]
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Such as ``matching/order_swapped``."""
+        return str(self.path.relative_to(HERE).with_suffix(""))
+
+    @property
+    def ranks(self) -> int:
+        return int(self.fields.get("ranks", "2"))
+
+    @property
+    def expect(self) -> tuple[str, ...]:
+        """Kinds of finding that are right; none: it must not be flagged."""
+        kinds = self.fields["expect"].split()
+        return () if kinds == ["nothing"] else tuple(kinds)
+
+    @property
+    def severity(self) -> str:
+        return self.fields.get("severity", "error")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a job does this wrong, so that a tool has to speak up."""
+        return bool(self.expect) and self.severity == "error"
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        text = self.fields.get("suspects", "none")
+        return () if text == "none" else tuple(int(rank) for rank in text.split())
+
+    @property
+    def limit(self) -> float:
+        return float(self.fields.get("limit", "20"))
+
+    @property
+    def live(self) -> bool:
+        return self.fields.get("live") == "yes"
+
+    @property
+    def kill_after(self) -> float | None:
+        text = self.fields.get("kill_after")
+        return None if text is None else float(text)
+
+    @property
+    def lost_log(self) -> int | None:
+        text = self.fields.get("lost_log")
+        return None if text is None else int(text)
+
+    @property
+    def env(self) -> dict[str, str]:
+        pairs = (pair.partition("=") for pair in self.fields.get("env", "").split())
+        return {name: value for name, _, value in pairs}
+
+    @property
+    def has_twin(self) -> bool:
+        return re.search(r"\bTWIN\b", self.source) is not None
+
+    def status(self, twin: bool) -> tuple[str, ...]:
+        """Statuses of the alignment that are right."""
+        text = self.fields.get("twin_status", "aligned") if twin else self.fields["status"]
+        return tuple(text.split())
+
+    @cached_property
+    def guilty(self) -> tuple[str, ...]:
+        """The marked lines, as the end of a site."""
+        lines = enumerate(self.source.splitlines(), start=1)
+        return tuple(f"{self.path.name}:{n}" for n, line in lines if line.endswith("# BUG"))
+
+
+def read(path: Path) -> Case:
+    """The case in a file.
+
+    Raises:
+        ValueError: the header does not say what must be found, or says something unknown.
+
+    """
+    source = path.read_text()
+    title, _, header = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    fields = dict(re.findall(r"^(\w+): (.+)$", header.rpartition("\n\n")[2], re.MULTILINE))
+    if not {"expect", "status"} <= fields.keys() <= _FIELDS:
+        raise ValueError(f"{path}: the header must be made of {', '.join(sorted(_FIELDS))}")
+    return Case(path, " ".join(title.split()), fields, source)
+
+
+def collection() -> Iterator[Case]:
+    """Every case, in order of name."""
+    for path in sorted(HERE.glob("*/*.py")):
+        yield read(path)

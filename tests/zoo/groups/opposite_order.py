@@ -1,0 +1,18 @@
+"""Two ranks enter two groups in opposite order.
+
+expect: deadlock
+suspects: none
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+if rank == 1 and not TWIN:
+    groups.reverse()
+for group in groups:
+    dist.all_reduce(torch.ones(1), group=group)  # BUG

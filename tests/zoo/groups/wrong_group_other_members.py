@@ -1,0 +1,16 @@
+"""Rank 1 reduces with rank 0 alone where all three were meant.
+
+ranks: 3
+expect: deadlock
+suspects: none
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+pair = dist.new_group([0, 1])
+dist.all_reduce(torch.ones(1), group=pair if rank == 1 and not TWIN else None)  # BUG

@@ -1,0 +1,17 @@
+"""Rank 1 reduces on a second group of the same ranks: everybody waits in a group of their own.
+
+ranks: 3
+expect: deadlock
+suspects: none
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+data, metrics = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])
+group = metrics if rank == 1 and not TWIN else data
+dist.all_reduce(torch.ones(1), group=group)  # BUG

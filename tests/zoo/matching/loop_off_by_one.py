@@ -1,0 +1,16 @@
+"""Rank 2 leaves the loop one barrier early.
+
+ranks: 3
+expect: missing_call
+suspects: 2
+status: hung
+"""
+
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+steps = 9 if rank == 2 and not TWIN else 10
+for _ in range(steps):
+    dist.barrier()  # BUG

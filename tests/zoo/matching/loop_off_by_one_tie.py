@@ -1,0 +1,15 @@
+"""Two ranks, nine barriers against ten: nobody can say which number was meant.
+
+expect: missing_call
+suspects: none
+status: hung
+"""
+
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+steps = 9 if rank == 1 and not TWIN else 10
+for _ in range(steps):
+    dist.barrier()  # BUG

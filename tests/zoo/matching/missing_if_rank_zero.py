@@ -1,0 +1,18 @@
+"""Only rank 0 waits at the end: ``if rank == 0`` in front of a barrier.
+
+ranks: 3
+expect: missing_call
+suspects: 0
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+metric = torch.ones(4)
+dist.all_reduce(metric)
+if rank == 0 or TWIN:
+    dist.barrier()  # BUG

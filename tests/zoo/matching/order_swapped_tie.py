@@ -1,0 +1,20 @@
+"""Two ranks reduce and wait in different orders: one of them is wrong, nobody can say which.
+
+expect: op_mismatch
+suspects: none
+status: diverged
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+loss = torch.ones(1)
+if rank == 1 and not TWIN:
+    dist.barrier()  # BUG
+    dist.all_reduce(loss)
+else:
+    dist.all_reduce(loss)
+    dist.barrier()

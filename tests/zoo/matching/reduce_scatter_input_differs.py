@@ -1,0 +1,16 @@
+"""Rank 1 scatters a longer input into a longer output.
+
+ranks: 3
+expect: shape_mismatch
+suspects: 1
+status: diverged
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+share = 6 if rank == 1 and not TWIN else 4
+dist.reduce_scatter_single(torch.empty(share), torch.ones(3 * share))  # BUG

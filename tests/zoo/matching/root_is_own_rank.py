@@ -1,0 +1,15 @@
+"""Every rank broadcasts from itself.
+
+ranks: 3
+expect: root_mismatch
+suspects: none
+status: diverged
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+dist.broadcast(torch.ones(8), src=0 if TWIN else rank)  # BUG

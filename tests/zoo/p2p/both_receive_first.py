@@ -1,0 +1,21 @@
+"""Two neighbours receive before they send.
+
+expect: deadlock
+suspects: none
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+peer = 1 - rank
+mine, theirs = torch.ones(4), torch.empty(4)
+if rank == 0 and TWIN:
+    dist.send(mine, dst=peer)
+    dist.recv(theirs, src=peer)
+else:
+    dist.recv(theirs, src=peer)  # BUG
+    dist.send(mine, dst=peer)

@@ -1,0 +1,20 @@
+"""Rank 0 sends five microbatches, rank 1 receives four.
+
+expect: p2p_unmatched
+suspects: none
+status: hung
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+received = 5 if TWIN else 4
+if rank == 0:
+    for _ in range(5):
+        dist.send(torch.ones(4), dst=1)  # BUG
+else:
+    for _ in range(received):
+        dist.recv(torch.empty(4), src=0)

@@ -1,0 +1,132 @@
+"""Runs a case or its twin on real ranks, and hands over what they left.
+
+    with Server() as server, server.run(case, twin=False, folder=tmp) as outcome:
+        outcome.exits, outcome.logs
+
+From the repository's root: ``python -m tests.zoo.runner matching/order_swapped [--twin]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, get_args
+
+from tests.zoo.case import HERE, Case, read
+from tests.zoo.protocol import Mode, Request
+
+ENVIRONMENT: Final = {
+    # A stopped rank shows in its heartbeats; cases last seconds, not hours.
+    "COLLECTRACE_HEARTBEAT": "0.3",
+    "COLLECTRACE_STALL_AFTER": "2",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left."""
+
+    exits: tuple[int | None, ...]
+    """Exit status per rank, negative for a signal; None: it still ran at the limit."""
+    folder: Path
+    logs: Path
+
+    def output(self, rank: int) -> str:
+        """What a rank printed."""
+        return (self.folder / f"rank{rank}.txt").read_text(errors="replace")
+
+
+class Server:
+    """The fork server, for as long as the context lasts. Safe to use from several threads."""
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="zoo-"))
+        self._socket = str(self._folder / "socket")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.zoo.server", self._socket],
+            cwd=HERE.parents[1],
+            # One thread, so that forking is safe, and ranks do not fight for cores.
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError("the fork server did not start")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.communicate()  # standard input ends, and with it the server
+        shutil.rmtree(self._folder)
+
+    @contextmanager
+    def run(
+        self, case: Case, *, twin: bool, folder: Path, mode: Mode = "traced"
+    ) -> Iterator[Outcome]:
+        """Run a case in an empty folder; within the context, ranks that hang live if it says so."""
+        folder.mkdir(parents=True)
+        logs = folder / "logs"
+        request = Request(
+            script=str(case.path),
+            argv=("--twin",) if twin else (),
+            ranks=case.ranks,
+            limit=case.limit,
+            kill_after=case.kill_after,
+            output=str(folder),
+            mode=mode,
+            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | case.env,
+        )
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self._socket)
+            connection.sendall(request.encode())
+            with connection.makefile() as answer:
+                exits = tuple(json.loads(answer.readline()))
+                if not case.live:
+                    connection.shutdown(socket.SHUT_WR)  # kills what is left
+                    answer.read()  # and ends when that is done
+                if case.lost_log is not None:
+                    for file in logs.glob(f"*/rank{case.lost_log:05}*"):
+                        file.unlink()
+                yield Outcome(exits, folder, logs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run one case, and show what its ranks said.")
+    parser.add_argument("case", help="such as matching/order_swapped")
+    parser.add_argument("--twin", action="store_true")
+    parser.add_argument("--mode", default="traced", choices=get_args(Mode))
+    parser.add_argument("--folder", type=Path, help="must not exist yet")
+    options = parser.parse_args()
+    case = read(HERE / f"{options.case}.py")
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="zoo-")) / "run"
+    with (
+        Server() as server,
+        server.run(case, twin=options.twin, folder=folder, mode=options.mode) as outcome,
+    ):
+        for rank, status in enumerate(outcome.exits):
+            print(f"--- rank {rank}: {'still running' if status is None else status}")
+            print(outcome.output(rank).rstrip())
+        print(f"--- logs in {outcome.logs}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

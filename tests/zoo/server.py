@@ -1,0 +1,197 @@
+"""Forks the ranks of a case: a process that has imported torch once, so that a rank starts at once.
+
+A connection to its socket is one run. The request says what to run; the answer is a list with an
+exit status per rank, negative for a signal, null for a rank that still ran at the limit. Those
+live on until the client closes the connection, so that it can look at a job that hangs.
+
+Ranks are processes because they abort, stop and are killed here, each alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+# What cases use is imported before the fork: it would cost each rank seconds.
+import torch
+import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+import torch.distributed.checkpoint
+import torch.distributed.fsdp
+import torch.distributed.optim
+import torch.distributed.tensor
+
+# torch's stubs know neither of these two.
+from torch._C._distributed_c10d import _dump_fr_trace  # type: ignore[attr-defined]
+from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defined]
+
+import collectrace
+from tests.zoo.protocol import Mode, Request
+
+
+def serve(path: str) -> tuple[Request, int] | None:
+    """Answer requests until standard input ends. Returns in each rank: what to run, as which."""
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies behind
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            readable, _, _ = select.select([listener, sys.stdin], [], [])
+            if sys.stdin in readable:
+                return None
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                return keep(connection)
+            connection.close()
+
+
+def keep(connection: socket.socket) -> tuple[Request, int]:
+    """Fork the ranks of one run, wait for them, answer, and kill what is left."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    request = Request.decode(connection.makefile().readline())
+    # Held while the job runs, so that nobody else is given this port; its store may bind it too.
+    port = socket.socket()
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind(("127.0.0.1", 0))
+    os.environ |= request.env | {
+        "WORLD_SIZE": str(request.ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port.getsockname()[1]),
+    }
+    pids: list[int] = []
+    for rank in range(request.ranks):
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            port.close()
+            return request, rank
+        pids.append(pid)
+    statuses = wait(pids, connection, request)
+    connection.sendall(json.dumps([statuses.get(pid) for pid in pids]).encode() + b"\n")
+    connection.recv(1)  # ends when the client has seen enough
+    kill(pids, statuses)
+    os._exit(0)
+
+
+def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[int, int]:
+    """Exit statuses of the ranks that end before the limit."""
+    statuses: dict[int, int] = {}
+    started = time.monotonic()
+    kill_after = request.kill_after
+    while len(statuses) < len(pids) and (spent := time.monotonic() - started) < request.limit:
+        if kill_after is not None and spent >= kill_after:
+            kill(pids, statuses)
+            kill_after = None
+        if select.select([connection], [], [], 0.01)[0]:
+            break  # the client is gone
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            statuses[pid] = os.waitstatus_to_exitcode(status)
+    return statuses
+
+
+def kill(pids: list[int], ended: dict[int, int]) -> None:
+    for pid in pids:
+        if pid not in ended:
+            os.kill(pid, signal.SIGKILL)
+
+
+def run_rank(request: Request, rank: int) -> NoReturn:
+    """What a launcher and ``python -m collectrace run`` do, in the process that is the rank."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    output = Path(request.output)
+    file = os.open(output / f"rank{rank}.txt", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    torch.manual_seed(0)
+    PREPARE[request.mode](output, rank)
+    sys.argv = [request.script, *request.argv]
+    leave(run_script(request.script))
+
+
+def run_script(script: str) -> int:
+    """The exit status; an exception has been through ``sys.excepthook``."""
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as request:
+        return request.code if isinstance(request.code, int) else int(request.code is not None)
+    except BaseException:  # noqa: BLE001 - whatever ends the script ends this process
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def leave(status: int) -> NoReturn:
+    """What the interpreter does at exit, but for freeing its memory: that costs a fork a second."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as every exit does
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def trace(_output: Path, _rank: int) -> None:
+    collectrace.enable()
+
+
+def do_nothing(_output: Path, _rank: int) -> None:
+    pass
+
+
+def check_in_detail(_output: Path, _rank: int) -> None:
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    set_debug_level_from_env()
+
+
+def record_flight(output: Path, rank: int) -> None:
+    """Dump the flight recorder again and again: a rank that aborts or hangs leaves one as well."""
+    os.environ["TORCH_FR_BUFFER_SIZE"] = "20000"
+    folder = output / "dumps"
+    folder.mkdir(exist_ok=True)
+    one_at_a_time = threading.Lock()
+
+    def dump() -> None:
+        with one_at_a_time:
+            part = output / f"part{rank}"
+            part.write_bytes(_dump_fr_trace())
+            part.rename(folder / f"rank_{rank}")
+
+    def dump_for_ever() -> None:
+        while True:
+            time.sleep(0.2)
+            dump()
+
+    threading.Thread(target=dump_for_ever, daemon=True).start()
+    atexit.register(dump)
+
+
+PREPARE: Final[dict[Mode, Callable[[Path, int], None]]] = {
+    "traced": trace,
+    "bare": do_nothing,
+    "detail": check_in_detail,
+    "recorder": record_flight,
+}
+
+
+def main() -> None:
+    job = serve(sys.argv[1])
+    if job is not None:
+        run_rank(*job)
+
+
+if __name__ == "__main__":
+    main()

@@ -225,7 +225,7 @@ def _surviving_reader(stdout: TextIO) -> Iterator[None]:
     try:
         yield
         stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
         # Python flushes standard output once more at exit, and would complain then.
         with contextlib.suppress(OSError):
             nowhere = os.open(os.devnull, os.O_WRONLY)

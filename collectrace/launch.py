@@ -13,6 +13,7 @@ import builtins
 import importlib.machinery
 import importlib.util
 import io
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -53,9 +54,10 @@ class Script:
         except SystemExit:
             raise
         except BaseException as problem:
-            # Without this frame: to the script, nothing stands above it.
-            above = problem.__traceback__
-            frames = above.tb_next if above is not None else None
+            # Without the frames of this file: to the script, nothing stands above it.
+            frames = problem.__traceback__
+            while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+                frames = frames.tb_next
             sys.excepthook(type(problem), problem.with_traceback(frames), frames)
             if isinstance(problem, KeyboardInterrupt):
                 sys.excepthook = _told
@@ -65,7 +67,7 @@ class Script:
 
     def _load(self) -> tuple[CodeType, dict[str, object]]:
         """Code, and the namespace of a new ``__main__`` that is in place already."""
-        file, spec = str(Path(self.target).absolute()), None
+        file, spec = _whole(self.target), None
         loader: object = SourceFileLoader(MAIN, file)
         # What a package sees of it while it is imported on the way to one of its modules.
         sys.argv = ["-m" if self.module else self.target, *self.arguments]
@@ -76,15 +78,15 @@ class Script:
         elif _is_plain_file(self.target):
             _first_on_path(str(Path(self.target).resolve().parent))
         else:  # a folder or an archive with a __main__ in it
-            _first_on_path(self.target)
-            spec = _main_inside(self.target)
+            _first_on_path(file)
+            spec = _main_inside(file)
         if spec is not None:
             file, loader = spec.origin or file, spec.loader
         code = _read(file) if spec is None and not self.module else _code_of(spec, self.target)
         main = ModuleType(MAIN)
         vars(main).update(
             __builtins__=builtins, __annotations__={}, __file__=file, __loader__=loader,
-            __spec__=spec, __cached__=None, __package__=None if spec is None else spec.parent,
+            __spec__=spec, __cached__=spec and spec.cached, __package__=spec and spec.parent,
         )  # fmt: skip
         if self.module:
             sys.argv[0] = file
@@ -118,6 +120,11 @@ def _importable(name: str) -> bool:
         return bool(name) and importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
+
+
+def _whole(path: str) -> str:
+    """From the root, but as it was written: python does not tidy it up either."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - Path would tidy it up
 
 
 def _is_plain_file(target: str) -> bool:

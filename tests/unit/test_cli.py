@@ -1,0 +1,249 @@
+"""The commands: exit status, what goes to which stream, and bad input in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import collectrace.align
+from collectrace import cli
+from collectrace.errors import LogError
+from collectrace.findings import Alignment
+from tests import samples
+from tests.synthetic import Run
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    status = cli.main(argv, out, err)
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """The aligner answers, or raises, what it is told to; the options it got come back."""
+
+    def says(given: Alignment | BaseException) -> dict[str, Any]:
+        got: dict[str, Any] = {}
+
+        def align(path: str, **options: Any) -> Alignment:
+            got.update(options, path=path)
+            if isinstance(given, BaseException):
+                raise given
+            return given
+
+        monkeypatch.setattr(collectrace.align, "align", align, raising=False)
+        return got
+
+    return says
+
+
+@pytest.mark.parametrize(
+    ("sample", "status"),
+    [
+        (samples.all_agree, 0),
+        (samples.join_with_barrier, 1),
+        (samples.missing_call, 1),
+        (samples.not_enough, 3),
+    ],
+)
+def test_the_exit_status_is_the_verdict(
+    answer: Callable[..., dict[str, Any]], sample: Callable[[], Alignment], status: int
+) -> None:
+    answer(sample())
+    ended, out, err = run("align", "logs")
+    assert ended == status
+    assert out.endswith(f"Exit status {status}.\n")
+    assert err == ""
+
+
+def test_options_reach_the_aligner(answer: Callable[..., dict[str, Any]]) -> None:
+    got = answer(samples.all_agree())
+    run("align", "logs", "--run", "r", "--full", "--group", "tp", "--context", "0")
+    assert got == {
+        "path": "logs", "run": "r", "full": True, "group": "tp", "context": 0, "progress": None,
+    }  # fmt: skip
+
+
+def test_json_to_standard_output_is_one_object_and_nothing_else(
+    answer: Callable[..., dict[str, Any]],
+) -> None:
+    answer(samples.join_with_barrier())
+    status, out, err = run("align", "logs", "--json", "-")
+    assert (status, err) == (1, "")
+    assert json.loads(out)["status"] == "diverged"
+
+
+def test_json_to_a_file_leaves_the_report_on_the_screen(
+    answer: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    answer(samples.join_with_barrier())
+    status, out, _ = run("align", "logs", "--json", str(tmp_path / "a.json"))
+    assert status == 1
+    assert "cause >" in out
+    assert json.loads((tmp_path / "a.json").read_bytes())["findings"][0]["seq"] == 29
+
+
+def test_json_that_cannot_be_written(answer: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    answer(samples.all_agree())
+    status, _, err = run("align", "logs", "--json", str(tmp_path / "nowhere" / "a.json"))
+    assert status == 2
+    assert err == f"collectrace: {tmp_path}/nowhere/a.json: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (LogError("logs: no rank files\nin here"), "collectrace: logs: no rank files in here\n"),
+        (
+            PermissionError(13, "Permission denied", "logs"),
+            "collectrace: logs: Permission denied\n",
+        ),
+        (OSError("odd"), "collectrace: odd\n"),
+    ],
+)
+def test_bad_input_is_one_line(
+    answer: Callable[..., dict[str, Any]], problem: Exception, line: str
+) -> None:
+    answer(problem)
+    assert run("align", "logs") == (2, "", line)
+
+
+def test_ctrl_c(answer: Callable[..., dict[str, Any]]) -> None:
+    answer(KeyboardInterrupt())
+    assert run("align", "logs") == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ((), "COMMAND"),
+        (("nonsense",), "nonsense"),
+        (("align",), "PATH"),
+        (("align", "logs", "--context", "-1"), "'-1' is not a number from 0 up"),
+        (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
+        (("align", "logs", "--nonsense"), "--nonsense"),
+        (("align", "logs", "--js", "x"), "--js"),
+        (("run",), "SCRIPT"),
+        (("run", "--heartbeat", "soon", "x.py"), "soon"),
+        (("run", "nowhere.py"), "nowhere.py: no such script"),
+        (("run", "-m", "no_such_module"), "no module named no_such_module"),
+        (("run", "-m", ".relative"), "no module named .relative"),
+        (("run", "--heartbeat", "0", __file__), "heartbeat must be greater than zero"),
+        (("schema", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_bad_usage_is_one_line(argv: tuple[str, ...], says: str) -> None:
+    status, out, err = run(*argv)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+
+
+@pytest.mark.parametrize("argv", [(), ("run",), ("align",), ("schema",)])
+def test_help(argv: tuple[str, ...]) -> None:
+    status, out, err = run(*argv, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: python -m collectrace")
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("option", [[], ["--json-schema"]])
+def test_schema(option: list[str]) -> None:
+    status, out, err = run("schema", *option)
+    assert (status, err) == (0, "")
+    assert "sequence number" in out
+
+
+class Closed(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("options", [(), ("--json", "-")])
+def test_a_reader_that_leaves_early_changes_no_verdict(
+    answer: Callable[..., dict[str, Any]], options: tuple[str, ...]
+) -> None:
+    answer(samples.missing_call())
+    err = io.StringIO()
+    assert cli.main(["align", "logs", *options], Closed(), err) == 1
+    assert err.getvalue() == ""
+
+
+def test_a_real_pipe_that_is_closed() -> None:
+    command = f"{sys.executable} -m collectrace schema --json-schema | head -c 1; echo $PIPESTATUS"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "{0\n"
+    assert done.stderr == ""
+
+
+def test_the_short_form_is_the_same_command() -> None:
+    long, short = (
+        subprocess.run(
+            [sys.executable, "-m", *module, "--help"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )
+        for module in (["collectrace", "align"], ["collectrace.align"])
+    )  # fmt: skip
+    assert long.stdout == short.stdout
+
+
+def test_help_is_there_at_once() -> None:
+    """Half a second for ``--help``; the best of three, for the machine may be busy."""
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "collectrace.align", "--help"],
+            stdout=subprocess.DEVNULL, timeout=60, check=True,
+        )  # fmt: skip
+        times.append(time.monotonic() - began)
+    assert min(times) < 0.5
+
+
+class Terminal(io.StringIO):
+    """A standard error that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_only_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    from collectrace.report import progress
+
+    monkeypatch.setenv("TERM", "xterm")
+    for patience, shown in ((60.0, False), (0.0, True)):
+        monkeypatch.setattr(progress, "_PATIENCE", patience)
+        stream = Terminal()
+        with progress.Progress(stream) as tell:
+            tell(1, 2)
+            tell(2, 2)
+        assert ("reading logs" in stream.getvalue()) is shown
+
+
+def test_real_logs_from_end_to_end(tmp_path: Path) -> None:
+    job = Run(world=2)
+    for rank in job:
+        rank.calls(3, "all_reduce", shape=[4])
+    job.finish()
+    job.write(tmp_path)
+    status, out, err = run("align", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == "aligned: 3 collectives on 2 ranks agree. Exit status 0."
+    status, out, err = run("align", str(tmp_path / "nowhere"))
+    assert (status, out) == (2, "")
+    assert err.startswith("collectrace: ")
+    assert err.count("\n") == 1

@@ -25,10 +25,8 @@ _PUBLIC: Final = (
     "all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list",
     "send", "recv", "send_object_list", "recv_object_list", "batch_isend_irecv",
 )  # fmt: skip
-"""Public collectives and point-to-point functions, deprecated names included."""
-
-_NON_BLOCKING: Final = ("isend", "irecv")
-"""Only where users look them up: torch compares these two by identity (batch_isend_irecv)."""
+"""Public collectives and point-to-point functions, deprecated names included. Not isend and irecv:
+torch tells them apart by identity (P2POp, batch_isend_irecv), and the tap sees all there is."""
 
 _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
@@ -36,9 +34,6 @@ _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration"
 def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
         yield Target(_DIST, name, api(name))
-    for name in _NON_BLOCKING:
-        yield Target(("torch.distributed",), name, api(name))
-    yield Target(_DIST, "P2POp.__new__", events.p2p_op)
     yield Target(_DIST[:1], "Work.wait", events.work_wait)
 
     # process groups

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from collectrace import records
 from collectrace.tracer import scopes, sites
 from collectrace.tracer.issue import Recorder
-from collectrace.tracer.patching import Patched, Wrapper, unwrap
+from collectrace.tracer.patching import Patched, Wrapper
 from collectrace.tracer.scopes import now
 
 if TYPE_CHECKING:
@@ -79,18 +79,6 @@ def work_wait(session: Session) -> Wrapper:
         if held.template.counter.device == "cpu":
             held.template.counter.complete(held.seq)
         return result
-
-    return wrapper
-
-
-def p2p_op(_: Session) -> Wrapper:
-    """``P2POp``: torch compares its op by identity, so it never sees a wrapper."""
-
-    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        args = tuple(unwrap(a) for a in args)
-        if "op" in kwargs:
-            kwargs = {**kwargs, "op": unwrap(kwargs["op"])}
-        return wrapped(*args, **kwargs)
 
     return wrapper
 

@@ -65,11 +65,6 @@ class Patched(wrapt.FunctionWrapper[..., Any]):
         return self
 
 
-def unwrap(function: Any) -> Any:
-    """The function below our own wrapper, if it is one."""
-    return function.__wrapped__ if type(function) is Patched else function
-
-
 _MISSING: Final = object()
 
 

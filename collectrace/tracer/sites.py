@@ -36,6 +36,9 @@ _STDLIB: Final = tuple(
     os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
 )
 
+# What stands between a caller and a function that it wraps or marks as deprecated.
+_PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
+
 # The code object is kept beside its class so that its id cannot be given to another.
 _codes: dict[int, tuple[int, CodeType]] = {}
 
@@ -70,7 +73,7 @@ def _classify_path(path: str) -> int:
     if inside is None:
         return USER
     if "site-packages" in path or "dist-packages" in path:
-        return TORCH if f"site-packages{os.sep}wrapt{os.sep}" in path else LIBRARY
+        return TORCH if path[len(inside) :].startswith(_PLUMBING) else LIBRARY
     return TORCH if path.startswith(_STDLIB) else LIBRARY
 
 

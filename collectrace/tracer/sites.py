@@ -73,7 +73,8 @@ def _classify_path(path: str) -> int:
     if inside is None:
         return USER
     if "site-packages" in path or "dist-packages" in path:
-        return TORCH if path[len(inside) :].startswith(_PLUMBING) else LIBRARY
+        inner = path.rpartition(f"-packages{os.sep}")[2]
+        return TORCH if inner.startswith(_PLUMBING) else LIBRARY
     return TORCH if path.startswith(_STDLIB) else LIBRARY
 
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from collectrace.records import Shape
 
-Args = Sequence[Any]
+Args = tuple[Any, ...]
 Projector = Callable[[Any], Any]
 
 
@@ -111,17 +111,33 @@ class Reader:
         self._index = {a.name: i for i, a in enumerate(schema_arguments)}
         self._defaults = {a.name: a.default_value for a in schema_arguments}
         self._group = self._index.get("process_group", -1)
-        self._parts = tuple(self._projectors(schema_arguments))
+        self._reduce_op_index = self._index.get("reduce_op", -1)
+        parts, self._tail = _projectors(schema_arguments)
+        self._parts = tuple(parts)
+        # Nearly every collective has one argument of tensors; then there is nothing to loop over.
+        self._only = parts[0][1] if len(parts) == 1 and parts[0][0] == 0 else None
 
     def group(self, args: Args) -> Any:
         """The ProcessGroup of a call."""
         return _unbox_group(args[self._group])
 
-    def key(self, args: Args) -> tuple[Any, ...]:
-        """Equal for two calls on one group exactly when their records' fixed parts are."""
+    def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
+        """Equal for two calls on one group exactly when their records' fixed parts are.
+
+        Asking the operator's ReduceOp costs more than all the rest. Where the caller knows
+        which one was asked for, its ``reduce_op`` stands for it: a member of the enum, told
+        apart by identity.
+        """
+        if reduce_op is not None or self._reduce_op_index < 0:
+            reduced: object = id(reduce_op)
+        else:
+            reduced = args[self._reduce_op_index].op()
+        if self._only is not None:
+            return self._only(args[0]), args[self._tail :], reduced
         # The dispatcher leaves out trailing arguments that have their default.
         n = len(args)
-        return tuple([project(args[i]) for i, project in self._parts if i < n])
+        parts = [project(args[i]) for i, project in self._parts if i < n]
+        return tuple(parts), args[self._tail :], reduced
 
     def fields(self, args: Args, group_size: int) -> Fields:
         """The fixed part of the record."""
@@ -179,25 +195,28 @@ class Reader:
             _elements(received, self._get(args, "output_split_sizes"), group_size),
         ]
 
-    def _projectors(self, schema_arguments: Sequence[Any]) -> list[tuple[int, Projector]]:
-        parts: list[tuple[int, Projector]] = []
-        for i, argument in enumerate(schema_arguments):
-            kind = str(argument.type)
-            if argument.name in ("process_group", "timeout", "sparse_indices"):
-                continue
-            if argument.name == "reduce_op":
-                parts.append((i, _project_reduce_op))
-            elif kind == "Tensor":
-                parts.append((i, _project_tensor))
-            elif kind == "List[Tensor]":
-                parts.append((i, _project_list))
-            elif kind == "List[List[Tensor]]":
-                parts.append((i, _project_lists))
-            elif kind.startswith("List["):
-                parts.append((i, tuple))
-            else:
-                parts.append((i, _project_plain))
-        return parts
+
+def _projectors(schema_arguments: Sequence[Any]) -> tuple[list[tuple[int, Projector]], int]:
+    """How to make arguments hashable, and from which one on they are as they come."""
+    parts: list[tuple[int, Projector]] = []
+    tail = 0
+    for i, argument in enumerate(schema_arguments):
+        kind = str(argument.type)
+        if kind in ("int", "bool"):
+            continue
+        tail = i + 1
+        if kind == "Tensor":
+            parts.append((i, _project_tensor))
+        elif kind == "List[Tensor]":
+            parts.append((i, _project_list))
+        elif kind == "List[List[Tensor]]":
+            parts.append((i, _project_lists))
+        elif kind.startswith("List["):
+            parts.append((i, tuple))
+    # A plain argument before the tail is projected like the rest.
+    parts += [(i, _as_it_is) for i, a in enumerate(schema_arguments[:tail])
+              if str(a.type) in ("int", "bool")]  # fmt: skip
+    return parts, tail
 
 
 def _project_tensor(t: Any) -> tuple[Any, ...]:
@@ -215,11 +234,7 @@ def _project_lists(lists: Any) -> tuple[Any, ...]:
     return tuple([_project_list(one) for one in lists])
 
 
-def _project_reduce_op(value: Any) -> Any:
-    return value.op()
-
-
-def _project_plain(value: Any) -> Any:
+def _as_it_is(value: Any) -> Any:
     return value
 
 

@@ -46,6 +46,9 @@ _ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
 _MAX_TEMPLATES: Final = 20_000
 """Per group; a job whose shapes never repeat starts over."""
 
+_MAX_BUCKETS: Final = 10_000
+"""Remembered until the backward ends; without an end in sight the rest is not."""
+
 _HELD_WORKS: Final = 8
 _HELD_BYTES: Final = 64 << 20
 """A Work keeps its tensors alive: how many are held to ask them, and of what size in all."""
@@ -106,7 +109,7 @@ class Recorder:
         self.hook_role: str | None = None
         """Role under which a comm hook was run last; its callbacks arrive on threads of C++."""
         self.held: deque[HeldWork] = deque()
-        self.buckets: list[tuple[Progress, int]] = []
+        self.buckets: list[tuple[Template, int]] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.active = True
         self.global_rank: int | None = None
@@ -118,7 +121,12 @@ class Recorder:
     # -- the hot path ---------------------------------------------------------------------
 
     def issue(self, reader: Reader, args: tuple[Any, ...]) -> tuple[Template, int] | None:
-        """Number and write one call; None where it is not recorded."""
+        """Number and write one call.
+
+        Returns what :meth:`issued` and :meth:`failed` want to hear of; None where there is
+        nothing to follow up: a call that is not recorded, or a synchronous one, whose end the
+        wrapper of its public function sees.
+        """
         if not self.active:
             return None
         t = now()
@@ -128,22 +136,23 @@ class Recorder:
             state = self._state.state
             group = self._groups.get(pg) or self.adopt(pg)
             scope: Scope = state.scope
+            bare = scope.api is None
             place = sites.find(frame)
-            code, lasti, via, via_lasti = place
+            reduce_op, state.reduce_op = state.reduce_op, None
             key = (
-                reader, scope, id(code), lasti, id(via), via_lasti,
-                scope.api is None and (frame is None or id(frame.f_code) == _ENGINE),
-                state.is_main or state.name, reader.key(args),
+                reader, scope, place, bare and (frame is None or id(frame.f_code) == _ENGINE),
+                state.label, reader.key(args, reduce_op),
             )  # fmt: skip
             template = group.templates.get(key)
             if template is None:
-                template = self._template(group, reader, args, scope, place, frame, state)
+                template = self._template(group, reader, args, place, frame, state)
                 if len(group.templates) >= _MAX_TEMPLATES:
                     group.templates.clear()
                 group.templates[key] = template
             if template is _IGNORED:
                 return None
-            return self._number(template, t, state)
+            call = self._number(template, t, state)
+            return call if bare or template.is_async else None
         except Exception as problem:
             return self._void(reader, args, t, problem)
 
@@ -152,10 +161,9 @@ class Recorder:
             previous = state.call
             if previous is not None:
                 # It was synchronous, and this thread has moved on.
-                previous[0].counter.complete(previous[1])
+                self.completed(previous)
             counter = template.counter
             seq = counter.seq = counter.seq + 1
-            counter.open[seq] = t
             stream = template.stream
             iteration = self.iteration
             if stream is None:
@@ -170,15 +178,13 @@ class Recorder:
                     b"" if stream.pairs is None and template.pair_step is None
                     else self._pairs(stream, template),
                 )  # fmt: skip
-            self.calls += 1
-            self.last_t = t
             writer = self.writer
             writer.write(line)
             if writer.total >= writer.next_checkpoint:
                 self.checkpoint()
-            call = (template, seq)
-            state.call = call
-            state.call_t = t
+            call = state.call = (template, seq)
+            state.call_t = self.last_t = t
+            self.calls += 1
             self.ns += now() - t
         return call
 
@@ -188,15 +194,13 @@ class Recorder:
         return b',"pairs":%d' % stream.pairs
 
     def issued(self, call: tuple[Template, int], result: Any) -> None:
-        """The backend has it. A caller that waits inside the API is still in it."""
+        """The backend has it, and somebody holds a Work to wait for."""
         template, seq = call
         state = self._state.state
-        if state.scope.api is not None and not template.is_async:
-            return
-        t = now()
+        template.counter.open[seq] = t = state.call_t
         state.call = None
-        if template.is_bucket and len(self.buckets) < 10_000:
-            self.buckets.append((template.counter, seq))
+        if template.is_bucket and len(self.buckets) < _MAX_BUCKETS:
+            self.buckets.append(call)
             return
         work = result[-1] if isinstance(result, tuple) else result
         if work is not None and template.nbytes <= _HELD_BYTES:
@@ -205,7 +209,6 @@ class Recorder:
             self._held_bytes += held.nbytes
             while len(self.held) > _HELD_WORKS or self._held_bytes > _HELD_BYTES:
                 self._held_bytes -= self.held.popleft().nbytes
-        self.ns += now() - t
 
     def failed(self, call: tuple[Template, int] | None, problem: BaseException) -> None:
         """The call raised: say so, and who."""
@@ -214,6 +217,7 @@ class Recorder:
         if call is None or not self.active:
             return
         template, seq = call
+        template.counter.open[seq] = now()
         self.write(
             records.Done(
                 t=now(), group=template.counter.group, device=template.counter.device, seq=seq,
@@ -226,14 +230,15 @@ class Recorder:
     # -- off the hot path -----------------------------------------------------------------
 
     def _template(
-        self, group: GroupState, reader: Reader, args: tuple[Any, ...], scope: Scope,
+        self, group: GroupState, reader: Reader, args: tuple[Any, ...],
         place: sites.Place, frame: FrameType | None, state: ThreadState,
     ) -> Template:  # fmt: skip
+        scope = state.scope
         fields = reader.fields(args, len(group.ranks))
         if not fields.real:
             return _IGNORED
         site, via = sites.resolve(place)
-        if place[0] is None:
+        if not place[0]:
             site, via = scopes.backward.site
         by_engine = scope.api is None and (frame is None or id(frame.f_code) == _ENGINE)
         role = self._role(scope, fields, state, by_engine=by_engine)
@@ -262,7 +267,7 @@ class Recorder:
             counter = group.channel(fields.device, *ends, fields.tag or 0)
         else:
             counter = group.stream(fields.device)
-        template = Template(call, counter, fields, (place, scope))
+        template = Template(call, counter, fields, sites.codes(place))
         if isinstance(counter, Stream):
             template.wire_step = stable_hash(wire_text(call, counter.backend))
             template.program_step = stable_hash(program_text(call))
@@ -324,14 +329,13 @@ class Recorder:
 
     def completed(self, call: tuple[Template, int]) -> None:
         """A call is known to be complete."""
-        template, seq = call
-        template.counter.complete(seq)
+        call[0].counter.complete(call[1])
 
     def backward_over(self) -> None:
         """A backward returned normally: DDP has waited for its buckets."""
         buckets, self.buckets = self.buckets, []
-        for counter, seq in buckets:
-            counter.complete(seq)
+        for call in buckets:
+            self.completed(call)
 
     def fail(self, problem: BaseException, doing: str) -> None:
         """Count an internal failure; warn of the first; after too many, go silent."""

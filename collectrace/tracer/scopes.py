@@ -34,7 +34,7 @@ _MOST_PRECISE: Final = 4
 class Scope:
     """The effective state of one nesting of scopes on a thread."""
 
-    __slots__ = ("_children", "api", "owner", "role", "what")
+    __slots__ = ("api", "children", "owner", "role", "what")
 
     def __init__(
         self,
@@ -51,26 +51,26 @@ class Scope:
         """The DDP module or ZeRO optimizer that the role belongs to."""
         self.what = what
         """What the thread is in besides calls: `backward`, `group`, `batch`, `sync`."""
-        self._children: dict[Any, Scope] = {}
+        self.children: dict[Any, Scope] = {}
 
     def inside_api(self, name: str) -> Scope:
         """This scope with a public function entered; the outermost one counts."""
-        child = self._children.get(name)
+        child = self.children.get(name)
         if child is None:
             child = Scope(self.api or name, self.role, self.owner, self.what)
-            self._children[name] = child
+            self.children[name] = child
         return child
 
     def inside_role(self, role: str, owner: Any) -> Scope:
         """This scope with a framework's part entered; the most precise one counts."""
         key = (role, id(owner))
-        child = self._children.get(key)
+        child = self.children.get(key)
         if child is not None and (child.owner is None or child.owner() is not None):
             return child
         refined = self._refine(role)
         # A framework's own use of an API tells nothing: join() calling all_reduce is join().
         child = Scope(None, refined, self.owner if owner is None else _reference(owner), self.what)
-        self._children[key] = child
+        self.children[key] = child
         return child
 
     def _refine(self, role: str) -> str:
@@ -86,10 +86,10 @@ class Scope:
 
     def inside_what(self, what: str) -> Scope:
         """This scope with a backward, a group creation, ... entered."""
-        child = self._children.get((what,))
+        child = self.children.get((what,))
         if child is None:
             child = Scope(self.api, self.role, self.owner, what)
-            self._children[(what,)] = child
+            self.children[(what,)] = child
         return child
 
 
@@ -122,7 +122,9 @@ class ThreadState:
         "call_t",
         "ident",
         "is_main",
+        "label",
         "name",
+        "reduce_op",
         "scope",
         "since",
         "wait",
@@ -132,6 +134,10 @@ class ThreadState:
         self.ident = threading.get_ident()
         self.is_main = self.ident == threading.main_thread().ident
         self.name = _thread_name(self.ident)
+        self.reduce_op: object = None
+        """The member of the ReduceOp enum that the API call in progress was given."""
+        self.label = "" if self.is_main else self.name
+        """The name in records, where the main thread has none."""
         self.scope = ROOT
         self.since = 0
         """When ``scope.what`` was entered."""
@@ -211,7 +217,7 @@ def after_fork() -> None:
     _states.clear()
     _states[mine.ident] = weakref.ref(mine)
     mine.call = mine.wait = None
-    mine.is_main = True
+    mine.is_main, mine.label = True, ""
     backward.__init__()  # type: ignore[misc]
 
 

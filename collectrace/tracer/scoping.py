@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from torch.distributed import ReduceOp
 
 from collectrace.tracer import scopes, sites
 from collectrace.tracer.patching import Wrapper
@@ -21,9 +23,18 @@ Make = Callable[["Session"], Wrapper]
 
 _local = scopes._local
 
+_SUM: Final = ReduceOp.SUM
+_MEMBER: Final = ReduceOp.RedOpType
+_REDUCE_OP: Final = {
+    "all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_single": 2,
+    "reduce_scatter_tensor": 2,
+}  # fmt: skip
+"""Position of the ``op`` argument, SUM by default in all of them."""
+
 
 def api(name: str) -> Make:
     """A public collective: its name, and when a synchronous one is complete."""
+    position = _REDUCE_OP.get(name)
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
@@ -32,7 +43,10 @@ def api(name: str) -> Make:
             scope = state.scope
             if recorder is None or scope.api is not None:
                 return wrapped(*args, **kwargs)
-            state.scope = scope.inside_api(name)
+            state.scope = scope.children.get(name) or scope.inside_api(name)
+            if position is not None:
+                op = args[position] if len(args) > position else kwargs.get("op", _SUM)
+                state.reduce_op = op if op.__class__ is _MEMBER else None
             try:
                 result = wrapped(*args, **kwargs)
             except BaseException as problem:
@@ -41,10 +55,14 @@ def api(name: str) -> Make:
                 raise
             finally:
                 state.scope = scope
+                state.reduce_op = None
             call = state.call
             if call is not None:
                 state.call = None
-                call[0].counter.complete(call[1])
+                # Progress.complete, written out: a synchronous call is never among the open ones.
+                counter = call[0].counter
+                if call[1] > counter.done:
+                    counter.done = call[1]
             return result
 
         return wrapper

@@ -43,11 +43,12 @@ _PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
 _codes: dict[int, tuple[int, CodeType]] = {}
 
 
-Place = tuple[CodeType | None, int, CodeType | None, int]
-"""Code and instruction of the innermost user frame (else of the innermost outside torch), and of
-the innermost library frame between, if any. A plain tuple: one is made for every collective."""
+Place = tuple[int, int, int, int]
+"""Id of the code and offset of the instruction, for the innermost user frame (else the innermost
+outside torch) and for the innermost library frame between; zeros where there is none. Plain
+numbers: one is made for every collective, and is part of the key its record is found by."""
 
-NOWHERE: Final[Place] = (None, 0, None, 0)
+NOWHERE: Final[Place] = (0, 0, 0, 0)
 
 
 def classify(code: CodeType) -> int:
@@ -87,20 +88,25 @@ def _torch_root() -> str:
 
 def find(frame: FrameType | None) -> Place:
     """The place of the user's code among ``frame`` and its callers."""
-    via: CodeType | None = None
-    via_lasti = 0
+    via = via_lasti = 0
     known = _codes
     while frame is not None:
-        code = frame.f_code
-        entry = known.get(id(code))
-        kind = entry[0] if entry is not None else classify(code)
+        code = id(frame.f_code)
+        entry = known.get(code)
+        kind = entry[0] if entry is not None else classify(frame.f_code)
         if kind == USER:
             return code, frame.f_lasti, via, via_lasti
-        if kind == LIBRARY and via is None:
+        if kind == LIBRARY and not via:
             via = code
             via_lasti = frame.f_lasti
         frame = frame.f_back
-    return NOWHERE if via is None else (via, via_lasti, None, 0)
+    return (via, via_lasti, 0, 0) if via else NOWHERE
+
+
+def codes(place: Place) -> tuple[CodeType | None, CodeType | None]:
+    """The code objects of a place; whoever keeps the place keeps them, or their ids get reused."""
+    site, via = _codes.get(place[0]), _codes.get(place[2])
+    return site and site[1], via and via[1]
 
 
 def line(code: CodeType, lasti: int) -> str:
@@ -117,9 +123,8 @@ def line(code: CodeType, lasti: int) -> str:
 
 def resolve(place: Place) -> tuple[str | None, str | None]:
     """``site`` and ``via`` of a place."""
-    code, lasti, via, via_lasti = place
-    site = None if code is None else line(code, lasti)
-    return site, None if via is None else line(via, via_lasti)
+    site, via = codes(place)
+    return site and line(site, place[1]), via and line(via, place[3])
 
 
 def here(depth: int = 1) -> tuple[str | None, str | None]:

@@ -18,7 +18,8 @@ class Progress:
         self.seq = 0
         """Calls issued so far."""
         self.open: dict[int, int] = {}
-        """Sequence number to the time of issue, ns; in order of issue."""
+        """Asynchronous and failed calls that are not known to be complete: sequence number to
+        time of issue, ns; in order of issue. A synchronous call is known to its thread only."""
         self.done = 0
         """The latest call known to be complete, whatever may still be open before it."""
         self.reported = 0
@@ -29,10 +30,11 @@ class Progress:
         self.open.pop(seq, None)
         self.done = max(self.done, seq)
 
-    def watermark(self) -> int:
-        """Everything up to here is complete."""
+    def watermark(self, in_flight: int | None) -> int:
+        """Everything up to here is complete; ``in_flight``: the first call a thread is still in."""
         first = next(iter(self.open), None)
-        return self.done if first is None else min(self.done, first - 1)
+        waiting = [seq - 1 for seq in (first, in_flight) if seq is not None]
+        return min(self.done, *waiting) if waiting else self.done
 
     def give_up(self, before: int) -> None:
         """Stop waiting for news of old calls that a later, completed one has overtaken.

@@ -94,9 +94,15 @@ class Watchdog:
         """Write the watermarks that have moved."""
         recorder = self._recorder
         old = now() - int(self._heartbeat * 4e9)
+        in_flight: dict[Progress, int] = {}
+        for state in scopes.all_states():
+            call = state.call
+            if call is not None:
+                counter = call[0].counter
+                in_flight[counter] = min(call[1], in_flight.get(counter, call[1]))
         for counter in counters(recorder):
             counter.give_up(old)
-            mark = counter.watermark()
+            mark = counter.watermark(in_flight.get(counter))
             if mark <= counter.reported:
                 continue
             counter.reported = mark
@@ -158,7 +164,9 @@ def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
     # backward() ends by waiting for DDP's buckets, in C++: the first of them is what it is in.
     buckets = recorder.buckets
     if activity.what == "backward" and buckets:
-        counter, seq = buckets[0]
+        template, seq = buckets[0]
+        counter = template.counter
+        activity.op = template.op
         activity.group, activity.device, activity.seq = counter.group, counter.device, seq
     if activity.what == "backward":
         activity.site = scopes.backward.site[0]

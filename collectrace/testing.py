@@ -104,7 +104,7 @@ def _run(
     timeout: float,
 ) -> list[str]:
     """Per rank what was wrong with its end, or nothing."""
-    from torch.distributed import TCPStore  # type: ignore[attr-defined] - torch documents it
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented
 
     # Here and not in rank 0: the port is known before a rank starts, and outlives all of them.
     store = TCPStore(_HOST, 0, is_master=True, wait_for_workers=False)
@@ -148,7 +148,7 @@ def _rank(
     """One rank, in a process of its own."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size))
     import torch.distributed as dist
-    from torch.distributed import TCPStore  # type: ignore[attr-defined] - torch documents it
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # documented
 
     import collectrace
 

@@ -113,8 +113,7 @@ def _place(finding: Finding) -> str:
 
 
 def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
-    who = Text(text.ranks(side.ranks), "bold")
-    who.append(f", {side.state}", "default")
+    who = Text.assemble((text.ranks(side.ranks), "bold"), f", {side.state}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
     page.line(who, indent=_INDENT)
@@ -137,10 +136,10 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
 def _site(page: Page, c: Call, sources: dict[str, str]) -> None:
     if c.site is None:
         return
-    place = Text(text.site(c.site), "cyan")
+    place = Text.assemble((text.site(c.site), "cyan"))
     source = text.clean(sources.get(c.site, "").strip())
     if source and 2 * _INDENT + len(place) + 3 + len(source) <= page.width:
-        place.append(f"   {source}", "default")
+        place.append(f"   {source}")
         source = ""
     page.line(place, indent=2 * _INDENT)
     if source:
@@ -183,8 +182,8 @@ def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth:
 
 def _remark(page: Page, findings: Sequence[Finding], n: int) -> None:
     finding = findings[n]
-    head = Text(f"{finding.severity}: ", _SEVERITY_STYLE[finding.severity])
-    head.append(text.clean(finding.headline), "default")
+    severity = (f"{finding.severity}: ", _SEVERITY_STYLE[finding.severity])
+    head = Text.assemble(severity, text.clean(finding.headline))
     page.prose(head, indent=_INDENT, hang=_INDENT)
     if finding.severity == "info":
         return
@@ -252,10 +251,8 @@ def _gap(finding: Finding) -> str:
 
 
 def _verdict(alignment: Alignment) -> Text:
-    verdict = Text(f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
-    verdict.append(_summary(alignment), "default")
-    verdict.append(f" Exit status {alignment.exit_status}.", "default")
-    return verdict
+    status = (f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
+    return Text.assemble(status, _summary(alignment), f" Exit status {alignment.exit_status}.")
 
 
 def _summary(alignment: Alignment) -> str:

@@ -18,8 +18,8 @@ PATIENCE: Final = 5_000_000_000
 _SLOWER: Final = 5
 """Times the longest wait so far that a rank may wait."""
 
-_LOOK_BACK: Final = 200
-"""Rows whose waits are measured."""
+_LOOK_BACK: Final = 4000
+"""Calls whose waits are measured, over all ranks of a group."""
 
 
 def waited(case: Case, candidate: Candidate) -> int:
@@ -68,7 +68,8 @@ def is_long(case: Case, stream: StreamKey | None, seq: int, ns: int) -> bool:
 
 def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
     """Between the first rank that came to a row and the last, of the rows just before; ns."""
-    start = max(1, seq - _LOOK_BACK)
+    members = case.comparison.streams.get(stream, ())
+    start = max(1, seq - max(8, _LOOK_BACK // max(1, len(members))))
     columns: list[list[int | None]] = []
     for rank in case.comparison.streams.get(stream, ()):
         log = case.log(rank)

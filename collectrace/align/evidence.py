@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
+from collectrace.align.track import Track
 from collectrace.findings import GroupInfo
 from collectrace.records import (
     Alive,
@@ -127,6 +128,9 @@ class RankLog(Protocol):
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced: 1, or later where tracing began late."""
+
+    def track(self, stream: StreamKey) -> tuple[Track, int]:
+        """The rows of a stream that were read, and what to add to their numbers."""
 
     def scan(self) -> None:
         """Read every line that has not been read."""

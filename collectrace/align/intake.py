@@ -178,7 +178,7 @@ class Intake:
         """The track of a stream or channel, begun if it is new."""
         found = self.tracks.get(key)
         if found is None:
-            found = self.tracks[key] = Track()
+            found = self.tracks[key] = Track(self.vocabulary)
         return found
 
     def _call(self, call: Call, offset: int, line: bytes) -> None:

@@ -231,7 +231,7 @@ class FileLog:
         """The rows of a stream that were read, and what to add to their numbers."""
         key, shift = self._private(stream)
         found = self._reading.intake.tracks.get(key)
-        return (Track() if found is None else found), shift
+        return (Track(self.vocabulary) if found is None else found), shift
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced."""

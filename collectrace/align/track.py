@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectrace.records import Call
 from collectrace.signature import PRIME, program_text
@@ -22,18 +22,29 @@ NO_DIGEST: Final = (1 << 64) - 1
 NO_ITERATION: Final = -1
 VOID: Final = "void"
 
+SHAPED: Final = frozenset({"all_reduce", "broadcast", "reduce"})
+"""Ops that pair values by position in one tensor: another shape pairs others."""
+
+
+class Sight(NamedTuple):
+    """What a call looks like beside its meaning."""
+
+    site: str
+    shape: str
+    """As text, for ops that mix up values where shapes differ; else empty."""
+    role: str
+
 
 @dataclass(slots=True)
 class Vocabulary:
-    """Texts that many calls share, interned for all ranks of a run."""
+    """What many calls share, interned for all ranks of a run."""
 
     meanings: dict[str, int] = field(default_factory=dict)
     """``program_text`` of a call, or VOID."""
     examples: list[Call] = field(default_factory=list)
     """A call for each meaning."""
-    looks: dict[tuple[str, str], int] = field(default_factory=dict)
-    """What a call looks like beside its meaning: its site, and its shape as text."""
-    sights: list[tuple[str, str]] = field(default_factory=list)
+    looks: dict[Sight, int] = field(default_factory=dict)
+    sights: list[Sight] = field(default_factory=list)
 
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""
@@ -45,8 +56,9 @@ class Vocabulary:
         return found
 
     def look(self, call: Call) -> int:
-        """The id of a call's site and shape."""
-        sight = (call.site or "", str(call.shape))
+        """The id of what a call looks like."""
+        shape = str(call.shape) if call.op in SHAPED else ""
+        sight = Sight(call.site or "", shape, call.role)
         found = self.looks.get(sight)
         if found is None:
             found = self.looks[sight] = len(self.sights)
@@ -64,10 +76,11 @@ class Track:
 
     __slots__ = (
         "digest", "iteration", "look", "marks", "meaning", "offset", "pairs", "program", "seq",
-        "standing", "steps",
+        "standing", "steps", "vocabulary",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
         self.seq = array("q")
         self.offset = array("q")
         self.meaning = array("i")
@@ -154,27 +167,3 @@ class Track:
             end += start
             yield seq[start], seq[end - 1], start
             start = end
-
-
-def first_difference(columns: Sequence[array[int]], starts: Sequence[int], length: int,
-                     differs: Callable[[int], bool]) -> int | None:  # fmt: skip
-    """The first position at which columns disagree in a way that ``differs`` confirms.
-
-    Column k is looked at from index ``starts[k]`` on. Agreement is told by comparing memory, so
-    that what agrees costs next to nothing.
-    """
-    chunk = 4096
-    for begin in range(0, length, chunk):
-        size = min(chunk, length - begin)
-        parts = [
-            column[start + begin : start + begin + size]
-            for column, start in zip(columns, starts, strict=True)
-        ]
-        reference = parts[0].tobytes()
-        odd = [part for part in parts[1:] if part.tobytes() != reference]
-        if not odd:
-            continue
-        for i, value in enumerate(parts[0]):
-            if any(part[i] != value for part in odd) and differs(begin + i):
-                return begin + i
-    return None

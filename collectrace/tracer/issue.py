@@ -248,17 +248,18 @@ class Recorder:
             if owner is None or role.endswith((".bucket", ".unused_params"))
             else (group.owner(owner))
         )
-        api = scope.api if scope.api != fields.op else None
+        # A function that is not patched (isend), or was imported by name before that.
+        api = scope.api or (sites.public_function(frame) if role == USER else None)
         if fields.op in POINT_TO_POINT:
             # The operator does not say; send() and recv() wait for the Work themselves.
-            fields.is_async = scope.api not in _WAITING
+            fields.is_async = api not in _WAITING
         peer = group.global_rank(fields.peer)
         call = Call(
             seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
             shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
             root=group.global_rank(fields.root), peer=peer, tag=fields.tag, splits=fields.splits,
             async_=fields.is_async or None, role=role, model=model + 1 if model else None,
-            api=api, site=site, via=via, thread=None if state.is_main else state.name,
+            api=api if api != fields.op else None, site=site, via=via, thread=None if state.is_main else state.name,
         )  # fmt: skip
         me = group.ranks[group.self_rank]
         counter: Progress

@@ -127,6 +127,17 @@ def resolve(place: Place) -> tuple[str | None, str | None]:
     return site and line(site, place[1]), via and line(via, place[3])
 
 
+def public_function(frame: FrameType | None) -> str | None:
+    """The outermost public function of torch.distributed among ``frame`` and its torch callers."""
+    name: str | None = None
+    while frame is not None and classify(frame.f_code) == TORCH:
+        code = frame.f_code
+        if code.co_filename.endswith("distributed_c10d.py") and not code.co_name.startswith("_"):
+            name = code.co_name
+        frame = frame.f_back
+    return name
+
+
 def here(depth: int = 1) -> tuple[str | None, str | None]:
     """``site`` and ``via`` of the caller; ``depth`` 0 is the function that calls this one."""
     return resolve(find(sys._getframe(depth + 1)))

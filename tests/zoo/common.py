@@ -11,8 +11,11 @@ import torch.distributed as dist
 TWIN: Final = "--twin" in sys.argv
 """Whether the correct twin of the case is asked for."""
 
+TIMEOUT: Final = timedelta(seconds=3)
+"""After which gloo gives up. New groups do not take it over from the default group."""
 
-def init(timeout: float = 3.0) -> int:
-    """Join the job on gloo, which gives up after ``timeout`` seconds; the rank."""
-    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+
+def init(timeout: timedelta = TIMEOUT) -> int:
+    """Join the job; the rank."""
+    dist.init_process_group("gloo", timeout=timeout)
     return dist.get_rank()

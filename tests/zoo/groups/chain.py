@@ -9,10 +9,10 @@ status: hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
-front, back = dist.new_group([0, 1]), dist.new_group([1, 2])
+front, back = dist.new_group([0, 1], timeout=TIMEOUT), dist.new_group([1, 2], timeout=TIMEOUT)
 if rank == 2:
     if not TWIN:
         raise ValueError("shard 2 is corrupt")  # BUG

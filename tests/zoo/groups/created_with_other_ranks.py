@@ -9,9 +9,9 @@ status: diverged
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
-group = dist.new_group([0, 2] if rank == 1 and not TWIN else [0, 1, 2])  # BUG
+group = dist.new_group([0, 2] if rank == 1 and not TWIN else [0, 1, 2], timeout=TIMEOUT)  # BUG
 if rank != 1 or TWIN:
     dist.all_reduce(torch.ones(1), group=group)

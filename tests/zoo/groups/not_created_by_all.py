@@ -1,4 +1,4 @@
-"""Rank 2 is no member and does not call new_group, which every rank must.
+"""Rank 2 is no member and does not call new_group, which every rank must: names go out of step.
 
 ranks: 3
 expect: group_mismatch
@@ -9,9 +9,10 @@ status: diverged hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
 if rank != 2 or TWIN:
-    group = dist.new_group([0, 1])  # BUG
-dist.all_reduce(torch.ones(1))
+    dist.new_group([0, 1], timeout=TIMEOUT)  # BUG
+everybody = dist.new_group([0, 1, 2], timeout=TIMEOUT)
+dist.all_reduce(torch.ones(1), group=everybody)

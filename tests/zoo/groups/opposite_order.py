@@ -8,10 +8,10 @@ status: hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
-groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+groups = [dist.new_group([0, 1], timeout=TIMEOUT), dist.new_group([0, 1], timeout=TIMEOUT)]
 if rank == 1 and not TWIN:
     groups.reverse()
 for group in groups:

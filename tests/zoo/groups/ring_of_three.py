@@ -9,11 +9,11 @@ status: hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
 pairs = [(0, 1), (1, 2), (0, 2)]
-groups = {pair: dist.new_group(list(pair)) for pair in pairs}
+groups = {pair: dist.new_group(list(pair), timeout=TIMEOUT) for pair in pairs}
 mine = [pair for pair in pairs if rank in pair]
 if rank == 0 and not TWIN:
     mine.reverse()

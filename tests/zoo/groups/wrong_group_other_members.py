@@ -9,8 +9,8 @@ status: hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
-pair = dist.new_group([0, 1])
+pair = dist.new_group([0, 1], timeout=TIMEOUT)
 dist.all_reduce(torch.ones(1), group=pair if rank == 1 and not TWIN else None)  # BUG

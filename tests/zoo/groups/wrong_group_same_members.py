@@ -9,9 +9,12 @@ status: hung
 import torch
 import torch.distributed as dist
 
-from tests.zoo.common import TWIN, init
+from tests.zoo.common import TIMEOUT, TWIN, init
 
 rank = init()
-data, metrics = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])
+data, metrics = (
+    dist.new_group([0, 1, 2], timeout=TIMEOUT),
+    dist.new_group([0, 1, 2], timeout=TIMEOUT),
+)
 group = metrics if rank == 1 and not TWIN else data
 dist.all_reduce(torch.ones(1), group=group)  # BUG

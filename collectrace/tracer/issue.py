@@ -259,7 +259,7 @@ class Recorder:
             shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
             root=group.global_rank(fields.root), peer=peer, tag=fields.tag, splits=fields.splits,
             async_=fields.is_async or None, role=role, model=model + 1 if model else None,
-            api=api if api != fields.op else None, site=site, via=via, thread=None if state.is_main else state.name,
+            api=api if api != fields.op else None, site=site, via=via, thread=state.label or None,
         )  # fmt: skip
         me = group.ranks[group.self_rank]
         counter: Progress

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -85,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             help=command.help,
-            description=command.execute.__doc__,
+            description=inspect.cleandoc(command.execute.__doc__ or ""),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -126,7 +127,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
     parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="the script's own arguments"
+        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the script's own arguments"
     )
 
 

@@ -1,0 +1,154 @@
+"""What is left of a rank that stops: stacks, a line on stderr, torch's own record."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from collectrace.records import Exit, Stall
+from tests.process.ranks import Ran, Ranks
+
+# The runner's heartbeat is 0.3 s and its stall_after 2 s.
+LONG = 4.0
+
+
+def _beside(ran: Ran, name: str) -> Path:
+    return next(iter(ran.logs.glob("2*/rank00000.jsonl"))).with_name(name)
+
+
+def _late_in_a_loop() -> None:
+    dist.barrier()
+    if dist.get_rank() == 1:
+        until = time.monotonic() + LONG
+        while time.monotonic() < until:
+            pass
+    dist.all_reduce(torch.ones(1))
+
+
+def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Ranks) -> None:
+    ran = ranks.run(_late_in_a_loop)
+    waiting = ran.log(0).of(Stall)[0]
+    assert [(a.what, a.op, a.seq) for a in waiting.in_] == [("call", "all_reduce", 2)]
+    busy = ran.log(1).of(Stall)[0]
+    assert busy.in_ == []
+    assert any("_late_in_a_loop" in frame for stack in busy.stacks.values() for frame in stack)
+    told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]
+    assert len(told) == 1
+    assert "rank 0 has been in all_reduce (group 0, seq 2)" in told[0]
+    assert "test_hangs.py:" in told[0]
+    assert "python -m collectrace.align" in told[0]
+    assert "collectrace:" not in ran.output(1)
+
+
+def test_torchs_own_flight_recorder_goes_beside_the_log(ranks: Ranks) -> None:
+    ran = ranks.run(_late_in_a_loop, env={"TORCH_FR_BUFFER_SIZE": "100"})
+    entries = json.loads(_beside(ran, "rank00000.flight.json").read_text())["entries"]
+    assert any("all_reduce" in entry["profiling_name"] for entry in entries)
+
+
+def _holds_the_gil(folder: str) -> None:
+    with Path(folder, f"users{dist.get_rank()}.txt").open("w") as mine:
+        faulthandler.dump_traceback_later(LONG - 1, file=mine)
+        if dist.get_rank() == 1:
+            ctypes.PyDLL(None).usleep(int(LONG * 1e6))
+        dist.barrier()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def test_a_held_gil_leaves_stacks_and_the_users_own_timer_alone(
+    ranks: Ranks, tmp_path: Path
+) -> None:
+    ran = ranks.run(_holds_the_gil, 2, str(tmp_path))
+    assert "_holds_the_gil" in _beside(ran, "rank00001.stacks.txt").read_text()
+    # Rank 0 waits in gloo, without the GIL: its threads had their turn.
+    assert not _beside(ran, "rank00000.stacks.txt").exists()
+    assert "_holds_the_gil" in (tmp_path / "users1.txt").read_text()
+
+
+def _dies(signum: int) -> None:
+    faulthandler.disable()
+    dist.barrier()
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signum)
+        time.sleep(LONG)
+    time.sleep(LONG / 4)
+    os._exit(0)
+
+
+def test_sigterm_ends_the_process_as_ever_and_leaves_its_stacks(ranks: Ranks) -> None:
+    ran = ranks.run(_dies, 2, int(signal.SIGTERM), exits=(0, -signal.SIGTERM))
+    text = _beside(ran, "rank00001.ends.txt").read_text()
+    assert "in _dies" in text
+    assert "Fatal" not in text
+
+
+def test_an_abort_leaves_its_stacks_and_says_that_it_was_fatal(ranks: Ranks) -> None:
+    ran = ranks.run(_aborts, exits=(0, -signal.SIGABRT))
+    text = _beside(ran, "rank00001.ends.txt").read_text()
+    assert text.startswith("Fatal Python error: Aborted")
+    assert "in _aborts" in text
+
+
+def _aborts() -> None:
+    if dist.get_rank() == 1:
+        os.abort()
+    time.sleep(LONG / 4)
+    os._exit(0)
+
+
+def _handles_sigterm(before: bool) -> None:
+    import collectrace
+
+    seen: list[int] = []
+    if before:
+        collectrace.disable()
+        signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
+        collectrace.enable()
+    else:
+        signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert seen == [signal.SIGTERM]
+
+
+def test_the_users_own_handler_of_sigterm_runs(ranks: Ranks) -> None:
+    ranks.run(_handles_sigterm, 2, False)
+    ran = ranks.run(_handles_sigterm, 2, True)
+    assert [end.reason for log in ran.files for end in log.of(Exit)].count("finished") == 2
+
+
+def _terminates_a_child() -> None:
+    child = os.fork()
+    if child == 0:
+        time.sleep(LONG)
+        os._exit(0)
+    time.sleep(0.2)
+    os.kill(child, signal.SIGTERM)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGTERM
+
+
+def test_a_forked_childs_end_is_none_of_its_parents(ranks: Ranks) -> None:
+    ran = ranks.run(_terminates_a_child)
+    assert not list(ran.logs.rglob("*.txt"))
+
+
+def _well() -> None:
+    dist.barrier()
+    print("done", file=sys.stderr)
+
+
+def test_a_run_that_ends_well_leaves_nothing_but_rank_files(ranks: Ranks) -> None:
+    ran = ranks.run(_well)
+    assert {p.name for p in ran.logs.rglob("*") if p.is_file()} == {
+        "rank00000.jsonl",
+        "rank00001.jsonl",
+    }

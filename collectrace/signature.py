@@ -146,10 +146,12 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
     """
     if a.void or b.void:
         return None
-    names: tuple[Attribute, ...] = ("op", "dtype", "count", "reduce_op", "root")
-    for name, mine, theirs in zip(names, _wire(a, backend), _wire(b, backend), strict=True):
-        if mine != theirs:
-            return name
+    if _wire(a, backend) != _wire(b, backend):
+        # Told in the user's terms: a barrier that meets a large all_reduce differs in op.
+        names: tuple[Attribute, ...] = ("op", "dtype", "count", "reduce_op", "root")
+        for name, mine, theirs in zip(names, _plain(a), _plain(b), strict=True):
+            if mine != theirs:
+                return name
     if UNKNOWN in (a.role, b.role):
         return None
     return "role" if program_text(a) != program_text(b) else None

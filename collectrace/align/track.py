@@ -33,6 +33,7 @@ class Sight(NamedTuple):
     shape: str
     """As text, for ops that mix up values where shapes differ; else empty."""
     role: str
+    op: str
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Vocabulary:
     def look(self, call: Call) -> int:
         """The id of what a call looks like."""
         shape = str(call.shape) if call.op in SHAPED else ""
-        sight = Sight(call.site or "", shape, call.role)
+        sight = Sight(call.site or "", shape, call.role, call.op)
         found = self.looks.get(sight)
         if found is None:
             found = self.looks[sight] = len(self.sights)

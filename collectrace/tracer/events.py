@@ -6,7 +6,6 @@ the tracer's failure: it is counted, and the user's call goes on.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from collectrace import records
 from collectrace.tracer import scopes, sites
+from collectrace.tracer.groups import Ordinals
 from collectrace.tracer.issue import Recorder
 from collectrace.tracer.patching import Patched, Wrapper
 from collectrace.tracer.scopes import now
@@ -35,21 +35,6 @@ def _guarded(recorder: Recorder, doing: str) -> Iterator[None]:
         recorder.fail(problem, doing)
 
 
-class Ordinals:
-    """Numbers objects in the order in which they were first seen, without keeping them alive."""
-
-    def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._next = itertools.count()
-
-    def of(self, thing: Any) -> int:
-        """The number of an object, from 0."""
-        found = self._known.get(thing)
-        if found is None:
-            found = self._known[thing] = next(self._next)
-        return found
-
-
 # -- works ----------------------------------------------------------------------------------
 
 
@@ -64,7 +49,7 @@ def work_wait(session: Session) -> Wrapper:
         if state.call is not None:
             # Inside a synchronous API, whose scope knows it already.
             return wrapped(*args, **kwargs)
-        held = next((h for h in reversed(recorder.held) if Work.unbox(h.work) is instance), None)
+        held = next((h for h in [*recorder.held][::-1] if Work.unbox(h.work) is instance), None)
         if held is None:
             return wrapped(*args, **kwargs)
         state.wait = (held.template, held.seq, now())
@@ -193,6 +178,24 @@ def count_nonjoined(session: Session) -> Wrapper:
         state = _local.state
         scope = state.scope
         state.scope = scope.inside_role("join.count_nonjoined", instance._joinables[0])
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            state.scope = scope
+
+    return wrapper
+
+
+def notify_to_terminate(session: Session) -> Wrapper:
+    """A rank that has joined tells the others to stop."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is None:
+            return wrapped(*args, **kwargs)
+        state = _local.state
+        scope = state.scope
+        # In the name of the first joinable, as the others' side of it is.
+        state.scope = scope.inside_role("join.terminate", instance._joinables[0])
         try:
             return wrapped(*args, **kwargs)
         finally:

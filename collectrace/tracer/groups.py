@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import weakref
 from typing import Any
 
 import torch.distributed as dist
@@ -10,6 +12,22 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group
 from collectrace.tracer.streams import Channel, Stream
+
+
+class Ordinals:
+    """Numbers objects in the order in which they were first seen, without keeping them alive."""
+
+    def __init__(self) -> None:
+        # Not by id(): the next object may get a dead one's, on one rank and not on another.
+        self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._next = itertools.count()
+
+    def of(self, thing: Any) -> int:
+        """The number of an object, from 0."""
+        found = self._known.get(thing)
+        if found is None:
+            found = self._known[thing] = next(self._next)
+        return found
 
 
 class GroupState:
@@ -30,8 +48,8 @@ class GroupState:
         self.streams: dict[str, Stream] = {}
         self.channels: dict[tuple[str, int, int, int], Channel] = {}
         self.templates: dict[Any, Any] = {}
-        self.owners: dict[int, int] = {}
-        """id of a DDP module to its ordinal on this group, in order of first use."""
+        self.owners = Ordinals()
+        """DDP modules and ZeRO optimizers in order of their first use on this group."""
 
     def global_rank(self, group_rank: int | None) -> int | None:
         """The global rank of a member; -1 (any source) and None stay what they are."""
@@ -57,7 +75,7 @@ class GroupState:
 
     def owner(self, module: object) -> int:
         """The ordinal of a DDP module or ZeRO optimizer on this group, from 0."""
-        return self.owners.setdefault(id(module), len(self.owners))
+        return self.owners.of(module)
 
 
 class GroupBook:

@@ -7,6 +7,7 @@ once, as a :class:`Template`; a call then costs a key, a look-up, two digests an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -116,7 +117,6 @@ class Recorder:
         self._max_failures = max_failures
         self._state = scopes._local
         self._groups = self.book.states
-        self._held_bytes = 0
 
     # -- the hot path ---------------------------------------------------------------------
 
@@ -195,6 +195,12 @@ class Recorder:
 
     def issued(self, call: tuple[Template, int], result: Any) -> None:
         """The backend has it, and somebody holds a Work to wait for."""
+        try:
+            self._issued(call, result)
+        except Exception as problem:
+            self.fail(problem, "following a call up")
+
+    def _issued(self, call: tuple[Template, int], result: Any) -> None:
         template, seq = call
         state = self._state.state
         template.counter.open[seq] = t = state.call_t
@@ -204,11 +210,11 @@ class Recorder:
             return
         work = result[-1] if isinstance(result, tuple) else result
         if work is not None and template.nbytes <= _HELD_BYTES:
-            held = HeldWork(template, seq, work, t)
-            self.held.append(held)
-            self._held_bytes += held.nbytes
-            while len(self.held) > _HELD_WORKS or self._held_bytes > _HELD_BYTES:
-                self._held_bytes -= self.held.popleft().nbytes
+            self.held.append(HeldWork(template, seq, work, t))
+            while (
+                len(self.held) > _HELD_WORKS or sum(h.nbytes for h in list(self.held)) > _HELD_BYTES
+            ):
+                self.release(self.held[0])
 
     def failed(self, call: tuple[Template, int] | None, problem: BaseException) -> None:
         """The call raised: say so, and who."""
@@ -218,16 +224,24 @@ class Recorder:
             return
         template, seq = call
         template.counter.open[seq] = now()
-        self.write(
-            records.Done(
-                t=now(), group=template.counter.group, device=template.counter.device, seq=seq,
-                peer=template.peer, tag=template.tag,
-                op=template.op if template.stream is None else None,
-                failed=True, error=f"{type(problem).__name__}: {str(problem)[:500]}",
-            )
-        )  # fmt: skip
+        try:
+            self.write(
+                records.Done(
+                    t=now(), group=template.counter.group, device=template.counter.device,
+                    seq=seq, peer=template.peer, tag=template.tag,
+                    op=template.op if template.stream is None else None,
+                    failed=True, error=f"{type(problem).__name__}: {str(problem)[:500]}",
+                )
+            )  # fmt: skip
+        except Exception as ours:
+            self.fail(ours, "recording a failed call")
 
     # -- off the hot path -----------------------------------------------------------------
+
+    def release(self, held: HeldWork) -> None:
+        """Let a Work and its tensors go."""
+        with contextlib.suppress(ValueError):  # another thread has let it go meanwhile
+            self.held.remove(held)
 
     def _template(
         self, group: GroupState, reader: Reader, args: tuple[Any, ...],

@@ -193,7 +193,7 @@ class Session:
         lines = [records.encode(self._header(segment))]
         recorder = self.recorder
         if recorder is not None:
-            if segment:
+            if segment or recorder.calls:
                 lines += [records.encode(g.record) for g in list(recorder.book.states.values())]
             lines.append(recorder.checkpoint_line())
         return b"".join(lines)

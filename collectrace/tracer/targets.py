@@ -51,7 +51,7 @@ def _rows() -> Iterator[Target]:
     # join()
     yield Target(_JOIN, "Join.notify_join_context", events.notify_join)
     yield Target(_JOIN, "Join._get_num_nonjoined_procs", events.count_nonjoined)
-    yield Target(_JOIN, "Join._notify_procs_to_terminate", role("join.terminate"))
+    yield Target(_JOIN, "Join._notify_procs_to_terminate", events.notify_to_terminate)
     yield Target(_JOIN, "Join.__enter__", events.join_enter)
     yield Target(_JOIN, "Join.__exit__", events.join_exit)
     yield Target(_ZERO, "ZeroRedundancyOptimizer.step", role("zero.step"))

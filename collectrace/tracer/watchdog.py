@@ -24,6 +24,9 @@ from collectrace.tracer.streams import Channel, Progress
 _TICKS: Final = 5
 """Looks at pending works per heartbeat."""
 
+_PATIENCE: Final = 1.0
+"""Seconds to wait for the thread's end; it is asleep nearly always, and wakes at once."""
+
 
 class Watchdog:
     """The observing thread of one run."""
@@ -50,8 +53,12 @@ class Watchdog:
             self._switch = switch
 
     def stop(self) -> None:
-        """End; does not wait for the thread, which may be in the middle of a write."""
+        """End, and wait for it a little: the thread may be in the middle of a slow write."""
         self._stop.set()
+        if self._switch is not None:
+            self._switch.set(0)
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE)
 
     def _watch(self) -> None:
         ticks = 0
@@ -85,10 +92,7 @@ class Watchdog:
                 held.template.counter.complete(held.seq)
             elif now() - held.since < self._heartbeat * 2e9:
                 continue
-            try:
-                recorder.held.remove(held)
-            except ValueError:
-                continue  # the thread that issues has dropped it meanwhile
+            recorder.release(held)
 
     def tell_done(self) -> None:
         """Write the watermarks that have moved."""

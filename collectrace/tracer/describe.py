@@ -33,8 +33,6 @@ class OpRow:
     root: str | None = None
     peer: str | None = None
     any_source: bool = False
-    listed: bool = False
-    """Always a list of tensors, also when there is one (coalesced ops)."""
 
 
 _GATHER: Final = (
@@ -46,22 +44,16 @@ _SCATTER: Final = (
 
 OPS: Final[dict[str, OpRow]] = {
     "allreduce_": OpRow("all_reduce", "tensors"),
-    "allreduce_coalesced_": OpRow("all_reduce_coalesced", "tensors", listed=True),
+    "allreduce_coalesced_": OpRow("all_reduce_coalesced", "tensors"),
     "broadcast_": OpRow("broadcast", "tensors", root="root_rank"),
     "reduce_": OpRow("reduce", "tensors", root="root_rank"),
     "allgather_": OpRow("all_gather", "input_tensors", "output_tensors"),
-    "allgather_coalesced_": OpRow(
-        "all_gather_coalesced", "input_list", "output_lists", listed=True
-    ),
+    "allgather_coalesced_": OpRow("all_gather_coalesced", "input_list", "output_lists"),
     "_allgather_base_": OpRow(_GATHER, "input_tensor", "output_tensor"),
-    "allgather_into_tensor_coalesced_": OpRow(
-        _GATHER + "_coalesced", "inputs", "outputs", listed=True
-    ),
+    "allgather_into_tensor_coalesced_": OpRow(_GATHER + "_coalesced", "inputs", "outputs"),
     "reduce_scatter_": OpRow("reduce_scatter", "input_tensors", "output_tensors"),
     "_reduce_scatter_base_": OpRow(_SCATTER, "input_tensor", "output_tensor"),
-    "reduce_scatter_tensor_coalesced_": OpRow(
-        _SCATTER + "_coalesced", "inputs", "outputs", listed=True
-    ),
+    "reduce_scatter_tensor_coalesced_": OpRow(_SCATTER + "_coalesced", "inputs", "outputs"),
     "gather_": OpRow("gather", "input_tensors", "output_tensors", root="root_rank"),
     "scatter_": OpRow("scatter", "input_tensors", "output_tensors", root="root_rank"),
     "alltoall_": OpRow("all_to_all", "input_tensors", "output_tensors"),
@@ -154,8 +146,12 @@ class Reader:
         )
         if row.sent is not None:
             out.dtype = _dtype(_flat(sent) or _flat(received))
-            out.shape = _shape(sent, listed=row.listed)
-            out.out_shape = _shape(received, listed=row.listed)
+            out.shape = _shape(sent)
+            out.out_shape = _shape(received)
+        if row.op.endswith("_coalesced") and len(_flat(sent)) == 1:
+            # A batch of one is, on the wire, the op itself, and meets it on other ranks:
+            # functional collectives issue all_gather_single and reduce_scatter_single so.
+            out.op = row.op.removesuffix("_coalesced")
         out.reduce_op = self._reduce_op(args)
         out.root = self._get(args, row.root)
         out.peer = -1 if row.any_source else self._get(args, row.peer)
@@ -258,7 +254,7 @@ def _dtype(tensors: list[torch.Tensor]) -> str | list[str] | None:
     return names[0] if len(set(names)) == 1 else names
 
 
-def _shape(value: Any, *, listed: bool) -> Shape | None:
+def _shape(value: Any) -> Shape | None:
     if value is None:
         return None
     if isinstance(value, torch.Tensor):
@@ -269,7 +265,7 @@ def _shape(value: Any, *, listed: bool) -> Shape | None:
     tensors = _flat(value)
     if not tensors:
         return None
-    if len(tensors) == 1 and not listed:
+    if len(tensors) == 1:
         return list(tensors[0].shape)
     return [list(t.shape) for t in tensors]
 

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from collectrace.align.evidence import ChannelKey, StreamKey
-from collectrace.align.track import (
-    MAX_SEQ,
-    NO_DIGEST,
-    NO_ITERATION,
-    Track,
-    Vocabulary,
-    storable,
-)
+from collectrace.align.track import MAX_SEQ, NO_ITERATION, Track, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.records import (
     Alive,
@@ -41,8 +34,8 @@ T = TypeVar("T", bound=Record)
 
 _HEAD: Final = re.compile(rb'\{"kind":"call","t":\d{1,18},"seq":(\d{1,18}),')
 _TAIL: Final = re.compile(
-    rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":(\d{1,19}),"program":(\d{1,19}))?'
-    rb'(?:,"pairs":(\d{1,19}))?\}'
+    rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
+    rb'(?:,"pairs":\d{1,19})?\}'
 )
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
 
@@ -101,63 +94,58 @@ class Intake:
         found = _TIME.search(self.latest[1])
         return int(found[1]) if found else 0
 
-    def feed(self, lines: Iterable[tuple[int, bytes]], torn: int, *, calls_only: bool) -> None:
-        """Take lines with their offsets; a line that ends at ``torn`` may be incomplete.
+    def feed(self, offset: int, lines: Sequence[bytes], torn: int, *, calls_only: bool) -> None:
+        """Take lines, the first of which begins at ``offset``; what ends at ``torn`` may be torn.
 
         ``calls_only`` leaves out what would be told haphazardly by a look into the middle.
         """
-        repeat = self._repeat
+        forms, head, tail = self._forms, _HEAD.match, _TAIL.fullmatch
         latest, latest_line = self.latest
-        for offset, line in lines:
+        taken, after = 0, offset
+        # Millions of lines pass here. A call whose like was seen before is taken without being
+        # decoded: what may differ is cut off at both ends, and the rest is known by its bytes.
+        for line in lines:
+            offset, after = after, after + len(line) + 1
+            start = head(line)
+            if start is not None:
+                at = start.end()
+                cut = line.find(b',"iteration":', at)
+                if cut < 0:
+                    cut = line.find(b',"digest":', at)
+                form = forms.get(line[at:cut])
+                if form is not None:
+                    end = tail(line, cut if cut >= 0 else len(line) - 1)
+                    seq, track = int(start[1]), form.track
+                    if end is not None and seq > (track.seq[-1] if track.seq else 0):
+                        track.seq.append(seq)
+                        track.offset.append(offset)
+                        track.meaning.append(form.meaning)
+                        track.look.append(form.look)
+                        iteration = end[1]
+                        track.iteration.append(
+                            NO_ITERATION if iteration is None else int(iteration)
+                        )
+                        if form.is_exchange:
+                            track.steps[seq] = form.step
+                        taken += 1
+                        if offset > latest:
+                            latest, latest_line = offset, line
+                        continue
             if not line:
                 continue
             try:
-                if not repeat(offset, line):
-                    self._first(offset, line, calls_only=calls_only)
+                self._decoded(offset, line, calls_only=calls_only)
             except (ValueError, RecursionError):
                 # Besides DamagedRecord: numbers too large to be written out.
-                self.damaged += offset + len(line) != torn
+                self.damaged += after - 1 != torn
                 continue
-            self.records += 1
+            taken += 1
             if offset > latest:
                 latest, latest_line = offset, line
         self.latest = latest, latest_line
+        self.records += taken
 
-    def _repeat(self, offset: int, line: bytes) -> bool:
-        """Take a call whose like was seen before, without decoding it; false if it is none."""
-        start = _HEAD.match(line)
-        if start is None:
-            return False
-        at = start.end()
-        cut = line.find(b',"iteration":', at)
-        if cut < 0:
-            cut = line.find(b',"digest":', at)
-        form = self._forms.get(line[at:cut])
-        if form is None:
-            return False
-        end = _TAIL.fullmatch(line, cut if cut >= 0 else len(line) - 1)
-        if end is None:
-            return False
-        seq = int(start[1])
-        if not 0 < seq < MAX_SEQ:
-            raise DamagedRecord("seq out of range")
-        iteration, digest, program, pairs = end.groups()
-        track = form.track
-        if track.add(
-            seq, offset, form.meaning, form.look,
-            int(iteration) if iteration else NO_ITERATION,
-            int(digest) if digest else NO_DIGEST,
-            int(program) if program else NO_DIGEST,
-        ):  # fmt: skip
-            if pairs:
-                track.pairs[seq] = int(pairs)
-            if form.is_exchange:
-                track.steps[seq] = form.step
-        else:
-            self.doubled += 1
-        return True
-
-    def _first(self, offset: int, line: bytes, *, calls_only: bool) -> None:
+    def _decoded(self, offset: int, line: bytes, *, calls_only: bool) -> None:
         record = decode(line)
         if isinstance(record, Call):
             self._call(record, offset, line)
@@ -195,14 +183,9 @@ class Intake:
         iteration = call.iteration
         if iteration is None or not 0 <= iteration < MAX_SEQ:
             iteration = NO_ITERATION
-        digest, program = storable(call.digest), storable(call.program)
-        if not form.track.add(
-            call.seq, offset, form.meaning, form.look, iteration, digest, program
-        ):
+        if not form.track.add(call.seq, offset, form.meaning, form.look, iteration):
             self.doubled += 1
             return
-        if call.pairs is not None:
-            form.track.pairs[call.seq] = call.pairs
         if form.is_exchange:
             form.track.steps[call.seq] = form.step
         start = _HEAD.match(line)
@@ -290,7 +273,7 @@ class Intake:
                 ):
                     stream = StreamKey(group, device)
                     seen[stream] = seq
-                    self.track(stream).standing[seq] = (storable(digest), storable(program), pairs)
+                    self.track(stream).standing[seq] = (digest, program, pairs)
                 case _:
                     self.damaged += 1
         for row in record.channels:

@@ -10,7 +10,7 @@ from collectrace.align.evidence import ChannelKey, Digests, StreamKey
 from collectrace.align.intake import Key
 from collectrace.align.reading import Progress, Reading
 from collectrace.align.tape import Tape
-from collectrace.align.track import NO_DIGEST, Track, Vocabulary
+from collectrace.align.track import Track, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.records import (
     Activity,
@@ -214,18 +214,13 @@ class FileLog:
         track = self._reading.intake.tracks.get(key)
         if track is None:
             return None
-        row = None if seq in track.standing else self._reading.locate(key, seq)
-        if row is not None:
-            digest, program, pairs = track.digest[row], track.program[row], track.pairs.get(seq)
-        elif seq in track.standing:
-            digest, program, pairs = track.standing[seq]
-        else:
-            return None
-        return Digests(
-            None if digest == NO_DIGEST else digest,
-            None if program == NO_DIGEST else program,
-            pairs,
-        )
+        if seq not in track.standing:
+            call = self._call(key, seq)
+            if call is not None:
+                return Digests(call.digest, call.program, call.pairs)
+        # The search may have come by a checkpoint.
+        found = track.standing.get(seq)
+        return None if found is None else Digests(*found)
 
     def track(self, stream: StreamKey) -> tuple[Track, int]:
         """The rows of a stream that were read, and what to add to their numbers."""

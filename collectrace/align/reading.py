@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from collectrace.align.intake import Intake, Key
@@ -12,9 +12,6 @@ from collectrace.align.track import Vocabulary
 
 _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
-
-_STEP: Final = 1 << 20
-"""Bytes between two calls of ``progress``."""
 
 Progress = Callable[[int], None]
 """Told how many more bytes have been read."""
@@ -36,19 +33,16 @@ class Reading:
         if self.scanned:
             return
         self.intake = Intake(self.intake.rank, self.intake.vocabulary)
-        self.intake.feed(self._lines(progress), self.tape.size - 1, calls_only=False)
+        done = 0
+        for offset, lines in self.tape.blocks():
+            if progress is not None:
+                progress(offset - done)
+                done = offset
+            self.intake.feed(offset, lines, self.tape.size - 1, calls_only=False)
+        if progress is not None:
+            progress(self.tape.size - done)
         self._covered = [(0, self.tape.size)]
         self.scanned = True
-
-    def _lines(self, progress: Progress | None) -> Iterator[tuple[int, bytes]]:
-        size, reported = self.tape.size, 0
-        for offset, line in self.tape.lines(0, size):
-            if offset - reported >= _STEP and progress is not None:
-                progress(offset - reported)
-                reported = offset
-            yield offset, line
-        if progress is not None:
-            progress(size - reported)
 
     def skim(self) -> None:
         """Read the head and the tail; the whole where those do not explain what lies between."""
@@ -83,11 +77,7 @@ class Reading:
                 continue
             some = True
             insort(self._covered, (begin, end))
-            numbered = []
-            for line in lines:
-                numbered.append((begin, line))
-                begin += len(line) + 1
-            self.intake.feed(numbered, tape.size - 1, calls_only=calls_only)
+            self.intake.feed(begin, lines, tape.size - 1, calls_only=calls_only)
         self._merge()
         return some
 

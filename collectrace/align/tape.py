@@ -87,22 +87,19 @@ class Tape:
                 parts.append(b"\n")
         return b"".join(parts)
 
-    def lines(self, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
-        """Complete lines, with their offsets, that begin at ``start`` or later and before ``stop``.
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """All lines in order, about a megabyte of them at a time: offset of the first, the lines.
 
-        ``start`` is the beginning of a line. The page cache is left alone.
+        The page cache is left alone.
         """
-        offset, rest = start, b""
+        offset, start, rest = 0, 0, b""
         while start < self.size:
             chunk = self._raw(start, min(start + _CHUNK, self.size))
             start += len(chunk)
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
-            for line in lines:
-                if offset >= stop:
-                    return
-                yield offset, line
-                offset += len(line) + 1
+            yield offset, lines
+            offset = start - len(rest)
 
     def window(self, start: int, stop: int) -> tuple[int, list[bytes], int]:
         """The complete lines within a stretch: offset of the first, the lines, where they end.

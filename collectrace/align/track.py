@@ -1,7 +1,7 @@
 """The rows of one stream (or channel) of one rank: what was read of each, in flat arrays.
 
-A trace may hold millions of calls, so a row is a few numbers: where its line is, its digests,
-and two interned ids that say what the call is without decoding the line again.
+A trace may hold millions of calls, so a row is a few numbers: where its line is, and two
+interned ids that say what the call is without decoding the line again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from collectrace.records import Call
-from collectrace.signature import PRIME, program_text
+from collectrace.signature import program_text
 
 MAX_SEQ: Final = 1 << 60
 """Beyond it a number is damage, not a sequence number."""
 
-NO_DIGEST: Final = (1 << 64) - 1
 NO_ITERATION: Final = -1
 VOID: Final = "void"
 
@@ -67,17 +66,12 @@ class Vocabulary:
         return found
 
 
-def storable(digest: int | None) -> int:
-    """A digest for an array; what no digest can be counts as none."""
-    return NO_DIGEST if digest is None or not 0 <= digest < PRIME else digest
-
-
 class Track:
     """Rows in order of their sequence number, and marks: how many calls lie before an offset."""
 
     __slots__ = (
-        "digest", "iteration", "look", "marks", "meaning", "offset", "pairs", "program", "seq",
-        "standing", "steps", "vocabulary",
+        "iteration", "look", "marks", "meaning", "offset", "seq", "standing", "steps",
+        "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -87,44 +81,26 @@ class Track:
         self.meaning = array("i")
         self.look = array("i")
         self.iteration = array("q")
-        self.digest = array("Q")
-        self.program = array("Q")
-        self.pairs: dict[int, int] = {}
-        """Prefix digest of all_to_all pairs by sequence number, where its line carries one."""
         self.steps: dict[int, int | None] = {}
         """all_to_all: the rank's share by sequence number; None: it cannot be told."""
         self.marks: list[tuple[int, int]] = [(0, 0)]
         """(calls before it, offset), ascending in both."""
-        self.standing: dict[int, tuple[int, int, int | None]] = {}
+        self.standing: dict[int, tuple[int | None, int | None, int | None]] = {}
         """Digest, program, pairs after a call, from checkpoints."""
 
     def __len__(self) -> int:
         return len(self.seq)
 
-    def add(self, seq: int, offset: int, meaning: int, look: int, iteration: int,
-            digest: int, program: int) -> bool:  # fmt: skip
+    def add(self, seq: int, offset: int, meaning: int, look: int, iteration: int) -> bool:
         """Take a row; false where it is there already."""
-        if self.seq and seq <= self.seq[-1]:
-            return self._insert(seq, offset, meaning, look, iteration, digest, program)
-        self.seq.append(seq)
-        self.offset.append(offset)
-        self.meaning.append(meaning)
-        self.look.append(look)
-        self.iteration.append(iteration)
-        self.digest.append(digest)
-        self.program.append(program)
-        return True
-
-    def _insert(self, *row: int) -> bool:
-        at = bisect_left(self.seq, row[0])
-        if self.seq[at] == row[0]:
+        at = bisect_left(self.seq, seq)
+        if at < len(self.seq) and self.seq[at] == seq:
             return False
-        columns = (
-            self.seq, self.offset, self.meaning, self.look, self.iteration, self.digest,
-            self.program,
-        )  # fmt: skip
-        for column, value in zip(columns, row, strict=True):
-            column.insert(at, value)
+        self.seq.insert(at, seq)
+        self.offset.insert(at, offset)
+        self.meaning.insert(at, meaning)
+        self.look.insert(at, look)
+        self.iteration.insert(at, iteration)
         return True
 
     def mark(self, count: int, offset: int) -> None:

@@ -1,0 +1,164 @@
+"""The whole way: read, compare, judge, explain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from collectrace.align import diagnosis, reader
+from collectrace.align.blame import judge
+from collectrace.align.case import MISMATCHES, Candidate, Case
+from collectrace.align.compare import compare
+from collectrace.align.diagnosis.information import information
+from collectrace.align.evidence import Comparison
+from collectrace.align.evidence import Evidence as Found
+from collectrace.align.states import Standing, standings
+from collectrace.errors import CollectraceError
+from collectrace.findings import (
+    Alignment,
+    Evidence,
+    Finding,
+    GroupInfo,
+    Kind,
+    RankState,
+    Severity,
+    Status,
+)
+
+CONTEXT: Final = 6
+"""Rows shown before and after a difference."""
+
+_DIVERGING: Final[frozenset[Kind]] = MISMATCHES | {"group_mismatch", "p2p_mismatch"}
+_SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
+
+
+def align(
+    path: str | os.PathLike[str],
+    *,
+    run: str | None = None,
+    full: bool = False,
+    group: str | None = None,
+    context: int = CONTEXT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Alignment:
+    """Find where the ranks of a run part ways.
+
+    Args:
+        path: a log_dir, or the folder of one run, or a URL of either that fsspec understands.
+        run: which run, by its id; the latest where it is not given.
+        full: read every line, however large the logs are.
+        group: look at this process group only, by its name or description.
+        context: rows to show before and after a difference.
+        progress: told now and then how many bytes are done, of how many.
+
+    Raises:
+        LogError: the logs cannot be used at all: not there, not readable, not rank files.
+        CollectraceError: no group has this name.
+
+    """
+    evidence = reader.read(path, run, full, progress=progress)
+    comparison = compare(evidence, full)
+    if group is not None:
+        comparison = _only(comparison, group)
+    return judged(evidence, comparison, context)
+
+
+def judged(evidence: Found, comparison: Comparison, context: int = CONTEXT) -> Alignment:
+    """What has been compared, explained."""
+    case = Case(evidence, comparison, standings(evidence))
+    candidates = judge(case)
+    findings = diagnosis.findings(case, candidates, context)
+    findings = _merge(findings, information(case, candidates))
+    logs = evidence.logs.values()
+    return Alignment(
+        status=_status(case, candidates),
+        run=evidence.run,
+        world_size=evidence.world_size,
+        findings=tuple(findings),
+        ranks=tuple(_rank_state(s) for s in case.standings.values()),
+        evidence=Evidence(
+            agreed=sum(comparison.agreed.values()),
+            missing_ranks=evidence.missing,
+            damaged_lines=evidence.damaged_lines,
+            dropped=sum(log.dropped for log in logs),
+            notes=(*evidence.notes, *comparison.notes),
+        ),
+    )
+
+
+def _merge(findings: list[Finding], more: list[Finding]) -> list[Finding]:
+    """By severity, in the order given; consequences stay behind their cause."""
+    chunks: list[list[int]] = []
+    for n, finding in enumerate(findings):
+        if finding.caused_by is None:
+            chunks.append([])
+        chunks[-1].append(n)
+    out: list[Finding] = []
+    moved: dict[int, int] = {}
+    for severity in _SEVERITIES:
+        for chunk in chunks:
+            if findings[chunk[0]].severity == severity:
+                for n in chunk:
+                    moved[n] = len(out)
+                    out.append(findings[n])
+        out += [finding for finding in more if finding.severity == severity]
+    return [f if f.caused_by is None else replace(f, caused_by=moved[f.caused_by]) for f in out]
+
+
+def _status(case: Case, candidates: list[Candidate]) -> Status:
+    errors = {c.kind for c in candidates if c.severity == "error"}
+    if errors & _DIVERGING:
+        return "diverged"
+    if errors:
+        return "hung"
+    return "aligned" if _is_complete(case, candidates) else "unknown"
+
+
+def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
+    """Whether the evidence can show that all is well: every log has its end, and nothing lacks."""
+    if case.comparison.conflicts or any(c.severity == "info" for c in candidates):
+        return False
+    return not case.evidence.missing and all(
+        s.complete and s.log is not None and not s.log.provisional and not _is_torn(s)
+        for s in case.standings.values()
+    )
+
+
+def _is_torn(standing: Standing) -> bool:
+    """A peer, not the rank itself, ended it: what it was in the middle of is not known."""
+    return standing.state == "raised" and standing.by_peers
+
+
+def _rank_state(standing: Standing) -> RankState:
+    return RankState(
+        rank=standing.rank,
+        state=standing.state,
+        ended=standing.ended,
+        last_call=standing.log.last_call if standing.log is not None else None,
+        detail=standing.detail,
+    )
+
+
+def _only(comparison: Comparison, wanted: str) -> Comparison:
+    """The part of a comparison that is about one group, or all of one description."""
+
+    def fits(info: GroupInfo) -> bool:
+        return wanted in (info.name, info.description)
+
+    if not any(fits(info) for info in comparison.groups.values()):
+        known = ", ".join(
+            f"{g.name} ({g.description})" if g.description else g.name
+            for g in comparison.groups.values()
+        )
+        raise CollectraceError(f"no group {wanted!r} in this run; there are {known or 'none'}")
+    names = {name for name, info in comparison.groups.items() if fits(info)}
+    return replace(
+        comparison,
+        divergences=tuple(d for d in comparison.divergences if d.stream.group in names),
+        warnings=tuple(d for d in comparison.warnings if d.stream.group in names),
+        channels=tuple(c for c in comparison.channels if c.channel.group in names),
+        conflicts=tuple(c for c in comparison.conflicts if c.name in names),
+        agreed={key: n for key, n in comparison.agreed.items() if key.group in names},
+    )

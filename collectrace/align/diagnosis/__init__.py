@@ -1,0 +1,122 @@
+"""Judged candidates in words: what happened, why, and what to change. Built from evidence only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectrace.align import words
+from collectrace.align.case import MISMATCHES, Candidate, Case
+from collectrace.align.diagnosis import absence, lines, loop, mismatch, table, together
+from collectrace.align.diagnosis.wording import Wording, called
+from collectrace.align.evidence import Divergence
+from collectrace.findings import Finding, SourceLine, Table
+
+
+def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
+    """A finding for every candidate, in the same order. ``context``: rows before and after."""
+    index = {id(candidate): n for n, candidate in enumerate(judged)}
+    out = []
+    for candidate in judged:
+        wording = _word(case, candidate)
+        cause = candidate.cause
+        out.append(
+            Finding(
+                kind=candidate.kind,
+                severity=candidate.severity,
+                headline=wording.headline,
+                cause=wording.cause,
+                fix=wording.fix,
+                group=candidate.group,
+                seq=candidate.seq,
+                sides=candidate.sides,
+                suspects=tuple(sorted(candidate.suspects)),
+                caused_by=index.get(id(cause)) if cause is not None else None,
+                notes=(*wording.notes, *_notes(case, candidate)),
+                table=_table(case, candidate, judged, context),
+                sources=_sources(candidate),
+            )
+        )
+    return out
+
+
+def _word(case: Case, candidate: Candidate) -> Wording:
+    if candidate.kind == "group_mismatch" or candidate.stream is None:
+        if candidate.kind in ("p2p_unmatched", "p2p_mismatch"):
+            return absence.message(case, candidate)
+        if candidate.kind == "deadlock":
+            return together.deadlock(case, candidate)
+        return together.conflict(case, candidate)
+    if candidate.kind == "deadlock":
+        return together.deadlock(case, candidate)
+    if candidate.kind == "stall":
+        return together.stall(case, candidate)
+    if candidate.kind in MISMATCHES:
+        return mismatch.explain(case, candidate)
+    return absence.explain(case, candidate)
+
+
+def _table(
+    case: Case, candidate: Candidate, judged: Sequence[Candidate], context: int
+) -> Table | None:
+    """Of a row that is no consequence of another row of its stream, which shows it already."""
+    if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
+        return None
+    fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
+    return table.around(case, candidate, fatal, context)
+
+
+def _sources(candidate: Candidate) -> tuple[SourceLine, ...]:
+    sites = dict.fromkeys(c.site for _, c in called(candidate) if c.site)
+    return tuple(line for site in sites if (line := lines.of_site(site)) is not None)
+
+
+def _notes(case: Case, candidate: Candidate) -> list[str]:
+    """Observations that blame nobody: the place in the loop, the pattern that was left."""
+    source = candidate.source
+    if not isinstance(source, Divergence) or candidate.mark == "fatal":
+        return []
+    notes = []
+    if source.gap is not None:
+        notes.append(
+            f"A log has lost calls {source.gap[0]} to {source.gap[1]}, in which the ranks differ "
+            "already: the root cause lies there, and this is only the first row that can be seen."
+        )
+    here = _in_loop(case, candidate)
+    if here:
+        notes.append(here)
+    if candidate.unknown and candidate.severity == "error":
+        notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
+    return notes
+
+
+def _in_loop(case: Case, candidate: Candidate) -> str:
+    sides = called(candidate)
+    if candidate.stream is None or candidate.seq is None or not sides:
+        return ""
+    parts = []
+    found = loop.iterations([call for _, call in sides])
+    if len(found) == 1:
+        parts.append(f"iteration {min(found)} of DDP")
+    elif found:
+        parts.append(
+            words.listed([f"iteration {c.iteration} on {words.ranks(s.ranks)}" for s, c in sides])
+        )
+    before = [loop.before(case, s.ranks[0], candidate.stream, candidate.seq) for s, _ in sides]
+    periods = {b.period for b in before if b is not None}
+    left = [
+        s.ranks
+        for (s, c), b in zip(sides, before, strict=True)
+        if b is not None and loop.token(c) != loop.token(b.expected)
+    ]
+    suspects = set(candidate.suspects)
+    main = next((b for b in before if b is not None), None)
+    if main is not None and len(periods) == 1 and main.period > 1:
+        parts.append(
+            f"call {main.position} of a loop of {main.period}, gone through "
+            f"{words.counted(main.rounds, 'time')} before"
+        )
+        who = {r for ranks in left for r in ranks}
+        # Who goes on as before may be the one to blame: then this would only mislead.
+        if len(left) < len(sides) and who and (not suspects or who <= suspects):
+            parts.append(f"{words.ranks(who)} left that pattern here")
+    return words.upper("; ".join(parts)) + "." if parts else ""

@@ -1,0 +1,353 @@
+"""Calls that some ranks never made: what those ranks did instead, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from collectrace.align import clock, waitgraph, words
+from collectrace.align.case import Candidate, Case, Stillness
+from collectrace.align.diagnosis import inputs, loop
+from collectrace.align.diagnosis.ddp import UNUSED_FIX
+from collectrace.align.diagnosis.wording import (
+    EVEN_INPUTS,
+    EVERY_RANK,
+    JOIN,
+    Explainer,
+    Reason,
+    Wording,
+    called,
+    first,
+    place,
+)
+from collectrace.align.evidence import ChannelIssue
+from collectrace.align.states import Standing
+from collectrace.records import Call
+
+
+def explain(case: Case, candidate: Candidate) -> Wording:
+    """A collective that not all ranks came to."""
+    if isinstance(candidate.source, Stillness):
+        return _failed_call(case, candidate, candidate.source)
+    who, came = candidate.absent, called(candidate)
+    what = words.op(came[0][1]) + words.at(came[0][1]) if came else "a call"
+    waits = words.ranks(candidate.present)
+    if candidate.severity == "info":
+        return _too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
+    did = words.listed([_did(case, side.ranks) for side in candidate.sides if side.call is None])
+    headline = f"{words.ranks(who)} never came to {what}, where {waits} came: {did}"
+    reason = first(_REASONS, case, candidate) or _generic(candidate)
+    return Wording(headline, reason.cause, reason.fix)
+
+
+def _did(case: Case, ranks: tuple[int, ...]) -> str:
+    standing = case.standings[ranks[0]]
+    text = _DID[standing.state]
+    if standing.disabled:
+        text = "traced no further"
+    if standing.state == "blocked" and standing.waiting:
+        w = standing.waiting[0]
+        at = f" at {words.site(w.site)}" if w.site else ""
+        text = f"waits in {w.op or 'another call'}{at}" if len(ranks) == 1 else "wait elsewhere"
+    elif len(ranks) > 1:
+        text = text.replace("is ", "are ").replace("was ", "were ")
+    return f"{words.ranks(ranks)} {text}"
+
+
+_DID: Final = {
+    "finished": "had finished",
+    "raised": "had raised",
+    "died": "died",
+    "busy": "is busy elsewhere",
+    "silent": "stands still",
+    "blocked": "waits elsewhere",
+    "running": "was elsewhere",
+    "missing": "left no file",
+}
+
+
+def _too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
+    waited = clock.waited(case, candidate)
+    return Wording(
+        f"{headline} when the logs end ({place(candidate)})",
+        f"They had been waited for {words.seconds(waited)} at most. A healthy job that is stopped, "
+        "or looked at while it runs, has ranks a call apart: this proves nothing.",
+        "If the job hung here, let it hang for longer than a minute before its logs are read.",
+    )
+
+
+def _failed_call(case: Case, candidate: Candidate, source: Stillness) -> Wording:
+    """Everyone issued it, but on some ranks it raised before it reached the others."""
+    who = words.ranks(source.failed)
+    waiting = [r for r in source.calls if r not in source.failed]
+    others = words.ranks(waiting)
+    call = next((source.calls[r] for r in source.failed if source.calls[r]), None)
+    what = words.op(call) + words.at(call) if call is not None else place(candidate)
+    return Wording(
+        f"{what} raised on {who} and never reached {others}",
+        f"{_details(case, source.failed)} The call was refused there, and {others} "
+        f"{words.verb(waiting, 'waits', 'wait')} for it.",
+        "Mend the exception; the other ranks did nothing wrong.",
+    )
+
+
+def _details(case: Case, ranks: Iterable[int]) -> str:
+    by_detail: dict[str, list[int]] = {}
+    for rank in ranks:
+        by_detail.setdefault(case.standings[rank].detail, []).append(rank)
+    return " ".join(
+        f"{words.upper(words.ranks(those))}: {text}." for text, those in by_detail.items() if text
+    )
+
+
+# -- reasons, the most telling first ---------------------------------------------------------
+
+
+def _culprits(case: Case, candidate: Candidate) -> list[Standing]:
+    """Who is waited for in the end."""
+    ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
+    return [case.standings[rank] for rank in sorted(candidate.suspects or ends)]
+
+
+def _chain(case: Case, candidate: Candidate) -> str:
+    """How waiting leads from the absent ranks to others."""
+    links = []
+    for rank in candidate.absent:
+        standing = case.standings[rank]
+        edges = case.graph.of(rank)
+        if standing.waiting and edges:
+            others = words.ranks(edge.target[0] for edge in edges)
+            w = standing.waiting[0]
+            info = case.comparison.groups.get(w.group)
+            where = f" of {words.group(info)}" if info is not None else ""
+            links.append(f"rank {rank} waits for {others} in {w.op}{where}")
+    return f" {words.upper(words.listed(links[:4]))}." if links else ""
+
+
+def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
+    cause = candidate.cause
+    if cause is None:
+        return None
+    who = words.ranks(candidate.absent)
+    if candidate.stream is not None and cause.stream == candidate.stream:
+        text = f"From call {cause.seq} on the ranks count different calls; one side has more left."
+    else:
+        where = place(cause) if cause.group is not None else "the finding above"
+        text = f"{words.upper(who)} could not come: what went wrong at {where} came first."
+    return Reason(text + _chain(case, candidate), "Mend the cause; nothing is to be changed here.")
+
+
+def _raised(case: Case, candidate: Candidate) -> Reason | None:
+    raised = [s for s in _culprits(case, candidate) if s.state == "raised"]
+    if not raised:
+        return None
+    text = _details(case, [s.rank for s in raised])
+    waits = f"The others wait for {words.ranks(s.rank for s in raised)}."
+    messages = [_message(s) for s in raised]
+    if any("Expected to have finished reduction" in m for m in messages):
+        return Reason(
+            f"{text} That is DDP's word for gradients that never came: parameters took no part in "
+            f"the loss on {words.ranks(s.rank for s in raised)}, so a bucket that the other ranks "
+            f"issued was never filled there. {waits}",
+            UNUSED_FIX,
+        )
+    if any("process group" in m.lower() and "init" in m.lower() for m in messages):
+        return Reason(
+            f"{text} The process group was gone, or had never been made, when the call came. "
+            f"{waits}",
+            "Call destroy_process_group() after the last collective on every rank, once.",
+        )
+    return Reason(
+        f"{text} {waits}{_chain(case, candidate)}",
+        "Mend the exception. Where a rank may fail alone, let all ranks learn of it before the "
+        "next collective (an all_reduce of an error flag), or let the launcher end the job.",
+    )
+
+
+def _message(standing: Standing) -> str:
+    leaving = standing.log.exit if standing.log is not None else None
+    return (leaving.message or "") if leaving is not None else ""
+
+
+def _died(case: Case, candidate: Candidate) -> Reason | None:
+    died = [s for s in _culprits(case, candidate) if s.state == "died"]
+    if not died:
+        return None
+    who = words.ranks(s.rank for s in died)
+    return Reason(
+        f"{_details(case, [s.rank for s in died])} {words.upper(who)} left no last line, as a "
+        "process does that is killed (out of memory), that aborts in C++, or that leaves by "
+        f"os._exit.{_last_calls(case, died)}",
+        f"Look at what {who} printed last, at the launcher's exit code (-9: killed, -6: aborted), "
+        "and at the kernel's log for the out-of-memory killer (dmesg).",
+    )
+
+
+def _last_calls(case: Case, standings: list[Standing]) -> str:
+    parts = []
+    for standing in standings[:4]:
+        last = standing.log.last_call if standing.log is not None else None
+        if last is not None:
+            info = case.comparison.groups.get(last.group)
+            where = f" of {words.group(info)}" if info is not None else ""
+            parts.append(
+                f"rank {standing.rank}'s last call was {words.op(last)}{words.at(last)}, "
+                f"number {last.seq}{where}"
+            )
+    return f" {words.upper('; '.join(parts))}." if parts else ""
+
+
+def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
+    """Busy or silent ranks."""
+    slow = [s for s in _culprits(case, candidate) if s.state in ("busy", "silent", "running")]
+    if not slow:
+        return None
+    who = words.ranks(s.rank for s in slow)
+    stacks = [f" Rank {s.rank} was at {top}." for s in slow[:3] if (top := _stack(s))]
+    text = f"{_details(case, [s.rank for s in slow])}{''.join(stacks)}{_last_calls(case, slow)}"
+    text += _chain(case, candidate)
+    if all(s.state == "silent" for s in slow):
+        return Reason(
+            f"The process of {who} exists but gives no sign of life: it is stopped (SIGSTOP, a "
+            f"debugger), or its machine hangs. {text}",
+            f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",
+        )
+    if any("fetching a batch" in s.detail for s in slow):
+        return Reason(
+            f"{words.upper(who)} {'waits' if len(slow) == 1 else 'wait'} for data: {text}",
+            "Make loading faster or more even (num_workers, prefetch_factor, local copies), or "
+            "give init_process_group a timeout that covers the slowest batch.",
+        )
+    return Reason(
+        f"{words.upper(who)} {'is' if len(slow) == 1 else 'are'} alive, in code without "
+        f"collectives, and the others wait. {text}",
+        f"Find out what {who} is doing there (`py-spy dump`, the `stall` line of its log): an "
+        "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
+        "needs a longer timeout of init_process_group.",
+    )
+
+
+def _stack(standing: Standing) -> str:
+    """The innermost frame of the main thread that a stall has recorded."""
+    stall = standing.log.stall if standing.log is not None else None
+    if stall is None:
+        return ""
+    frames = next((f for name, f in stall.stacks.items() if name.startswith("MainThread")), [])
+    ours = [f for f in frames if "/site-packages/" not in f and "/lib/python" not in f]
+    return words.brief(ours[-1] if ours else frames[-1]) if frames else ""
+
+
+def _uneven(case: Case, candidate: Candidate) -> Reason | None:
+    found = inputs.of_candidate(case, candidate)
+    came = called(candidate)
+    if found is None or not came:
+        return None
+    (side, call) = came[0]
+    waits = words.verb(side.ranks, "waits", "wait")
+    return Reason(
+        f"Uneven inputs: {found.phrase()}. {words.upper(words.ranks(side.ranks))} {waits} in "
+        f"{words.call(call)} for ranks that have no batch left to answer it with.",
+        f"{EVEN_INPUTS}, {JOIN}.",
+    )
+
+
+def _finished(case: Case, candidate: Candidate) -> Reason | None:
+    """A loop that ran longer on some ranks, or a call that only some make at the end."""
+    if any(case.standings[r].state != "finished" for r in candidate.absent) or not candidate.absent:
+        return None
+    came = called(candidate)
+    if not came or candidate.stream is None or candidate.seq is None:
+        return None
+    side, call = came[0]
+    who, others = words.ranks(candidate.absent), words.ranks(side.ranks)
+    before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+    if before is not None and loop.token(before.expected) == loop.token(call):
+        rounds = words.counted(before.rounds, "time")
+        return Reason(
+            f"{words.upper(who)} finished after going through the loop {rounds}; {others} began "
+            f"another round with {words.call(call)}: the loop ran longer there.",
+            "Give loops that hold a collective the same length on every rank (agree on the number "
+            "of steps first, for example by an all_reduce of MIN).",
+        )
+    return Reason(
+        f"{words.upper(who)} finished without it; {others} issued {words.call(call)} as one call "
+        "more.",
+        EVERY_RANK,
+    )
+
+
+def _elsewhere_blocked(case: Case, candidate: Candidate) -> Reason | None:
+    chain = _chain(case, candidate)
+    if not chain:
+        return None
+    return Reason(f"{chain.strip()} Nothing shows which of them is wrong.", EVERY_RANK)
+
+
+def _generic(candidate: Candidate) -> Reason:
+    who = words.ranks(candidate.absent)
+    return Reason(
+        f"{words.upper(who)} issued {(candidate.seq or 1) - 1} calls in this group, the others one "
+        "more. The logs do not show why.",
+        EVERY_RANK,
+    )
+
+
+_REASONS: Final[tuple[Explainer, ...]] = (
+    _after_cause, _raised, _died, _elsewhere, _uneven, _finished, _elsewhere_blocked,
+)  # fmt: skip
+
+
+# -- point to point --------------------------------------------------------------------------
+
+
+def message(case: Case, candidate: Candidate) -> Wording:
+    """A message without a partner, or with one that does not fit."""
+    issue = candidate.source
+    assert isinstance(issue, ChannelIssue)
+    channel = issue.channel
+    if issue.attribute != "absent":
+        return _unfit(issue)
+    call: Call | None = issue.recv if issue.recv is not None else issue.send
+    here, peer = (
+        (channel.destination, channel.source)
+        if issue.recv is not None
+        else (channel.source, channel.destination)
+    )
+    what = words.op(call) + words.at(call) if call is not None else f"message {issue.seq}"
+    missing = "send" if issue.recv is not None else "recv"
+    other = f"rank {peer}" if peer >= 0 else "any rank"
+    if candidate.severity == "info":
+        return _too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
+    headline = f"rank {here}'s {what} meets no {missing} of {other}"
+    cause = f"It is message {issue.seq} of its channel, and {other} issued {issue.seq - 1}."
+    if issue.hint:
+        cause += f" Nearly fits: {issue.hint}."
+    standing = case.standings.get(peer)
+    if standing is not None and standing.state != "running":
+        detail = f" ({standing.detail})" if standing.detail else ""
+        cause += f" Rank {peer} is {_STATE.get(standing.state, standing.state)}{detail}."
+    if candidate.cause is not None:
+        cause += " That rank could not come to it: see the finding this follows from."
+    return Wording(headline, cause, _P2P_FIX)
+
+
+_STATE: Final = {"raised": "gone with an exception", "died": "dead", "missing": "without a log"}
+_P2P_FIX: Final = (
+    "Every send needs one recv on the other rank with the same group, peer and tag. Count both "
+    "(a loop over microbatches that is one longer on one side?), and let neighbours exchange "
+    "through batch_isend_irecv."
+)
+
+
+def _unfit(issue: ChannelIssue) -> Wording:
+    channel, send, recv = issue.channel, issue.send, issue.recv
+    sent = words.tensors(send) + words.at(send) if send is not None else "?"
+    wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
+    what = "dtype" if issue.attribute == "dtype" else "size"
+    return Wording(
+        f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
+        f"Message {issue.seq} of this channel differs in {what} at its two ends. Backends do not "
+        "check it: bytes are reinterpreted, cut off, or awaited for ever.",
+        f"Make the {what} of the receive buffer that of the tensor that is sent; where it varies, "
+        "send the shape first.",
+    )

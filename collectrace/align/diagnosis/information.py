@@ -1,0 +1,247 @@
+"""What is worth knowing and no error by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace.align import words
+from collectrace.align.blame import gaps
+from collectrace.align.case import Candidate, Case
+from collectrace.align.diagnosis import inputs
+from collectrace.align.evidence import RankLog, StreamKey
+from collectrace.align.states import Standing
+from collectrace.findings import Finding, Kind, Severity, Side
+from collectrace.records import Call
+
+# torch/distributed/algorithms/join.py and torch/nn/parallel/distributed.py
+_TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
+
+_MOST_NAMES: Final = 4
+
+
+def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
+    """Findings beside those that were judged, the most telling first."""
+    wrong = any(candidate.severity == "error" for candidate in judged)
+    found = [
+        _gap(case, judged),
+        *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
+        *([] if wrong else _unwaited(case)),
+        _config_skew(case),
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def _finding(
+    kind: Kind,
+    headline: str,
+    cause: str,
+    fix: str,
+    *,
+    severity: Severity = "info",
+    sides: Sequence[Side] = (),
+    suspects: Sequence[int] = (),
+) -> Finding:
+    return Finding(
+        kind=kind, severity=severity, headline=headline, cause=cause, fix=fix,
+        sides=tuple(sides), suspects=tuple(suspects),
+    )  # fmt: skip
+
+
+# -- evidence --------------------------------------------------------------------------------
+
+
+def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
+    """Rule 12: what is needed to judge and is not there."""
+    found = gaps(case, judged)
+    if not found:
+        return None
+    by_reason: dict[str, list[int]] = {}
+    for rank, reason in found.items():
+        by_reason.setdefault(reason, []).append(rank)
+    listed = "; ".join(f"{words.ranks(ranks)}: {reason}" for reason, ranks in by_reason.items())
+    missing = [rank for rank in found if case.log(rank) is None]
+    waiting = _waits_for(case, missing)
+    cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
+    if waiting:
+        cause += f" {words.upper(words.ranks(waiting))} wait in a group with them."
+    return _finding(
+        "evidence_gap",
+        listed,
+        cause,
+        "Collect the files of every rank (each host writes its own), and see that no disk is full. "
+        "A rank that never started leaves no file either: look at the launcher.",
+        severity="warning" if waiting else "info",
+    )
+
+
+def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
+    """Ranks that wait, in groups to which ranks without a file belong."""
+    return [
+        standing.rank
+        for standing in case.standings.values()
+        if any(
+            set(missing) & set(info.ranks)
+            for w in standing.waiting
+            if (info := case.comparison.groups.get(w.group)) is not None
+        )
+    ]
+
+
+# -- ends ------------------------------------------------------------------------------------
+
+
+def _message(standing: Standing) -> str:
+    leaving = standing.log.exit if standing.log is not None else None
+    return (leaving.message or "") if leaving is not None else ""
+
+
+def _early_termination(case: Case) -> Finding | None:
+    """``join(throw_on_early_termination=True)`` ended the job, as it was asked to."""
+    asked = [
+        rank for rank, log in case.evidence.logs.items() if any(join.throws for join in log.joins)
+    ]
+    threw = [
+        s for s in case.standings.values()
+        if s.state == "raised" and _TERMINATED.search(_message(s))
+    ]  # fmt: skip
+    if not asked or not threw:
+        return None
+    found = inputs.of_ranks(case, asked)
+    counts = f": {found.phrase()}" if found is not None else ""
+    return _finding(
+        "early_termination",
+        f"join() ended {words.ranks(s.rank for s in threw)} when the first ran out of inputs",
+        f"join(throw_on_early_termination=True) raises on every rank at the same iteration{counts}."
+        " This is what it is for, no fault.",
+        "Catch the RuntimeError around the loop to go on after it.",
+    )
+
+
+def _raised(case: Case) -> Finding | None:
+    """The job crashed, and not over its collectives."""
+    raised = [s for s in case.standings.values() if s.state == "raised"]
+    if not raised:
+        return None
+    by_detail: dict[str, list[int]] = {}
+    for standing in raised:
+        by_detail.setdefault(standing.detail, []).append(standing.rank)
+    parts = [f"{words.ranks(ranks)}: {text}" for text, ranks in by_detail.items()]
+    more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
+    who = words.ranks(s.rank for s in raised)
+    first = min(raised, key=lambda s: s.end)
+    return _finding(
+        "raised",
+        f"the job crashed: {who} ended with an exception, though the collectives agree",
+        f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first.",
+        "Mend the exception; no collective has to be changed.",
+        severity="warning",
+        sides=[_end(s) for s in raised[:_MOST_NAMES]],
+    )
+
+
+def _end(standing: Standing) -> Side:
+    return Side(ranks=(standing.rank,), call=None, state=standing.state)
+
+
+def _uneven(case: Case) -> Finding | None:
+    """Ranks had different numbers of batches, and it did no harm."""
+    found = inputs.of_ranks(case, case.evidence.logs)
+    if found is None or not found.uneven:
+        return None
+    covered = found.told_by == "join"
+    return _finding(
+        "uneven_inputs",
+        f"uneven inputs: {found.phrase()}",
+        "join() shadowed the collectives of the ranks that ran out."
+        if covered
+        else "No collective was left without its partners because of it, in this run.",
+        "Nothing, if it is meant; else DistributedSampler and drop_last=True."
+        if covered
+        else "DistributedSampler, drop_last=True, or `with model.join():`.",
+    )
+
+
+# -- habits ----------------------------------------------------------------------------------
+
+
+def _unwaited(case: Case) -> list[Finding]:
+    """Asynchronous work that a rank finished without ever having waited for it."""
+    out = []
+    for rank, standing in case.standings.items():
+        log = standing.log
+        if log is None or standing.state != "finished" or standing.disabled:
+            continue
+        for stream, last in log.last_seq.items():
+            call = _first_open(log, stream, last)
+            if call is not None:
+                out.append((rank, call))
+    by_site: dict[tuple[str, str | None], list[tuple[int, Call]]] = {}
+    for rank, call in out:
+        by_site.setdefault((call.op, call.site), []).append((rank, call))
+    return [_unwaited_at([rank for rank, _ in those], those[0][1]) for those in by_site.values()]
+
+
+def _first_open(log: RankLog, stream: StreamKey, last: int) -> Call | None:
+    """The first call that nobody waited for; only a CPU's completion can be known for sure."""
+    done = log.dones.get(stream)
+    mark = done.seq if done is not None else 0
+    if stream.device != "cpu" or mark >= last:
+        return None
+    found = log.calls(stream, mark + 1, mark + 2)
+    call = found[0] if found else None
+    if call is None or not call.async_ or call.op.startswith("reduce_scatter"):
+        return None  # of gloo's reduce_scatter nothing is ever heard
+    return call if call.role == "user" else None
+
+
+def _unwaited_at(ranks: list[int], call: Call) -> Finding:
+    who = words.ranks(ranks)
+    return _finding(
+        "unwaited_work",
+        f"{who} never waited for {words.op(call)}{words.at(call)}",
+        "It was issued with async_op=True and the process finished without wait(): its tensor may "
+        "have been read or written before the collective was through.",
+        "Call wait() on the Work that it returned, before the tensor is touched.",
+        sides=[Side(ranks=tuple(ranks), call=call, state="finished")],
+        suspects=ranks,
+    )
+
+
+def _config_skew(case: Case) -> Finding | None:
+    """Versions, or variables that change how collectives behave, differ between ranks."""
+    headers = {rank: log.header for rank, log in case.evidence.logs.items()}
+    parts = []
+    tables = (
+        ("version of", {rank: h.versions for rank, h in headers.items()}),
+        ("variable", {rank: h.env for rank, h in headers.items()}),
+    )
+    for what, per_rank in tables:
+        for name in sorted({name for table in per_rank.values() for name in table}):
+            values: dict[str, list[int]] = {}
+            for rank, table in per_rank.items():
+                values.setdefault(table.get(name, "unset"), []).append(rank)
+            if len(values) > 1 and not _is_own(name):
+                listed = ", ".join(
+                    f"{words.brief(value, 60)} on {words.ranks(ranks)}"
+                    for value, ranks in list(values.items())[:_MOST_NAMES]
+                )
+                parts.append(f"{what} {name}: {listed}")
+    if not parts:
+        return None
+    return _finding(
+        "config_skew",
+        f"the ranks were not started alike: {'; '.join(parts[:_MOST_NAMES])}",
+        "Different versions choose different algorithms and issue different collectives; different "
+        "variables change timeouts and transports.",
+        "Give every rank the same environment.",
+    )
+
+
+def _is_own(name: str) -> bool:
+    """Variables that are meant to differ from rank to rank, or host to host."""
+    return name.endswith(("RANK", "IFNAME", "_HCA", "_FILE", "_DIR")) or name in _OWN
+
+
+_OWN: Final = frozenset({"CUDA_VISIBLE_DEVICES", "TORCHELASTIC_RUN_ID", "HOSTNAME"})

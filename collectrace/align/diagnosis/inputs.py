@@ -1,0 +1,146 @@
+"""How many batches each rank got, and which rank ran out of them first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from collectrace.align import words
+from collectrace.align.case import Candidate, Case
+from collectrace.align.diagnosis import lines
+from collectrace.align.evidence import RankLog
+from collectrace.findings import Side
+from collectrace.roles import is_shadow
+
+_LOOK_BACK: Final = 64
+"""Calls of a stream that are searched for the latest iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Batches per rank, and the ranks that had no more."""
+
+    counts: Mapping[int, int]
+    ended: frozenset[int]
+    told_by: Literal["join", "loader", "forwards"]
+
+    @property
+    def uneven(self) -> bool:
+        """A rank ran out of inputs while another had got further."""
+        if not self.ended:
+            return False
+        return min(self.counts[r] for r in self.ended) < max(self.counts.values())
+
+    def phrase(self) -> str:
+        """``rank 0 had 5 batches, rank 1 got to its 6th``."""
+        by_count: dict[tuple[int, bool], list[int]] = {}
+        for rank, count in sorted(self.counts.items()):
+            by_count.setdefault((count, rank in self.ended), []).append(rank)
+        parts = []
+        for (count, ended), ranks in sorted(by_count.items()):
+            had = words.counted(count, "batch", "batches")
+            whose = words.verb(ranks, "its", "their")
+            text = f"had {had}" if ended else f"got to {whose} {words.ordinal(count)}"
+            parts.append(f"{words.ranks(ranks)} {text}")
+        how = " (counted by forward passes)" if self.told_by == "forwards" else ""
+        return words.listed(parts) + how
+
+
+def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inputs | None:
+    """What the logs tell of some ranks' inputs; None where not all of them tell.
+
+    ``ended``: ranks known to have left the loop, by what they did next.
+    """
+    chosen = sorted({rank for rank in ranks if case.log(rank) is not None})
+    logs = {rank: log for rank in chosen if (log := case.log(rank)) is not None}
+    finished = {rank for rank in logs if case.standings[rank].state == "finished"}
+    over = finished | set(ended)
+    for found in (_by_join(logs), _by_loader(logs), _by_forwards(logs, over)):
+        if found is not None and len(found.counts) == len(chosen) and len(chosen) > 1:
+            return found
+    return None
+
+
+def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
+    """Uneven inputs, if they explain a candidate."""
+    ended = {rank for side in candidate.sides for rank in side.ranks if _has_left(side, candidate)}
+    members = candidate.group.ranks if candidate.group is not None else candidate.ranks
+    known = [rank for rank in members if rank in case.standings]
+    found = of_ranks(case, known, ended)
+    if found is None or not found.uneven:
+        return None
+    # Only a rank that ran out can be missing, or be somewhere else, because of that.
+    affected = set(candidate.absent) or {r for side in candidate.sides for r in side.ranks}
+    return found if affected & found.ended else None
+
+
+def _has_left(side: Side, candidate: Candidate) -> bool:
+    """Whether ranks are known to have left the loop: they shadow, or stand after its end."""
+    call = side.call
+    if call is None:
+        return False
+    if is_shadow(call.role):
+        return True
+    return any(
+        other.call is not None and lines.loop_left(call.site, other.call.site) is not None
+        for other in candidate.sides
+    )
+
+
+def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
+    """The latest ``join()`` of each rank: forwards between its entry and the last input."""
+    counts: dict[int, int] = {}
+    ended: set[int] = set()
+    for rank, log in logs.items():
+        entered = next((j for j in reversed(log.joins) if j.phase == "entered"), None)
+        if entered is None:
+            return None
+        joined = next((j for j in log.joins if j.phase == "joined" and j.t >= entered.t), None)
+        before = entered.iteration or 0
+        if joined is not None:
+            counts[rank] = (joined.iteration or 0) - before
+            ended.add(rank)
+        else:
+            counts[rank] = (last_iteration(log) or 0) - before
+    return Inputs(counts, frozenset(ended), "join")
+
+
+def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
+    """The latest pass over the DataLoader that was used last."""
+    counts: dict[int, int] = {}
+    ended: set[int] = set()
+    loaders = {log.batches[-1].loader for log in logs.values() if log.batches}
+    if len(loaders) != 1:
+        return None
+    for rank, log in logs.items():
+        if not log.batches:
+            return None
+        last = log.batches[-1]
+        counts[rank] = last.batch
+        if last.end:
+            ended.add(rank)
+    return Inputs(counts, frozenset(ended), "loader")
+
+
+def _by_forwards(logs: Mapping[int, RankLog], over: set[int]) -> Inputs | None:
+    """DDP forwards; that a rank has no more inputs must be known from elsewhere."""
+    counts: dict[int, int] = {}
+    for rank, log in logs.items():
+        latest = last_iteration(log)
+        if latest is None:
+            return None
+        counts[rank] = latest
+    return Inputs(counts, frozenset(over & counts.keys()), "forwards")
+
+
+def last_iteration(log: RankLog) -> int | None:
+    """The ordinal of the latest DDP forward that a rank's calls tell of."""
+    last = log.last_call
+    if last is not None and last.iteration is not None:
+        return last.iteration
+    found: list[int] = []
+    for stream, seq in log.last_seq.items():
+        calls = log.calls(stream, max(1, seq - _LOOK_BACK), seq + 1)
+        found += [c.iteration for c in calls if c is not None and c.iteration is not None]
+    return max(found, default=None)

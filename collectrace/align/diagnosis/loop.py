@@ -1,0 +1,92 @@
+"""Where in the user's loop a row lies: the period of a stream, and the call's place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.case import Case
+from collectrace.align.evidence import StreamKey
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+_WINDOW: Final = 400
+"""Rows that are looked at; a longer loop is not recognised."""
+
+Token = tuple[str, str]
+"""What a call does, and the line it was made at."""
+
+
+def token(call: Call | None) -> Token:
+    """What makes two calls of one rank the same step of a loop."""
+    return (program_text(call), call.site or "") if call is not None else ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a rank repeated up to a row, and where in the repetition the row falls."""
+
+    period: int
+    """Calls per round."""
+    rounds: int
+    """Complete rounds before the row, as far as was looked."""
+    position: int
+    """Which call of its round the row would be, from 1."""
+    expected: Call | None
+    """The call one round earlier: what the rank would have issued, had it gone on."""
+    coming: Call | None
+    """The call after that one."""
+
+
+def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
+    """The loop a rank was in before row ``seq``; None where nothing was repeated."""
+    log = case.log(rank)
+    if log is None or seq < 3:
+        return None
+    start = max(1, seq - _WINDOW)
+    calls = log.calls(stream, start, seq)
+    period, length = repetition([token(call) for call in calls])
+    if not period:
+        return None
+    return Loop(
+        period=period,
+        rounds=length // period,
+        position=_position(calls, period, length),
+        expected=calls[len(calls) - period],
+        coming=calls[len(calls) - period + 1] if period > 1 else calls[-1],
+    )
+
+
+def repetition(tokens: Sequence[Token]) -> tuple[int, int]:
+    """The shortest period of the end of a sequence, and how long that end is; 0, 0: none.
+
+    The end must hold two whole rounds. One token repeated is a loop of one call.
+    """
+    n = len(tokens)
+    for period in range(1, n // 2 + 1):
+        length = period
+        while length < n and tokens[n - 1 - length] == tokens[n - 1 - length + period]:
+            length += 1
+        if length >= 2 * period:
+            return period, length
+    return 0, 0
+
+
+def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
+    """Rounds begin where the framework's iteration does; without one, where repetition does."""
+    last = calls[-1].iteration if calls[-1] is not None else None
+    if last is not None:
+        same = 0
+        for call in reversed(calls):
+            if call is None or call.iteration != last:
+                break
+            same += 1
+        if same < len(calls):
+            return same % period + 1
+    return length % period + 1
+
+
+def iterations(calls: Sequence[Call | None]) -> set[int]:
+    """The iterations that the calls of a row belong to, where it is known."""
+    return {call.iteration for call in calls if call is not None and call.iteration is not None}

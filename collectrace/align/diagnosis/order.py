@@ -1,0 +1,177 @@
+"""A call too many, too few, or in another order: the shortest edit between two streams.
+
+The edit only words what is told; rows and blame do not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from collectrace.align import words
+from collectrace.align.case import Candidate, Case
+from collectrace.align.diagnosis import loop
+from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.findings import Side
+from collectrace.records import Call
+from collectrace.signature import is_user, program_text
+
+_WINDOW: Final = 300
+"""Calls after a difference within which the streams are brought together again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What would have to be changed on some ranks to make them do what the others did."""
+
+    what: Literal["extra", "missing", "swapped", "left"]
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    calls: tuple[Call, ...]
+    """The calls that are too many or too few; the two that are swapped; what was issued instead."""
+    rounds: int = 0
+    """`left`: how often the ranks had repeated the loop that they left."""
+
+
+def edit(case: Case, candidate: Candidate) -> Edit | None:
+    """The edit that brings the second side of a row to the first; None where none is evident."""
+    pair = _two_sides(candidate)
+    if pair is None or candidate.stream is None or candidate.seq is None:
+        return None
+    right, wrong = pair
+    a, b = (_after(case, side.ranks[0], candidate) for side in pair)
+    one, two = [program_text(c) for c in a], [program_text(c) for c in b]
+    if len(one) > 1 and len(two) > 1 and one[0] != one[1] and one[:2] == two[1::-1]:
+        return Edit("swapped", wrong.ranks, right.ranks, (a[0], a[1]))
+    return _by_script(candidate, right, wrong, a, b) or _by_habit(case, candidate, right, wrong)
+
+
+def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:
+    """Who is taken for right, and who for wrong; in a tie the order means nothing."""
+    sides = [side for side, _ in called(candidate)]
+    suspects = set(candidate.suspects)
+    wrong = [side for side in sides if suspects and set(side.ranks) <= suspects]
+    right = [side for side in sides if side not in wrong]
+    if len(right) == 1 and len(wrong) == 1:
+        return right[0], wrong[0]
+    return (sides[0], sides[1]) if len(sides) == 2 else None
+
+
+def _after(case: Case, rank: int, candidate: Candidate) -> list[Call]:
+    """A rank's calls from the row on."""
+    log, seq, stream = case.log(rank), candidate.seq, candidate.stream
+    if log is None or seq is None or stream is None:
+        return []
+    last = min(seq + _WINDOW, log.last_seq.get(stream, seq) + 1)
+    found: list[Call] = []
+    for call in log.calls(stream, seq, last):
+        if call is None:
+            break
+        found.append(call)
+    return found
+
+
+def _by_script(
+    candidate: Candidate, right: Side, wrong: Side, a: Sequence[Call], b: Sequence[Call]
+) -> Edit | None:
+    """By what follows the row: the streams agree again after some calls of one side only."""
+    from difflib import SequenceMatcher
+
+    one, two = [program_text(c) for c in a], [program_text(c) for c in b]
+    script = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
+    if not script or len(script) < 2:
+        return None  # nothing follows on which they agree again
+    tag, a_start, a_end, b_start, b_end = script[0]
+    if tag == "insert":
+        return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]))
+    if tag == "delete":
+        calls = tuple(a[a_start:a_end])
+        if candidate.suspects:
+            return Edit("missing", wrong.ranks, right.ranks, calls)
+        return Edit("extra", right.ranks, wrong.ranks, calls)
+    return None
+
+
+def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
+    """By what came before: one side goes on as it always did, the other does not."""
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None:
+        return None
+    found = []
+    for side, others in ((right, wrong), (wrong, right)):
+        call = side.call
+        before = loop.before(case, side.ranks[0], stream, seq)
+        if call is None or before is None or before.expected is None:
+            return None
+        goes_on = loop.token(call) == loop.token(before.expected)
+        found.append((goes_on, side, others, call, before))
+    if found[0][0] == found[1][0]:
+        return None
+    _, side, others, call, before = found[0] if not found[0][0] else found[1]
+    if before.period > 1 and loop.token(call) == loop.token(before.coming) and before.expected:
+        return Edit("missing", side.ranks, others.ranks, (before.expected,), before.rounds)
+    return Edit("left", side.ranks, others.ranks, (call,), before.rounds)
+
+
+def headline(case: Case, candidate: Candidate) -> str:
+    """``rank 1 has one extra barrier``; empty where no edit is evident or it adds nothing."""
+    found = edit(case, candidate)
+    if found is None or found.what == "left" or candidate.kind == "split_mismatch":
+        return ""
+    who = words.ranks(found.ranks)
+    have = words.verb(found.ranks, "has", "have")
+    if found.what == "swapped":
+        return f"{who} {have} the two calls in the other order"
+    n = len(found.calls)
+    kinds = {c.op for c in found.calls}
+    noun = found.calls[0].op if len(kinds) == 1 else "collective"
+    if found.what == "extra":
+        return f"{who} {have} {_number(n)} extra {noun}{'s' * (n != 1)}"
+    return f"{who} left out {_number(n)} {noun}{'s' * (n != 1)}"
+
+
+def _number(n: int) -> str:
+    return {1: "one", 2: "two", 3: "three"}.get(n, str(n))
+
+
+def reason(case: Case, candidate: Candidate) -> Reason | None:
+    """A rank-dependent branch, a loop that ran longer, calls in another order."""
+    found = edit(case, candidate)
+    if found is None:
+        return None
+    who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
+    listed = words.listed([words.op(c) + words.at(c) for c in found.calls[:3]])
+    listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
+    if found.what == "swapped":
+        return Reason(
+            f"{who} issued {listed} in the opposite order of {others}.",
+            "Issue them in one order on every rank. Orders that differ come from iterating over "
+            "a set, from callbacks and hooks, or from a branch on the rank.",
+        )
+    if found.what == "left":
+        times = words.counted(found.rounds, "time")
+        return Reason(
+            f"{who} left the loop that all ranks had gone through {times} and issued {listed}, "
+            f"while {others} went on in it: a branch that only some ranks took, or a loop that "
+            "ended earlier on some ranks.",
+            _ONE_BRANCH,
+        )
+    if found.what == "missing":
+        return Reason(
+            f"{who} did not issue {listed}, which {others} issued here; after it the calls agree "
+            "again, one place apart: a branch skipped it on some ranks.",
+            _ONE_BRANCH,
+        )
+    whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
+    return Reason(
+        f"{who} issued {listed} ({whose}), which {others} did not; after it the calls agree "
+        "again, one place apart: a branch or a loop ran on some ranks only.",
+        _ONE_BRANCH,
+    )
+
+
+_ONE_BRANCH: Final = (
+    "Call it on every rank or on none: move it out of `if rank == 0:` and of branches on data "
+    "that differs between ranks, and give loops that hold a collective the same length everywhere."
+)

@@ -1,0 +1,89 @@
+"""The rows around a difference, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from collectrace.align.case import Candidate, Case
+from collectrace.align.evidence import StreamKey
+from collectrace.findings import Table, TableRow
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+_FAR: Final = 40
+"""Rows between root and fatal row beyond which those in the middle are left out."""
+
+_COLUMNS: Final = 8
+"""Columns beyond which ranks are told apart by what they issued only, not by the line."""
+
+
+def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -> Table | None:
+    """The table of a stream's root row, its fatal row included."""
+    stream, seq = root.stream, root.seq
+    if stream is None or seq is None or root.group is None:
+        return None
+    ranks = [rank for rank in root.group.ranks if case.log(rank) is not None]
+    marks: dict[int, Literal["root", "fatal"]] = {seq: "root"}
+    if fatal is not None and fatal.seq is not None and fatal.seq > seq:
+        marks[fatal.seq] = "fatal"
+    wanted = _rows(sorted(marks), context)
+    cells = {rank: _calls(case, rank, stream, wanted) for rank in ranks}
+    columns = _columns(cells)
+    return Table(
+        columns=columns,
+        rows=tuple(
+            TableRow(
+                seq=row,
+                cells=tuple(cells[column[0]][n] for column in columns),
+                mark=marks.get(row, ""),
+            )
+            for n, row in enumerate(wanted)
+            if row in marks or any(cells[rank][n] is not None for rank in ranks)
+        ),
+    )
+
+
+def _rows(marked: list[int], context: int) -> list[int]:
+    rows: set[int] = set()
+    for row in marked:
+        rows |= set(range(max(1, row - context), row + context + 1))
+    if marked[-1] - marked[0] <= _FAR:
+        rows |= set(range(marked[0], marked[-1]))
+    return sorted(rows)
+
+
+def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Call | None]:
+    log = case.log(rank)
+    found: dict[int, Call | None] = {}
+    for start, stop in _runs(rows):
+        if log is not None:
+            found |= dict(zip(range(start, stop), log.calls(stream, start, stop), strict=False))
+    return [found.get(row) for row in rows]
+
+
+def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
+    runs: list[list[int]] = []
+    for row in rows:
+        if runs and runs[-1][1] == row:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return [(start, stop) for start, stop in runs]
+
+
+def _columns(cells: dict[int, list[Call | None]]) -> tuple[tuple[int, ...], ...]:
+    columns = _grouped(cells, by_line=True)
+    return columns if len(columns) <= _COLUMNS else _grouped(cells, by_line=False)
+
+
+def _grouped(cells: dict[int, list[Call | None]], *, by_line: bool) -> tuple[tuple[int, ...], ...]:
+    columns: dict[tuple[object, ...], list[int]] = {}
+    for rank, column in cells.items():
+        key = tuple(
+            None if c is None
+            else (program_text(c), c.role, str(c.shape), c.site if by_line else "")
+            for c in column
+        )  # fmt: skip
+        columns.setdefault(key, []).append(rank)
+    return tuple(tuple(ranks) for ranks in columns.values())

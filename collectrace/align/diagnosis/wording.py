@@ -1,0 +1,71 @@
+"""What is said of a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collectrace.align import words
+from collectrace.align.case import Candidate, Case
+from collectrace.findings import Side
+from collectrace.records import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Headline, cause, fix, and observations that blame nobody."""
+
+    headline: str
+    cause: str
+    fix: str
+    notes: tuple[str, ...] = ()
+
+
+class Reason(NamedTuple):
+    """Why, and what to change."""
+
+    cause: str
+    fix: str
+
+
+Explainer = Callable[[Case, Candidate], Reason | None]
+"""Gives the reason where the evidence shows it, else None."""
+
+
+def first(explainers: Sequence[Explainer], case: Case, candidate: Candidate) -> Reason | None:
+    """What the first of them says that can say something."""
+    for explain in explainers:
+        reason = explain(case, candidate)
+        if reason is not None:
+            return reason
+    return None
+
+
+def called(candidate: Candidate) -> list[tuple[Side, Call]]:
+    """The sides that issued a call, with it."""
+    return [(side, side.call) for side in candidate.sides if side.call is not None]
+
+
+def place(candidate: Candidate) -> str:
+    """``call 29 of the default group``."""
+    where = f"call {candidate.seq}" if candidate.seq is not None else "a call"
+    if candidate.group is not None:
+        where += f" of {words.group(candidate.group)}"
+    return where
+
+
+AMBIGUOUS = "Which side is right is ambiguous: neither has more than half of the group."
+EVERY_RANK = (
+    "Every rank of a group must issue the same collectives in the same order. Look at the "
+    "branches and loops around the lines above that depend on the rank or on its data."
+)
+EVEN_INPUTS = (
+    "Give every rank the same number of batches: DistributedSampler (it pads, or cuts with "
+    "drop_last=True) and DataLoader(drop_last=True)"
+)
+JOIN = (
+    "or train inside `with model.join():`, which shadows DDP's collectives (and only those) on "
+    "ranks that run out, or end all ranks together with "
+    "Join([model], throw_on_early_termination=True)"
+)

@@ -12,6 +12,7 @@ The header is the script's docstring: a line that says what happens, then, one a
     kill_after: 2           seconds after which every rank gets SIGKILL at once
     lost_log: 3             this rank's file is gone when the logs are aligned
     env: NAME=VALUE ...     environment of the ranks
+    synthetic: yes          the script writes the logs itself; for what gloo on CPU cannot run
     twin_status: unknown    of the twin (aligned)
 
 ``# BUG`` ends the guilty line; several lines may be marked. A script that looks at ``TWIN`` has a
@@ -31,7 +32,7 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 _FIELDS: Final = frozenset(
     {"ranks", "expect", "suspects", "status", "severity", "limit", "live", "kill_after",
-     "lost_log", "env", "twin_status"}
+     "lost_log", "env", "synthetic", "twin_status"}
 )  # fmt: skip
 
 
@@ -82,6 +83,10 @@ class Case:
         return self.fields.get("live") == "yes"
 
     @property
+    def synthetic(self) -> bool:
+        return self.fields.get("synthetic") == "yes"
+
+    @property
     def kill_after(self) -> float | None:
         text = self.fields.get("kill_after")
         return None if text is None else float(text)
@@ -108,8 +113,19 @@ class Case:
     @cached_property
     def guilty(self) -> tuple[str, ...]:
         """The marked lines, as the end of a site."""
-        lines = enumerate(self.source.splitlines(), start=1)
-        return tuple(f"{self.path.name}:{n}" for n, line in lines if line.endswith("# BUG"))
+        return tuple(f"{self.path.name}:{n}" for n in marked_lines(self.source))
+
+
+def marked_lines(source: str) -> list[int]:
+    """Where ``# BUG`` is."""
+    lines = enumerate(source.splitlines(), start=1)
+    return [number for number, line in lines if line.endswith("  # BUG")]
+
+
+def marked_site(script: str) -> str:
+    """For synthetic logs: the site of the guilty line of a script."""
+    path = Path(script)
+    return f"{path}:{marked_lines(path.read_text())[0]}"
 
 
 def read(path: Path) -> Case:

@@ -87,11 +87,11 @@ class Server:
         request = Request(
             script=str(case.path),
             argv=("--twin",) if twin else (),
-            ranks=case.ranks,
+            ranks=1 if case.synthetic else case.ranks,
             limit=case.limit,
             kill_after=case.kill_after,
             output=str(folder),
-            mode=mode,
+            mode="bare" if case.synthetic else mode,
             env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | case.env,
         )
         with socket.socket(socket.AF_UNIX) as connection:

@@ -105,9 +105,11 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
 
 
 def kill(pids: list[int], ended: dict[int, int]) -> None:
-    for pid in pids:
-        if pid not in ended:
-            os.kill(pid, signal.SIGKILL)
+    """All at once: they are stopped first, so that none sees another one die."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            if pid not in ended:
+                os.kill(pid, number)
 
 
 def run_rank(request: Request, rank: int) -> NoReturn:

@@ -1,0 +1,21 @@
+"""Rank 0 averages the loss for its log; the others take it for a gradient.
+
+ranks: 3
+expect: shape_mismatch
+suspects: 0
+status: diverged
+"""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+model = DistributedDataParallel(torch.nn.Linear(1, 1))
+for step in range(4):
+    loss = model(torch.ones(1, 1)).sum()
+    loss.backward()
+    if step == 2 and (rank == 0 or TWIN):
+        dist.all_reduce(loss.detach())  # BUG

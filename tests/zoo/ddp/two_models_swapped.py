@@ -1,0 +1,22 @@
+"""Rank 2 trains the discriminator before the generator: same bytes, another model.
+
+ranks: 3
+expect: role_mismatch
+suspects: 2
+status: diverged
+"""
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+generator = DistributedDataParallel(torch.nn.Linear(2, 2))
+discriminator = DistributedDataParallel(torch.nn.Linear(2, 2))
+for step in range(3):
+    models = [generator, discriminator]
+    if rank == 2 and step == 1 and not TWIN:
+        models.reverse()
+    for model in models:
+        model(torch.ones(1, 2)).sum().backward()  # BUG

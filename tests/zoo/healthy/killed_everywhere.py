@@ -1,0 +1,19 @@
+"""The machine goes down: every rank at once, one call apart.
+
+ranks: 3
+expect: nothing
+status: unknown
+kill_after: 2
+"""
+
+import time
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import init
+
+rank = init()
+while True:
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.001 * rank)

@@ -1,0 +1,22 @@
+"""As NCCL had it in torch 1.9: the barrier's tensor holds what lay in memory, here a one.
+
+expect: role_mismatch
+suspects: 1
+status: diverged
+"""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+model = DistributedDataParallel(torch.nn.Linear(1, 1))
+with model.join():
+    for _ in range(5 + rank):
+        loss = model(torch.ones(1, 1)).sum()
+        loss.backward()
+        if not TWIN:
+            dist.all_reduce(torch.ones(1))  # BUG
+dist.all_reduce(torch.ones(1))

@@ -1,0 +1,21 @@
+"""A sharded optimizer steps under join(), which was only told of the model.
+
+expect: op_mismatch
+suspects: none
+status: diverged
+"""
+
+import torch
+from torch.distributed.algorithms.join import Join
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+model = DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+with Join([model, optimizer] if TWIN else [model]):
+    for _ in range(3 + rank):
+        model(torch.ones(1, 1)).sum().backward()
+        optimizer.step()  # BUG

@@ -1,0 +1,18 @@
+"""Rank 1 prepares its data for so long that the others give up in init_process_group.
+
+ranks: 3
+expect: missing_call group_mismatch
+suspects: 1
+status: hung diverged
+limit: 10
+"""
+
+import os
+import time
+from datetime import timedelta
+
+from tests.zoo.common import TWIN, init
+
+if os.environ["RANK"] == "1" and not TWIN:
+    time.sleep(60)
+rank = init(timedelta(seconds=7))  # BUG

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace.align import clock, waitgraph
-from collectrace.align.candidates import candidates
+from collectrace.align.candidates import IN_INIT, candidates
 from collectrace.align.case import MISMATCHES, Candidate, Case, Stillness
 from collectrace.align.evidence import ChannelIssue, Divergence, GroupConflict
 from collectrace.align.states import Standing
@@ -24,6 +24,7 @@ _ORDER: Final[tuple[Kind, ...]] = (
 )  # fmt: skip
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 _ABSENCES: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
+_NEVER_CAME: Final = frozenset({"raised", "died", "busy", "silent", "running", "missing"})
 _PASSABLE: Final[frozenset[Kind]] = MISMATCHES | {"group_mismatch", "p2p_mismatch"}
 """What a rank may get past, and be wrong ever after; at the others it stays."""
 
@@ -52,7 +53,7 @@ def _sentence(case: Case, candidate: Candidate) -> None:
             candidate.severity = "info"
     elif isinstance(source, Stillness):
         candidate.suspects = source.failed or suspects_of_stillness(case, candidate)
-    elif isinstance(source, Divergence) and candidate.severity == "error":
+    elif isinstance(source, Divergence):
         if candidate.kind == "missing_call":
             candidate.suspects = suspects_of_absence(case, candidate)
             if not is_proven(case, candidate):
@@ -114,10 +115,8 @@ def _led(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:
     came, went = reached(case, cause, rank), reached(case, effect, rank)
     if came is None or (went is not None and went <= came):
         return False
-    if cause.kind in _PASSABLE:
-        return True
-    if cause.kind == "deadlock":
-        return True  # it is in the circle
+    if cause.kind in _PASSABLE or cause.kind == "deadlock":
+        return True  # it is past the one, and waits in the other or behind it
     return any(clock.is_there(w, cause) for w in case.standings[rank].waiting)
 
 
@@ -134,7 +133,10 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
         log = case.log(rank)
         asked = next((g for ranks, g in source.variants if rank in ranks), None)
         return log.when(asked.t) if log is not None and asked is not None else None
-    return next((e.waiting.since for e in source if e.waiting.rank == rank), None)
+    held = {e.waiting.rank for e in source}
+    behind = waitgraph.reachable(case.graph, rank) & held
+    waiting = case.standings[rank].waiting
+    return waiting[0].since if waiting and (rank in held or behind) else None
 
 
 # -- rule 4: order ---------------------------------------------------------------------------
@@ -174,6 +176,8 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
     only counts where it was waited for long enough.
     """
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
+    if isinstance(candidate.source, GroupConflict) and candidate.source.seq == IN_INIT:
+        return candidate.absent
     patient = _waited_long(case, candidate)
     found = [rank for rank in ends if _is_culprit(case.standings[rank], patient=patient)]
     if found:
@@ -310,8 +314,7 @@ def source_is_absence(case: Case, candidate: Candidate) -> bool:
         return False
     asked = [group for _, group in source.variants if group is not None]
     return len(asked) == 1 and all(
-        case.standings[rank].state in ("raised", "died", "busy", "silent", "running")
-        for rank in candidate.absent
+        case.standings[rank].state in _NEVER_CAME for rank in candidate.absent
     )
 
 

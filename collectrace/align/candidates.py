@@ -32,12 +32,16 @@ KINDS: Final[dict[str, Kind]] = {
     "absent": "missing_call",
 }
 
+IN_INIT: Final = -1
+"""In place of a group's ordinal: the default group, which some ranks left no file about."""
+
 
 def candidates(case: Case) -> list[Candidate]:
     """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, stillness."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
     found = [_of_conflict(case, conflict) for conflict in case.comparison.conflicts]
+    found += [_of_conflict(case, conflict) for conflict in _never_started(case)]
     found += [
         _of_row(case, row)
         for row in case.comparison.divergences
@@ -124,6 +128,26 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
     )  # fmt: skip
 
 
+def _never_started(case: Case) -> list[GroupConflict]:
+    """Ranks without a file, where nobody got past ``init_process_group``.
+
+    A rank that came would have let the others pass, whether it was traced or not.
+    """
+    logs = case.evidence.logs
+    asked = {rank: log.groups[-1] for rank, log in logs.items() if log.groups}
+    stuck = [
+        rank
+        for rank, log in logs.items()
+        if log.provisional
+        or (log.last_call is None and all(g.phase == "asked" for g in log.groups))
+    ]
+    if not case.evidence.missing or len(stuck) < len(logs) or len(asked) < len(logs):
+        return []
+    first = min(asked)
+    present = (tuple(sorted(asked)), asked[first])
+    return [GroupConflict(asked[first].group, (present, (case.evidence.missing, None)), IN_INIT)]
+
+
 def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
     ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
     sides = [case.side(rank, call) for rank, call in ends if rank in case.standings]
@@ -151,11 +175,13 @@ def deadlocks(case: Case) -> list[Cycle]:
         if issue.attribute != "absent":
             first[issue.channel] = min(issue.seq, first.get(issue.channel, issue.seq))
     disputed = {conflict.name for conflict in case.comparison.conflicts}
+    # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
+    astray = {issue.channel for issue in case.comparison.channels if issue.hint}
 
     def is_clean(edge: Edge) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
-        if key is None or w.group in disputed:
+        if key is None or w.group in disputed or key in astray:
             return False
         row = edge.row if edge.row is not None else w.seq or 0
         return key not in first or row < first[key]

@@ -164,13 +164,30 @@ def _raised(standing: Standing, leaving: Exit, log: RankLog) -> Standing:
         detail = words.brief(f"{leaving.error}: {message}" if message else leaving.error)
         detail += f" at {words.site(leaving.site)}" if leaving.site else ""
     inside = standing.waiting or _failed_in(log, standing.rank)
-    if by_peers and not inside and log.last_call is not None:
-        # backward() raises what its buckets ran into; no call of its own has failed then.
-        inside = (_of_call(log, standing.rank, log.last_call),)
+    if by_peers and not inside:
+        inside = _ran_into(log, standing.rank)
     return replace(
         standing, state="raised", ended="exit", waiting=inside, by_peers=by_peers,
         lost_peer=bool(_LOST.search(message)),
         gave_up=by_peers and bool(_GAVE_UP.search(message)), detail=detail,
+    )  # fmt: skip
+
+
+def _ran_into(log: RankLog, rank: int) -> tuple[Waiting, ...]:
+    """What an exception about peers came out of, where no call has failed: the latest thing.
+
+    The creation of a group, or a backward(), which raises what its buckets ran into.
+    """
+    asked, last = _unanswered(log), log.last_call
+    if asked is not None and (last is None or asked.t > last.t):
+        return (_of_group(log, rank, asked),)
+    return (_of_call(log, rank, last),) if last is not None else ()
+
+
+def _of_group(log: RankLog, rank: int, asked: Group) -> Waiting:
+    return Waiting(
+        rank, MAIN, "group", log.when(asked.t), asked.group, "new_group", site=asked.site,
+        told=False,
     )  # fmt: skip
 
 
@@ -264,11 +281,7 @@ def _inferred(log: RankLog, rank: int, told: int) -> list[Waiting]:
     if leaving is not None and leaving.reason != "signal":
         return []
     if asked is not None and asked.t > max(told, last.t if last is not None else 0):
-        what = Waiting(
-            rank, MAIN, "group", log.when(asked.t), asked.group, "new_group", site=asked.site,
-            told=False,
-        )  # fmt: skip
-        return [what]
+        return [_of_group(log, rank, asked)]
     if last is None or last.void or _is_done(log, rank, last):
         return []
     if last.t > told:

@@ -171,3 +171,15 @@ def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[
         else:
             ends.add(rank)
     return ends
+
+
+def reachable(graph: WaitGraph, rank: int) -> set[int]:
+    """Every rank that a rank waits for, directly or through others."""
+    found: set[int] = set()
+    todo = [rank]
+    while todo:
+        for edge in graph.of(todo.pop()):
+            if edge.target[0] not in found:
+                found.add(edge.target[0])
+                todo.append(edge.target[0])
+    return found

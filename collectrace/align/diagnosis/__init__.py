@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace.align import words
 from collectrace.align.case import MISMATCHES, Candidate, Case
 from collectrace.align.diagnosis import absence, lines, loop, mismatch, table, together
 from collectrace.align.diagnosis.wording import Wording, called
-from collectrace.align.evidence import Divergence
+from collectrace.align.evidence import Divergence, GroupConflict
 from collectrace.findings import Finding, SourceLine, Table
+
+_MOST_SOURCES: Final = 12
 
 
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
@@ -33,7 +36,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 caused_by=index.get(id(cause)) if cause is not None else None,
                 notes=(*wording.notes, *_notes(case, candidate)),
                 table=_table(case, candidate, judged, context),
-                sources=_sources(candidate),
+                sources=_sources(case, candidate),
             )
         )
     return out
@@ -65,9 +68,16 @@ def _table(
     return table.around(case, candidate, fatal, context)
 
 
-def _sources(candidate: Candidate) -> tuple[SourceLine, ...]:
-    sites = dict.fromkeys(c.site for _, c in called(candidate) if c.site)
-    return tuple(line for site in sites if (line := lines.of_site(site)) is not None)
+def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
+    """The lines of the calls, of what was asked for, and of what was raised instead."""
+    sites = [call.site for _, call in called(candidate)]
+    if isinstance(candidate.source, GroupConflict):
+        sites += [group.site for _, group in candidate.source.variants if group is not None]
+    for rank in {*candidate.absent, *candidate.suspects}:
+        log = case.log(rank)
+        sites.append(log.exit.site if log is not None and log.exit is not None else None)
+    found = (lines.of_site(site) for site in dict.fromkeys(sites))
+    return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
 
 
 def _notes(case: Case, candidate: Candidate) -> list[str]:

@@ -34,8 +34,11 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     waits = words.ranks(candidate.present)
     if candidate.severity == "info":
         return _too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
-    did = words.listed([_did(case, side.ranks) for side in candidate.sides if side.call is None])
-    headline = f"{words.ranks(who)} never came to {what}, where {waits} came: {did}"
+    did = [_did(case, side.ranks) for side in candidate.sides if side.call is None]
+    there = "came"
+    if clock.waited(case, candidate):
+        there = words.verb(candidate.present, "waits", "wait")
+    headline = f"{words.listed(did)} and never came to {what}, where {waits} {there}"
     reason = first(_REASONS, case, candidate) or _generic(candidate)
     return Wording(headline, reason.cause, reason.fix)
 
@@ -60,7 +63,7 @@ _DID: Final = {
     "died": "died",
     "busy": "is busy elsewhere",
     "silent": "stands still",
-    "blocked": "waits elsewhere",
+    "blocked": "is held up elsewhere",
     "running": "was elsewhere",
     "missing": "left no file",
 }

@@ -37,7 +37,10 @@ class Skew:
 
 
 def skew(case: Case, candidate: Candidate) -> Skew | None:
-    """Where the iterations of two sides of a row parted, before it or on it."""
+    """Where the iterations of two sides of a row parted, before it or on it.
+
+    Forwards that are run from different lines have parted though their numbers are still equal.
+    """
     sides = called(candidate)
     if len(sides) < 2 or candidate.stream is None or candidate.seq is None:
         return None
@@ -50,7 +53,10 @@ def skew(case: Case, candidate: Candidate) -> Skew | None:
     for n, (front, back) in enumerate(zip(*rows, strict=False)):
         if front is None or back is None or front.iteration is None or back.iteration is None:
             continue
-        if front.iteration > back.iteration:
+        elsewhere = front.role.startswith(_FORWARD) and (
+            front.role == back.role and front.site != back.site
+        )
+        if front.iteration > back.iteration or elsewhere:
             return Skew(start + n, front, back, leaders.ranks, others.ranks)
     return None
 
@@ -94,9 +100,9 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.ranks(parted.leaders), words.ranks(parted.others)
     at = words.at(parted.ahead)
     cause = (
-        f"{words.upper(who)} ran a forward of the DDP model{at} (number "
-        f"{parted.ahead.iteration}) when {others} had not: from call {parted.seq} on its "
-        f"collective ({words.issuer(parted.ahead)}) pairs with one that belongs to forward "
+        f"{words.upper(who)} ran forward {parted.ahead.iteration} of the DDP model{at}, which "
+        f"{others} did not run: from call {parted.seq} on what it issues "
+        f"({words.issuer(parted.ahead)}) pairs with what belongs to forward "
         f"{parted.behind.iteration}{words.at(parted.behind)} of the others."
     )
     fix = (

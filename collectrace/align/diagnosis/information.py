@@ -10,10 +10,8 @@ from collectrace.align import words
 from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
 from collectrace.align.diagnosis import inputs
-from collectrace.align.evidence import RankLog, StreamKey
 from collectrace.align.states import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
-from collectrace.records import Call
 
 # torch/distributed/algorithms/join.py and torch/nn/parallel/distributed.py
 _TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
@@ -27,7 +25,6 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     found = [
         _gap(case, judged),
         *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
-        *([] if wrong else _unwaited(case)),
         _config_skew(case),
     ]
     return [finding for finding in found if finding is not None]
@@ -164,49 +161,6 @@ def _uneven(case: Case) -> Finding | None:
 
 
 # -- habits ----------------------------------------------------------------------------------
-
-
-def _unwaited(case: Case) -> list[Finding]:
-    """Asynchronous work that a rank finished without ever having waited for it."""
-    out = []
-    for rank, standing in case.standings.items():
-        log = standing.log
-        if log is None or standing.state != "finished" or standing.disabled:
-            continue
-        for stream, last in log.last_seq.items():
-            call = _first_open(log, stream, last)
-            if call is not None:
-                out.append((rank, call))
-    by_site: dict[tuple[str, str | None], list[tuple[int, Call]]] = {}
-    for rank, call in out:
-        by_site.setdefault((call.op, call.site), []).append((rank, call))
-    return [_unwaited_at([rank for rank, _ in those], those[0][1]) for those in by_site.values()]
-
-
-def _first_open(log: RankLog, stream: StreamKey, last: int) -> Call | None:
-    """The first call that nobody waited for; only a CPU's completion can be known for sure."""
-    done = log.dones.get(stream)
-    mark = done.seq if done is not None else 0
-    if stream.device != "cpu" or mark >= last:
-        return None
-    found = log.calls(stream, mark + 1, mark + 2)
-    call = found[0] if found else None
-    if call is None or not call.async_ or call.op.startswith("reduce_scatter"):
-        return None  # of gloo's reduce_scatter nothing is ever heard
-    return call if call.role == "user" else None
-
-
-def _unwaited_at(ranks: list[int], call: Call) -> Finding:
-    who = words.ranks(ranks)
-    return _finding(
-        "unwaited_work",
-        f"{who} never waited for {words.op(call)}{words.at(call)}",
-        "It was issued with async_op=True and the process finished without wait(): its tensor may "
-        "have been read or written before the collective was through.",
-        "Call wait() on the Work that it returned, before the tensor is touched.",
-        sides=[Side(ranks=tuple(ranks), call=call, state="finished")],
-        suspects=ranks,
-    )
 
 
 def _config_skew(case: Case) -> Finding | None:

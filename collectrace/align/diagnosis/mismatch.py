@@ -36,6 +36,14 @@ def explain(case: Case, candidate: Candidate) -> Wording:
 def headline(case: Case, candidate: Candidate) -> str:
     """Who issued what, where the others issued what."""
     sides = called(candidate)
+    users = [(s, c) for s, c in sides if is_user(c)]
+    shadows = [(s, c) for s, c in sides if roles.is_shadow(c.role)]
+    if users and shadows:
+        (mine, call), (joined, shadow) = users[0], shadows[0]
+        return (
+            f"{words.ranks(mine.ranks)}'s {words.op(call)}{words.at(call)} met "
+            f"{words.issuer(shadow)}, on {words.ranks(joined.ranks)}"
+        )
     suspects = set(candidate.suspects)
     wrong = [(s, c) for s, c in sides if set(s.ranks) <= suspects]
     right = [(s, c) for s, c in sides if not set(s.ranks) <= suspects]
@@ -56,7 +64,7 @@ def _told(call: Call, candidate: Candidate) -> str:
     if candidate.kind == "split_mismatch" and call.splits and len(call.splits) == 2:
         whole += f" sending {call.splits[0]}, expecting {call.splits[1]}"
     if candidate.kind == "role_mismatch" and is_user(call):
-        return f"a {whole} of its own"
+        return f"{whole} (the script's own)"
     return whole if is_user(call) else f"{whole} ({words.issuer(call)})"
 
 

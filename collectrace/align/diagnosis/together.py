@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace.align import words
+from collectrace.align.candidates import IN_INIT
 from collectrace.align.case import Candidate, Case, Stillness
 from collectrace.align.diagnosis.wording import Wording, place
 from collectrace.align.evidence import GroupConflict
@@ -31,6 +32,8 @@ def conflict(case: Case, candidate: Candidate) -> Wording:
         details = " ".join(
             f"Rank {r}: {case.standings[r].detail}." for r in absent if case.standings[r].detail
         )
+        if source.seq == IN_INIT:
+            details += " They never started, have not come so far, or their files were lost."
         return Wording(
             f"{words.ranks(absent)} never came to {creates}{at}, where {present} came",
             f"{creates} returns when every rank that takes part has called it. {details}".strip(),

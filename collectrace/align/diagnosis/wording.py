@@ -55,7 +55,7 @@ def place(candidate: Candidate) -> str:
     return where
 
 
-AMBIGUOUS = "Which side is right is ambiguous: neither has more than half of the group."
+AMBIGUOUS = "Who is wrong is ambiguous: no side has more than half of the group."
 EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order. Look at the "
     "branches and loops around the lines above that depend on the rank or on its data."

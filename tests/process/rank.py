@@ -26,7 +26,7 @@ def main() -> None:
         dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
     result = function(*options["args"])
     # Beside what the rank prints, and its rank is in the environment whatever was initialised.
-    output = Path(os.readlink("/proc/self/fd/1"))
+    output = Path("/proc/self/fd/1").readlink()
     output.with_name(f"result{os.environ['RANK']}.json").write_text(json.dumps(result))
     if options["init"] and dist.is_initialized():
         dist.destroy_process_group()

@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from collectrace import records
-from collectrace.records import Call, Record
+from collectrace.records import Call, Exit, Header, Record, decode
 from tests.zoo.protocol import Request
 from tests.zoo.runner import ENVIRONMENT, Server
 
@@ -36,22 +35,22 @@ class Log:
         return [r for r in self.records if isinstance(r, kind)]
 
     @property
-    def header(self) -> records.Header:
-        return self.of(records.Header)[0]
+    def header(self) -> Header:
+        return self.of(Header)[0]
 
     @property
     def calls(self) -> list[Call]:
         return self.of(Call)
 
     @property
-    def exit(self) -> records.Exit | None:
-        ends = self.of(records.Exit)
+    def exit(self) -> Exit | None:
+        ends = self.of(Exit)
         return ends[-1] if ends else None
 
 
 def read_log(path: Path) -> Log:
     """Every line must be a record: these files were not torn by anyone."""
-    found = [records.decode(line) for line in path.read_bytes().splitlines()]
+    found = [decode(line) for line in path.read_bytes().splitlines()]
     return Log(path, [record for record in found if record is not None])
 
 
@@ -168,10 +167,11 @@ class Ranks:
         folder.mkdir()
         (folder / "script.py").write_text(source)
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | ENVIRONMENT | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         ended = subprocess.run(
             [sys.executable, *launch, "script.py", *argv],
             cwd=folder,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | (env or {}),
+            env=environment | dict(env or {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

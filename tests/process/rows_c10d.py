@@ -11,12 +11,17 @@ from unittest.mock import ANY
 import torch
 import torch.distributed as dist
 from torch.distributed import P2POp, ReduceOp
+from torch.distributed import distributed_c10d as c10d
 
 from tests.process.table import Expected, Row, View, f32, fill, one, pair, several
 
 REDUCE: Final = {"reduce_op": "SUM", "shape": [3]}
 SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
-SCATTER: Final[dict[str, Any]] = {"shape": lambda v: [2 * v.size], "out_shape": [2], "reduce_op": "SUM"}
+SCATTER: Final[dict[str, Any]] = {
+    "shape": lambda v: [2 * v.size],
+    "out_shape": [2],
+    "reduce_op": "SUM",
+}
 
 
 def _on_root(index: int, value: Any) -> Any:
@@ -81,7 +86,13 @@ def _batch(v: View) -> None:
 def _batched(v: View) -> list[Expected]:
     if v.index > 1:
         return []
-    same = {"shape": [3], "peer": v.ranks[1 - v.index], "tag": 0, "async_": True, "api": "batch_isend_irecv"}
+    same = {
+        "shape": [3],
+        "peer": v.ranks[1 - v.index],
+        "tag": 0,
+        "async_": True,
+        "api": "batch_isend_irecv",
+    }
     return [fill(v, "send", **same), fill(v, "recv", **same)]
 
 
@@ -104,7 +115,12 @@ def _messages(*, is_async: bool | None = None) -> Any:
         if v.index > 1:
             return []
         op = ("send", "recv")[v.index]
-        same = {"peer": v.ranks[1 - v.index], "tag": 0, "api": f"{op}_object_list", "async_": is_async}
+        same = {
+            "peer": v.ranks[1 - v.index],
+            "tag": 0,
+            "api": f"{op}_object_list",
+            "async_": is_async,
+        }
         return [
             fill(v, op, dtype="int64", shape=[2], **same),
             fill(v, op, dtype="uint8", shape=ANY, **same),
@@ -135,20 +151,20 @@ def _scattered(v: View) -> list[Expected]:
 
 
 def _coalesced_sums(v: View) -> None:
-    with dist._coalescing_manager(group=v.group, async_ops=True) as manager:
+    with c10d._coalescing_manager(group=v.group, async_ops=True) as manager:
         dist.all_reduce(f32(2), group=v.group)
         dist.all_reduce(f32(3), group=v.group)
     manager.wait()
 
 
 def _coalesced_gathers(v: View) -> None:
-    with dist._coalescing_manager(group=v.group):
+    with c10d._coalescing_manager(group=v.group):
         dist.all_gather_single(f32(2 * v.size), f32(2), group=v.group)
         dist.all_gather_single(f32(3 * v.size), f32(3), group=v.group)
 
 
 def _coalesced_scatters(v: View) -> None:
-    with dist._coalescing_manager(group=v.group):
+    with c10d._coalescing_manager(group=v.group):
         dist.reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group)
         dist.reduce_scatter_single(f32(3), f32(3 * v.size), group=v.group)
 
@@ -188,7 +204,7 @@ ROWS: Final = (
         one("all_reduce", shape=[3, 3], reduce_op="SUM"),
     ),
     Row("all_reduce_coalesced", lambda v: dist.all_reduce_coalesced([f32(2), f32(3)], group=v.group), one("all_reduce_coalesced", shape=[[2], [3]], reduce_op="SUM")),
-    Row("all_reduce_coalesced", lambda v: dist.all_reduce_coalesced([f32(2)], group=v.group), one("all_reduce_coalesced", shape=[[2]], reduce_op="SUM")),
+    Row("all_reduce_coalesced", lambda v: dist.all_reduce_coalesced([f32(2)], group=v.group), one("all_reduce", shape=[2], reduce_op="SUM", api="all_reduce_coalesced")),
     Row("broadcast", lambda v: dist.broadcast(f32(3), v.last, group=v.group), one("broadcast", shape=[3], root=lambda v: v.last)),
     Row("broadcast", lambda v: dist.broadcast(f32(3), group=v.group, group_src=1), one("broadcast", shape=[3], root=lambda v: v.ranks[1])),
     Row("reduce", lambda v: dist.reduce(f32(3), v.first, ReduceOp.MAX, group=v.group), one("reduce", shape=[3], root=lambda v: v.first, reduce_op="MAX")),
@@ -199,7 +215,7 @@ ROWS: Final = (
     ),
     Row("all_gather_single", lambda v: dist.all_gather_single(f32(2 * v.size), f32(2), group=v.group), one("all_gather_single", **SINGLE)),
     Row("all_gather_into_tensor", lambda v: dist.all_gather_into_tensor(f32(2 * v.size), f32(2), group=v.group), one("all_gather_single", api="all_gather_into_tensor", **SINGLE)),
-    Row("_all_gather_base", lambda v: dist._all_gather_base(f32(2 * v.size), f32(2), group=v.group), one("all_gather_single", api="_all_gather_base", **SINGLE)),
+    Row("_all_gather_base", lambda v: c10d._all_gather_base(f32(2 * v.size), f32(2), group=v.group), one("all_gather_single", api="_all_gather_base", **SINGLE)),
     Row(
         "all_gather_coalesced",
         lambda v: dist.all_gather_coalesced([[f32(2), f32(3)] for _ in v.ranks], [f32(2), f32(3)], group=v.group),
@@ -222,7 +238,7 @@ ROWS: Final = (
     ),
     Row("reduce_scatter_single", lambda v: dist.reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group), one("reduce_scatter_single", **SCATTER)),
     Row("reduce_scatter_tensor", lambda v: dist.reduce_scatter_tensor(f32(2), f32(2 * v.size), group=v.group), one("reduce_scatter_single", api="reduce_scatter_tensor", **SCATTER)),
-    Row("_reduce_scatter_base", lambda v: dist._reduce_scatter_base(f32(2), f32(2 * v.size), group=v.group), one("reduce_scatter_single", api="_reduce_scatter_base", **SCATTER)),
+    Row("_reduce_scatter_base", lambda v: c10d._reduce_scatter_base(f32(2), f32(2 * v.size), group=v.group), one("reduce_scatter_single", api="_reduce_scatter_base", **SCATTER)),
     Row(
         "all_to_all",
         # Lists of equal tensors are all that gloo takes.
@@ -240,7 +256,7 @@ ROWS: Final = (
         lambda v: [fill(v, "all_to_all_single", **_split(v))],
     ),
     Row("barrier", lambda v: dist.barrier(group=v.group), one("barrier", dtype=None)),
-    Row("barrier", lambda v: dist.barrier(group=v.group, async_op=True).wait(), one("barrier", dtype=None, async_=True)),  # type: ignore[union-attr]
+    Row("barrier", lambda v: dist.barrier(group=v.group, async_op=True).wait(), one("barrier", dtype=None, async_=True)),
     Row("monitored_barrier", lambda v: dist.monitored_barrier(group=v.group), one("monitored_barrier", dtype=None)),
     Row(
         "all_gather_object",

@@ -7,17 +7,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import torch.distributed._functional_collectives as fc
-import torch.distributed.nn.functional as nf
+from torch.distributed import _functional_collectives
+from torch.distributed.nn import functional
 
 from tests.process.table import Expected, Row, View, f32, fill, one, pair, several
 
+# Untyped, as torch has them.
+fc: Final[Any] = _functional_collectives
+nf: Final[Any] = functional
 SUM: Final[dict[str, Any]] = {"shape": [3], "reduce_op": "SUM"}
 SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
-SCATTER: Final[dict[str, Any]] = {"shape": lambda v: [2 * v.size], "out_shape": [2], "reduce_op": "SUM"}
-SPLIT: Final[dict[str, Any]] = {"shape": lambda v: [2 * v.size], "out_shape": lambda v: [2 * v.size], "splits": lambda v: [[2] * v.size] * 2}
-COALESCED: Final[dict[str, Any]] = {"shape": [[2], [3]], "out_shape": lambda v: [[2 * v.size], [3 * v.size]]}
-COALESCED_SCATTER: Final[dict[str, Any]] = {"shape": lambda v: [[2 * v.size], [3 * v.size]], "out_shape": [[2], [3]], "reduce_op": "SUM"}
+SCATTER: Final[dict[str, Any]] = {
+    "shape": lambda v: [2 * v.size],
+    "out_shape": [2],
+    "reduce_op": "SUM",
+}
+SPLIT: Final[dict[str, Any]] = {
+    "shape": lambda v: [2 * v.size],
+    "out_shape": lambda v: [2 * v.size],
+    "splits": lambda v: [[2] * v.size] * 2,
+}
+COALESCED: Final[dict[str, Any]] = {
+    "shape": [[2], [3]],
+    "out_shape": lambda v: [[2 * v.size], [3 * v.size]],
+}
+COALESCED_SCATTER: Final[dict[str, Any]] = {
+    "shape": lambda v: [[2 * v.size], [3 * v.size]],
+    "out_shape": [[2], [3]],
+    "reduce_op": "SUM",
+}
 LATER: Final = {"async_": True}
 """The caller gets a tensor that waits when it is first used."""
 
@@ -65,14 +83,18 @@ def _isend_and_irecv(v: View) -> None:
 
 def _irecv_by_group_rank(v: View) -> None:
     if v.index == 0:
-        _wait(fc.isend_inplace(f32(3), None, 4, v.group, 1))  # type: ignore[arg-type]
+        _wait(fc.isend_inplace(f32(3), None, 4, v.group, 1))
     if v.index == 1:
-        _wait(fc.irecv_inplace(f32(3), None, 4, v.group, 0))  # type: ignore[arg-type]
+        _wait(fc.irecv_inplace(f32(3), None, 4, v.group, 0))
 
 
 def _batch(v: View) -> None:
     if v.index < 2:
-        _wait(fc.batch_p2p_ops_inplace([("isend", "irecv")[v.index]], [v.ranks[1 - v.index]], [8], [f32(3)], v.group))
+        _wait(
+            fc.batch_p2p_ops_inplace(
+                [("isend", "irecv")[v.index]], [v.ranks[1 - v.index]], [8], [f32(3)], v.group
+            )
+        )
 
 
 def _permute(v: View) -> None:

@@ -148,7 +148,7 @@ def walk(module: str) -> dict[str, str]:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", FutureWarning)  # the deprecated names
                         row.call(view)
-                except Exception as problem:
+                except Exception as problem:  # noqa: BLE001 - a row of the report
                     raised[f"{number}/{ordinal}"] = f"{type(problem).__name__}: {problem}"
     mark()
     return raised

@@ -5,6 +5,7 @@ It must hold at 80 columns, without colour and in a pipe: what colour says, a wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,13 @@ _WHOLE: Final = 3
 
 _MOST_SIDES: Final = 6
 _MOST_COLUMNS: Final = 4
+_MOST_STATES: Final = 8
+
+_LONGEST_DETAIL: Final = 200
+"""Characters of an exception's text: its end is mostly advice; the log holds it whole."""
+
+_NUMBER: Final = re.compile(r"\d+")
+"""Ports and seconds: details that differ in nothing else are told once."""
 
 _STATUS_STYLE: Final = {"aligned": "green", "diverged": "red", "hung": "red", "unknown": "yellow"}
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -203,28 +211,39 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
         return
     _heading(page, "ranks")
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
-        groups.setdefault(_rank(rank), []).append(rank.rank)
-    labels = [text.ranges(members) for members in groups.values()]
+        state, detail, last = _rank(rank)
+        groups.setdefault((state, _NUMBER.sub("#", detail), last), []).append(rank)
+    alike = list(groups.values())
+    labels = [text.ranges([r.rank for r in one]) for one in alike]
     indent = min(max(_LABEL, max(map(len, labels)) + 2 * _INDENT), 2 * _LABEL)
-    for label, words in zip(labels, groups, strict=True):
+    for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
         if len(label) > indent - 2 * _INDENT:
             page.prose(label, indent=_INDENT)
             label = ""
+        state, detail, last = _rank(one[0])
+        if any(_rank(other)[1] != detail for other in one):
+            detail += f" (rank {one[0].rank}; the others likewise)"
+        words = "\n".join(line for line in (state, detail, last) if line)
         page.prose(words, indent=indent, label=label.ljust(indent - 2 * _INDENT) if label else "")
+    rest = [r.rank for one in alike[_MOST_STATES:] for r in one]
+    if rest:
+        page.prose(f"{text.ranks(rest)}: in --json", indent=_INDENT)
     page.line()
 
 
-def _rank(rank: RankState) -> str:
-    """What can be said of a rank; ranks of which the same can be said are told together."""
-    state = ", ".join(part for part in (rank.state, _ENDED[rank.ended]) if part)
-    lines = [rank.state if rank.state == "missing" else state, text.clean(rank.detail)]
-    c = rank.last_call
+def _rank(rank: RankState) -> tuple[str, str, str]:
+    """State and end, detail, last call: ranks of which the same can be said are told together."""
+    ended = "" if rank.state == "missing" else _ENDED[rank.ended]
+    detail = " ".join(text.clean(rank.detail).split())
+    if len(detail) > _LONGEST_DETAIL:
+        detail = detail[: _LONGEST_DETAIL - 2] + ".."
+    last, c = "", rank.last_call
     if c is not None and rank.state != "finished":
         where = f" at {text.short_site(c.site)}" if c.site else ""
-        lines.append(f"last call: {text.clean(c.op)} {c.seq}{where}")
-    return "\n".join(line for line in lines if line)
+        last = f"last call: {text.clean(c.op)} {c.seq}{where}"
+    return ", ".join(part for part in (rank.state, ended) if part), detail, last
 
 
 def _gaps(page: Page, alignment: Alignment) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -243,7 +244,31 @@ def test_real_logs_from_end_to_end(tmp_path: Path) -> None:
     status, out, err = run("align", str(tmp_path))
     assert (status, err) == (0, "")
     assert out.splitlines()[-1] == "aligned: 3 collectives on 2 ranks agree. Exit status 0."
-    status, out, err = run("align", str(tmp_path / "nowhere"))
+
+
+def _unusable(tmp_path: Path, name: str) -> Path:
+    """A path of which nothing can be made, in one of the ways people hand one over."""
+    path = tmp_path / name
+    if name == "empty":
+        path.mkdir()
+    elif name == "pictures":
+        path.mkdir()
+        (path / "rank00000.jsonl").write_bytes(b"\x89PNG\r\n" * 99)
+    elif name == "file.txt":
+        path.write_text("not a rank file\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty", "pictures", "file.txt"])
+def test_unusable_input_on_the_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _unusable(tmp_path, name)
+    status, out, err = run("align", name)
     assert (status, out) == (2, "")
-    assert err.startswith("collectrace: ")
+    golden = Path(__file__).parent.parent / "golden" / f"unusable_{Path(name).stem}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(err)
+    assert err == golden.read_text()
     assert err.count("\n") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from collectrace.findings import Alignment, Finding, Table, TableRow
+from collectrace.findings import Alignment, Finding, RankState, Table, TableRow
 from collectrace.records import Call
 from collectrace.report import text
 from collectrace.report.layout import share
@@ -206,3 +206,35 @@ def test_wide_columns_give_way_first() -> None:
     assert share([10, 60, 50], 100) == [10, 45, 45]
     assert share([10, 20], 100) == [10, 20]
     assert share([100, 100, 100], 10) == [16, 16, 16]
+
+
+def test_ranks_that_say_the_same_are_told_together() -> None:
+    base = samples.missing_call()
+    blocked = samples.call(6650)
+    behind = samples.call(6649)
+    ranks = tuple(
+        RankState(
+            rank=r,
+            state="blocked",
+            ended="alive",
+            last_call=behind if r in (3, 9) else blocked,
+            detail=f"for {60 + r}.5 s",
+        )
+        for r in range(32)
+    )
+    seen = screen(replace(base, ranks=ranks)).partition("ranks\n")[2]
+    assert "  0-2,4-8,10-31  blocked, still alive\n" in seen
+    assert "  3,9            blocked, still alive\n" in seen
+    assert seen.count("likewise") == 2
+    assert "(rank 0; the others likewise)" in seen
+    assert seen.count("last call: all_reduce 6650") == 1
+
+
+def test_no_end_of_states_fills_the_screen() -> None:
+    ranks = tuple(
+        RankState(rank=r, state="raised", ended="exit", last_call=samples.call(r + 1))
+        for r in range(500)
+    )
+    seen = screen(replace(samples.missing_call(), ranks=ranks))
+    assert "ranks 8-499: in --json" in seen
+    assert len(seen.splitlines()) < 60

@@ -149,7 +149,8 @@ def check_whole(file: RankFile, ranks: int) -> None:
     assert file.exit.dropped == 0
     assert file.exit.calls == len(file.calls)
     assert not any(call.void for call in file.calls)
-    assert not any(call.site is None for call in file.calls), "a call without a site"
+    # Threads that torch starts itself have no line of the user's on their stack.
+    assert not any(call.site is None and call.thread is None for call in file.calls)
     check_chain(file)
     check_checkpoints(file)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
+from collectrace.align.remains import Remains
 from collectrace.align.track import Track
 from collectrace.findings import GroupInfo
 from collectrace.records import (
@@ -90,6 +91,8 @@ class RankLog(Protocol):
     stall: Stall | None
     """The latest stall."""
     exit: Exit | None
+    remains: Remains
+    """What signal handlers wrote when Python could not."""
     disabled: bool
     """The tracer was switched off: what the process did afterwards is not known."""
     last_call: Call | None

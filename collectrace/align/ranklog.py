@@ -9,6 +9,7 @@ from dataclasses import replace
 from collectrace.align.evidence import ChannelKey, Digests, StreamKey
 from collectrace.align.intake import Key
 from collectrace.align.reading import Progress, Reading
+from collectrace.align.remains import NOTHING, Remains
 from collectrace.align.tape import Tape
 from collectrace.align.track import Track, Vocabulary
 from collectrace.errors import DamagedRecord
@@ -62,10 +63,12 @@ class FileLog:
     scanned: bool
 
     def __init__(
-        self, tape: Tape, rank: int, vocabulary: Vocabulary, *, header: Header, provisional: bool
-    ) -> None:
+        self, tape: Tape, rank: int, vocabulary: Vocabulary, *, header: Header, provisional: bool,
+        remains: Remains = NOTHING,
+    ) -> None:  # fmt: skip
         self.rank = rank
         self.provisional = provisional
+        self.remains = remains
         self.vocabulary = vocabulary
         self.tape = tape
         self._header = header
@@ -101,6 +104,8 @@ class FileLog:
         self.groups, self.joins, self.no_syncs = found.groups, found.joins, found.no_syncs
         self.batches, self.epochs, self.syncs = found.batches, found.epochs, found.syncs
         self.alive, self.stall, self.exit = found.alive, found.stall, found.exit
+        if self.exit is None:
+            self.stall = self.remains.sign(found.last_t()) or self.stall
         self.disabled, self.failed = found.disabled, found.failed
         self.damaged, self.dropped = found.damaged + found.doubled, found.dropped
         self.rotated = bool(found.rotated or self.tape.holes())

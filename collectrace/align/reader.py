@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from collectrace.align import groups
+from collectrace.align import groups, remains
 from collectrace.align.evidence import Evidence
 from collectrace.align.process import still_exists
 from collectrace.align.ranklog import FileLog
@@ -109,7 +109,10 @@ def _open(
         assert file.rank is not None
         # A file without a header gets the others' clock: close enough to order what it holds.
         header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
-        log = FileLog(file.tape, file.rank, vocabulary, header=header, provisional=file.pending)
+        log = FileLog(
+            file.tape, file.rank, vocabulary, header=header, provisional=file.pending,
+            remains=remains.read(file.beside),
+        )  # fmt: skip
         if scanning:
             log.scan(step)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -25,6 +25,7 @@ MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
 
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
+_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
 
 _HEAD: Final = 8192
@@ -48,6 +49,8 @@ class File:
     folder: str
     pending: bool
     rank: int | None
+    beside: dict[str, Blob] = field(default_factory=dict)
+    """What signal handlers wrote: ``stacks`` and ``ends``."""
     header: Header | None = None
     peeked: bool = False
 
@@ -83,10 +86,14 @@ class Run:
 def list_files(folder: Folder, page: int) -> list[File]:
     """Every process's log below a folder, segments put together."""
     found: dict[tuple[str, str], list[tuple[int, Blob]]] = {}
+    beside: dict[tuple[str, str], dict[str, Blob]] = {}
     for blob in folder.files:
         path = PurePosixPath(blob.name)
         where = str(path.parent) if path.parent.name else folder.name
         is_pending = PurePosixPath(where).name == PENDING
+        left = _BESIDE.fullmatch(path.name)
+        if left is not None:
+            beside.setdefault((where, left[1].removeprefix("rank")), {})[left[2]] = blob
         match = (_PENDING_FILE if is_pending else _RANK_FILE).fullmatch(path.name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
@@ -95,7 +102,7 @@ def list_files(folder: Folder, page: int) -> list[File]:
         pending = PurePosixPath(where).name == PENDING
         tape = Tape(sorted(segments, key=lambda segment: segment[0]), page)
         rank = None if pending or not is_rank(int(stem)) else int(stem)
-        files.append(File(tape, where, pending, rank))
+        files.append(File(tape, where, pending, rank, beside.get((where, stem), {})))
     return files
 
 

@@ -14,6 +14,10 @@ _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
 
 
+_SUFFIXES: Final = (".jsonl", ".txt")
+"""Rank files, and what signal handlers wrote beside them."""
+
+
 class Blob(Protocol):
     """One file."""
 
@@ -77,7 +81,7 @@ class Folder:
     name: str
     """Its last component."""
     files: list[Blob]
-    """Every ``.jsonl`` file in it and a few levels below, by name."""
+    """Every ``.jsonl`` and ``.txt`` file in it and a few levels below, by name."""
     parent: str | None
     """The folder above, as :func:`open_folder` takes it."""
 
@@ -116,7 +120,7 @@ def _walk(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[Lo
                 if depth > 0 and real not in seen and not entry.name.startswith("."):
                     seen.add(real)
                     yield from _walk(Path(entry.path), name + "/", depth - 1, seen)
-            elif entry.name.endswith(".jsonl") and entry.is_file():
+            elif entry.name.endswith(_SUFFIXES) and entry.is_file():
                 yield LocalBlob(name, entry.stat().st_size, Path(entry.path))
         except FileNotFoundError:
             # Renamed or rotated away while we looked: what took its place is listed by itself.
@@ -144,7 +148,7 @@ def _open_remote(url: str, depth: int) -> Folder:
     files: list[Blob] = [
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)
         for name, info in sorted(found.items())
-        if name.endswith(".jsonl")
+        if name.endswith(_SUFFIXES)
     ]
     scheme, _, rest = url.rstrip("/").partition("://")
     parent = rest.rpartition("/")[0]

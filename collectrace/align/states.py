@@ -141,8 +141,10 @@ def _standing(evidence: Evidence, log: RankLog | None, rank: int, now: int) -> S
 def _how_it_ended(evidence: Evidence, log: RankLog, now: int) -> Ended:
     exists = evidence.still_exists(log)
     if exists is None:
-        exists = 0 <= now - log.last_t < _patience(log)
-    return "alive" if exists else "gone"
+        exists = log.remains.end is None and 0 <= now - log.last_t < _patience(log)
+    if exists:
+        return "alive"
+    return "gone" if log.remains.end is None else "signal"
 
 
 def _patience(log: RankLog) -> int:
@@ -339,8 +341,8 @@ def _find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
         if exists and (behind or _last_sign_is_old(found, standing)):
             # Its watchdog has stopped with it, so what it was in says little.
             found[rank] = replace(standing, state="silent", detail=_stopped(standing, latest))
-        elif behind or (exists is False and survivors):
-            found[rank] = _dead(standing, _stopped(standing, latest))
+        elif behind or (exists is False and survivors) or log.remains.fatal:
+            found[rank] = _dead(standing, log.remains.told() or _stopped(standing, latest))
     for rank in _let_down(found):
         found[rank] = _dead(found[rank], "ended without a word; its peers lost the connection")
 
@@ -381,7 +383,7 @@ def _let_down(found: Mapping[int, Standing]) -> list[int]:
         return []
     gone = [
         s for s in found.values()
-        if s.log is not None and s.log.exit is None and s.ended == "gone" and s.end <= first.end
+        if s.log is not None and s.log.exit is None and s.ended != "alive" and s.end <= first.end
     ]  # fmt: skip
     if len(gone) > 1:
         rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}

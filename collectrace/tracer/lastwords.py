@@ -21,6 +21,9 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from collectrace import dumps
+from collectrace.dumps import Dump
+
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
 
@@ -73,8 +76,9 @@ class DeadMansSwitch:
 class LastWords:
     """The two files beside a rank's own that the handlers write to; empty ones are removed.
 
-    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL was held,
-    ``rank00000.ends.txt`` those at SIGTERM or at a fatal error (which says so in its first line).
+    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL is held (when it is free
+    again they move to the rank file), ``rank00000.ends.txt`` those at SIGTERM or at a fatal error,
+    which says so in its first line.
     """
 
     def __init__(self, rank_file: Path) -> None:
@@ -109,6 +113,17 @@ class LastWords:
         except (RuntimeError, OSError, ValueError):
             return
         self._signals.append(signum)
+
+    def collect(self) -> Dump | None:
+        """The stacks of a GIL that was held, once it is free again; the file is emptied."""
+        if not self._files:
+            return None
+        path, fd = self._paths[0], self._files[0]
+        if os.fstat(fd).st_size == 0:
+            return None
+        text = path.read_text(errors="replace")
+        os.ftruncate(fd, 0)
+        return dumps.parse(text)
 
     def close(self) -> None:
         """Take the handlers off, and remove what nobody wrote to."""

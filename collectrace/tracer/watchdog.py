@@ -37,6 +37,9 @@ class Watchdog:
         self._stall_after = config.stall_after
         self._stalls = Stalls(recorder, config.stall_after)
         self._switch: DeadMansSwitch | None = None
+        self._last_words: LastWords | None = None
+        self._turn = now()
+        """When this thread had its last turn."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
@@ -50,6 +53,7 @@ class Watchdog:
         if last_words.signum is not None and native_id is not None:
             switch = DeadMansSwitch(last_words.signum, native_id)
             switch.set(self._stall_after)
+            self._last_words = last_words
             self._switch = switch
 
     def stop(self) -> None:
@@ -65,8 +69,7 @@ class Watchdog:
         while not self._stop.wait(self._heartbeat / _TICKS):
             ticks += 1
             try:
-                if self._switch is not None:
-                    self._switch.set(self._stall_after)
+                self._take_turn()
                 self.poll()
                 if ticks % _TICKS == 0 and self._recorder.active:
                     self._beat()
@@ -74,6 +77,15 @@ class Watchdog:
                 self._recorder.fail(problem, "watching")
         if self._switch is not None:
             self._switch.remove()
+
+    def _take_turn(self) -> None:
+        before, self._turn = self._turn, now()
+        if self._switch is None or self._last_words is None:
+            return
+        self._switch.set(self._stall_after)
+        held = self._last_words.collect()
+        if held is not None:
+            self._recorder.write(records.Stall(pending=now() - before, stacks=held.stacks))
 
     def _beat(self) -> None:
         recorder = self._recorder

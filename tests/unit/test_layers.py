@@ -22,7 +22,7 @@ FLOORS = (
     {"", "launch", "schema", "tracer", "align", "report"},
     {"signature", "findings"},
     {"records", "roles", "config"},
-    {"errors"},
+    {"errors", "dumps"},
 )
 WITHOUT_TORCH = ("align", "report", "", "cli", "testing", "launch", "schema")
 

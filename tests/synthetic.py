@@ -415,6 +415,7 @@ class _Layout:
         self.data = bytearray()
         self.segment = -1
         self.dropped = 0
+        self.lost_since = False
         self.t = rank.header.t
         self.streams: dict[_Stream, list[Any]] = {}
         self.channels: dict[_Channel, list[Any]] = {}
@@ -423,6 +424,9 @@ class _Layout:
     def begin(self) -> None:
         self.segment += 1
         self.data = bytearray()
+        self.preamble()
+
+    def preamble(self) -> None:
         base = self.rank.header
         header = replace(base, segment=self.segment, t=self.t, wall=base.wall + self.t - base.t)
         if self.rank.provisional:
@@ -444,6 +448,10 @@ class _Layout:
         self.next = len(self.data) + self.run.checkpoint
 
     def line(self, item: Record | bytes) -> None:
+        if self.lost_since:
+            # Before the first line after a loss the writer says where the streams stand.
+            self.lost_since = False
+            self.preamble()
         if isinstance(item, Record):
             self.t = item.t
             if isinstance(item, Call):
@@ -456,6 +464,7 @@ class _Layout:
 
     def lost(self, call: Call) -> None:
         self.dropped += 1
+        self.lost_since = True
         self._stand(call)
 
     def _stand(self, call: Call) -> None:

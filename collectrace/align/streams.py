@@ -205,7 +205,12 @@ class _Comparison:
         found = []
         for rank, spans in self._spans.items():
             for (_, a), (b, _) in pairwise(spans[:_MAX_GAPS]):
-                if b <= before and self._gap_differs(rank, a, b - 1):
+                if b > before:
+                    break
+                # Without a checkpoint the digest of the last lost row is lost too; the row after
+                # it will do, where that one pairs.
+                lasts = (b - 1, b) if b < before else (b - 1,)
+                if any(self._gap_differs(rank, a, last) for last in lasts):
                     found.append(((a + 1, b - 1), rank))
         return (min(found)[1], min(found)[0]) if found else None
 

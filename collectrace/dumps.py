@@ -35,21 +35,24 @@ def parse(text: str) -> Dump | None:
     faulthandler names threads by address and writes the main one last, being the oldest
     (CPython, Python/traceback.c, ``_Py_DumpTracebackThreads``).
     """
-    dump: Dump | None = None
-    threads: dict[str, list[str]] = {}
-    frames: list[str] = []
+    dump = Dump()
+    threads: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if (fatal := _FATAL.match(line)) is not None:
-            dump, threads = Dump(fatal=fatal[1]), {}
+            dump, threads = Dump(fatal=fatal[1]), []
         elif (thread := _THREAD.match(line)) is not None:
-            if dump is None or thread[1] in threads:
-                dump, threads = Dump(), {}
-            frames = threads[thread[1]] = []
-        elif (frame := _FRAME.match(line)) is not None and len(frames) < _MAX_FRAMES:
-            frames.append(f"{frame[1]}:{frame[2]} {frame[3]}")
-    if dump is None or not threads:
-        return dump
-    *others, main = list(threads.values())[-_MAX_THREADS:]
-    dump.stacks = {f"thread {n}": frames[::-1] for n, frames in enumerate(others, 1)}
-    dump.stacks["MainThread"] = main[::-1]
+            threads.append((thread[1], []))
+        elif (frame := _FRAME.match(line)) is not None and threads:
+            frames = threads[-1][1]
+            if len(frames) < _MAX_FRAMES:
+                frames.append(f"{frame[1]}:{frame[2]} {frame[3]}")
+    if not threads:
+        return dump if dump.fatal is not None else None
+    main, frames = threads.pop()
+    dump.stacks["MainThread"] = frames[::-1]
+    for n, (address, frames) in enumerate(reversed(threads[-_MAX_THREADS:]), 1):
+        if address == main:
+            # The main thread of a dump before this one: what is fatal came before that.
+            return Dump(stacks=dump.stacks)
+        dump.stacks[f"thread {n}"] = frames[::-1]
     return dump

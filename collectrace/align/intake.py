@@ -32,7 +32,7 @@ from collectrace.signature import ALL_TO_ALL, POINT_TO_POINT, pair_step
 Key = StreamKey | ChannelKey
 T = TypeVar("T", bound=Record)
 
-_HEAD: Final = re.compile(rb'\{"kind":"call","t":\d{1,18},"seq":(\d{1,18}),')
+_HEAD: Final = re.compile(rb'\{"kind":"call","t":(\d{1,18}),"seq":(\d{1,18}),')
 _TAIL: Final = re.compile(
     rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
     rb'(?:,"pairs":\d{1,19})?\}'
@@ -115,9 +115,10 @@ class Intake:
                 form = forms.get(line[at:cut])
                 if form is not None:
                     end = tail(line, cut if cut >= 0 else len(line) - 1)
-                    seq, track = int(start[1]), form.track
+                    seq, track = int(start[2]), form.track
                     if end is not None and seq > (track.seq[-1] if track.seq else 0):
                         track.seq.append(seq)
+                        track.t.append(int(start[1]))
                         track.offset.append(offset)
                         track.meaning.append(form.meaning)
                         track.look.append(form.look)
@@ -183,7 +184,8 @@ class Intake:
         iteration = call.iteration
         if iteration is None or not 0 <= iteration < MAX_SEQ:
             iteration = NO_ITERATION
-        if not form.track.add(call.seq, offset, form.meaning, form.look, iteration):
+        t = min(max(call.t, 0), MAX_SEQ)
+        if not form.track.add(call.seq, t, offset, form.meaning, form.look, iteration):
             self.doubled += 1
             return
         if form.is_exchange:

@@ -70,13 +70,14 @@ class Track:
     """Rows in order of their sequence number, and marks: how many calls lie before an offset."""
 
     __slots__ = (
-        "iteration", "look", "marks", "meaning", "offset", "seq", "standing", "steps",
+        "iteration", "look", "marks", "meaning", "offset", "seq", "standing", "steps", "t",
         "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.seq = array("q")
+        self.t = array("q")
         self.offset = array("q")
         self.meaning = array("i")
         self.look = array("i")
@@ -91,12 +92,13 @@ class Track:
     def __len__(self) -> int:
         return len(self.seq)
 
-    def add(self, seq: int, offset: int, meaning: int, look: int, iteration: int) -> bool:
+    def add(self, seq: int, t: int, offset: int, meaning: int, look: int, iteration: int) -> bool:
         """Take a row; false where it is there already."""
         at = bisect_left(self.seq, seq)
         if at < len(self.seq) and self.seq[at] == seq:
             return False
         self.seq.insert(at, seq)
+        self.t.insert(at, t)
         self.offset.insert(at, offset)
         self.meaning.insert(at, meaning)
         self.look.insert(at, look)

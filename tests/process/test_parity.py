@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import random
+import re
 import sys
 import threading
 import warnings
@@ -20,7 +20,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from tests.process import rankfiles
@@ -67,25 +68,25 @@ def train(model: nn.Module, rank: int, count: int = 4) -> dict[str, Any]:
 
 
 def ddp(rank: int) -> Any:
-    return train(DDP(net()), rank)
+    return train(DistributedDataParallel(net()), rank)
 
 
 def ddp_many_buckets(rank: int) -> Any:
     # One bucket at first, two as soon as they have been rebuilt.
     model = nn.Sequential(net(width=64), nn.Linear(4, 64), nn.Linear(64, 64))
-    return train(DDP(model, bucket_cap_mb=0.003), rank)
+    return train(DistributedDataParallel(model, bucket_cap_mb=0.003), rank)
 
 
 def ddp_bucket_views(rank: int) -> Any:
-    return train(DDP(net(), gradient_as_bucket_view=True), rank)
+    return train(DistributedDataParallel(net(), gradient_as_bucket_view=True), rank)
 
 
 def ddp_static_graph(rank: int) -> Any:
-    return train(DDP(net(), static_graph=True), rank)
+    return train(DistributedDataParallel(net(), static_graph=True), rank)
 
 
 def ddp_buffers(rank: int) -> Any:
-    return train(DDP(net(norm=True)), rank)
+    return train(DistributedDataParallel(net(norm=True)), rank)
 
 
 class Forks(nn.Module):
@@ -104,11 +105,11 @@ class Forks(nn.Module):
 
 
 def ddp_unused_parameters(rank: int) -> Any:
-    return train(DDP(Forks(rank), find_unused_parameters=True), rank)
+    return train(DistributedDataParallel(Forks(rank), find_unused_parameters=True), rank)
 
 
 def ddp_no_sync(rank: int) -> Any:
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step, batch in enumerate(batches(rank, 6)):
         with model.no_sync() if step % 3 else contextlib.nullcontext():
@@ -122,7 +123,7 @@ def ddp_no_sync(rank: int) -> Any:
 def ddp_fp16_hook(rank: int) -> Any:
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     return train(model, rank)
 
@@ -130,7 +131,7 @@ def ddp_fp16_hook(rank: int) -> Any:
 def ddp_powersgd_hook(rank: int) -> Any:
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     model.register_comm_hook(
         powerSGD_hook.PowerSGDState(
             None, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=0.5
@@ -140,7 +141,7 @@ def ddp_powersgd_hook(rank: int) -> Any:
     return train(model, rank, 8)
 
 
-def own_hook(counter: Counter[str], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def own_hook(counter: Counter[str], bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     counter["buckets"] += 1
     tensor = bucket.buffer().div_(2)
     work = dist.all_reduce(tensor, async_op=True)
@@ -150,37 +151,37 @@ def own_hook(counter: Counter[str], bucket: dist.GradBucket) -> torch.futures.Fu
         counter["callbacks"] += 1
         return future.value()[0]  # type: ignore[no-any-return]
 
-    return work.get_future().then(halve)
+    return work.get_future().then(halve)  # type: ignore[no-any-return]
 
 
 # Not as text: DDP looks at them.
 own_hook.__annotations__ = {
-    "bucket": dist.GradBucket,
+    "bucket": GradBucket,
     "return": torch.futures.Future[torch.Tensor],
 }
 
 
 def ddp_own_hook(rank: int) -> Any:
     counter: Counter[str] = Counter()
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     model.register_comm_hook(counter, own_hook)
     return train(model, rank), counter
 
 
 def ddp_join(rank: int) -> Any:
-    model = DDP(net(norm=True))
+    model = DistributedDataParallel(net(norm=True))
     with model.join():
         return train(model, rank, 4 + 2 * rank)
 
 
 def ddp_join_unused_parameters(rank: int) -> Any:
-    model = DDP(Forks(0), find_unused_parameters=True)
+    model = DistributedDataParallel(Forks(0), find_unused_parameters=True)
     with model.join():
         return train(model, rank, 4 + rank)
 
 
 def ddp_join_own_hook(rank: int) -> Any:
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     counter: Counter[str] = Counter()
     model.register_comm_hook(counter, own_hook)
     with model.join():
@@ -188,7 +189,7 @@ def ddp_join_own_hook(rank: int) -> Any:
 
 
 def ddp_join_throws(rank: int) -> Any:
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     caught = ""
     try:
         with model.join(throw_on_early_termination=True):
@@ -202,7 +203,7 @@ def zero_with_join(rank: int) -> Any:
     from torch.distributed.algorithms.join import Join
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
     with Join([model, optimizer]):
         for batch in batches(rank, 3 + rank):
@@ -213,7 +214,7 @@ def zero_with_join(rank: int) -> Any:
 
 
 def two_models(rank: int) -> Any:
-    first, second = DDP(net(1)), DDP(net(2))
+    first, second = DistributedDataParallel(net(1)), DistributedDataParallel(net(2))
     return train(first, rank), train(second, rank), train(first, rank)
 
 
@@ -287,30 +288,31 @@ def pipeline(rank: int) -> Any:
 
 
 def checkpoints(rank: int) -> Any:
-    from torch.distributed import checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict_loader import load
+    from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
     folder = Path(os.environ["COLLECTRACE_LOG_DIR"]).with_name("saved")
-    model = DDP(net())
+    model = DistributedDataParallel(net())
     trained = train(model, rank)
     saved = {"model": model.module.state_dict()}
-    dcp.save(saved, checkpoint_id=folder / "sync")
+    save(saved, checkpoint_id=folder / "sync")
     # Its thread issues beside training: on the default group nothing would order the two.
-    saving = dcp.async_save(
+    saving = async_save(
         saved, checkpoint_id=folder / "async", process_group=dist.new_group(backend="gloo")
     )
-    more = train(DDP(net(3)), rank)
+    more = train(DistributedDataParallel(net(3)), rank)
     assert isinstance(saving, Future)
     saving.result()
     loaded = []
     for name in ("sync", "async"):
         fresh = {"model": net(7).state_dict()}
-        dcp.load(fresh, checkpoint_id=folder / name)
+        load(fresh, checkpoint_id=folder / name)
         loaded.append({k: bits(v) for k, v in fresh["model"].items()})
     return trained, more, loaded
 
 
 def compiled_ddp(rank: int, backend: str) -> Any:
-    model = torch.compile(DDP(net()), backend=backend)
+    model = torch.compile(DistributedDataParallel(net()), backend=backend)
     return train(model, rank)  # type: ignore[arg-type]
 
 
@@ -550,7 +552,7 @@ def on_and_off(rank: int) -> Any:
             dist.all_reduce,
             dist.Work.wait,
             torch.Tensor.backward,
-            DDP.__init__,
+            DistributedDataParallel.__init__,
             sys.exit,
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 from collectrace.align import words
 from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
-from collectrace.align.diagnosis import inputs
+from collectrace.align.diagnosis import data, inputs
 from collectrace.align.states import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
@@ -25,6 +25,8 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     found = [
         _gap(case, judged),
         *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
+        data.straggler(case),
+        data.sampler_epoch(case),
         _config_skew(case),
     ]
     return [finding for finding in found if finding is not None]
@@ -39,10 +41,11 @@ def _finding(
     severity: Severity = "info",
     sides: Sequence[Side] = (),
     suspects: Sequence[int] = (),
+    notes: Sequence[str] = (),
 ) -> Finding:
     return Finding(
         kind=kind, severity=severity, headline=headline, cause=cause, fix=fix,
-        sides=tuple(sides), suspects=tuple(suspects),
+        sides=tuple(sides), suspects=tuple(suspects), notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -157,6 +160,7 @@ def _uneven(case: Case) -> Finding | None:
         "Nothing, if it is meant; else DistributedSampler and drop_last=True."
         if covered
         else "DistributedSampler, drop_last=True, or `with model.join():`.",
+        notes=data.table(case),
     )
 
 

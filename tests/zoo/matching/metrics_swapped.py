@@ -12,12 +12,19 @@ import torch.distributed as dist
 
 from tests.zoo.common import TWIN, init
 
+
+def reduce_loss() -> None:
+    dist.all_reduce(torch.tensor([2.0]))  # BUG
+
+
+def reduce_accuracy() -> None:
+    dist.all_reduce(torch.tensor([0.5]))  # BUG
+
+
 rank = init()
-loss, accuracy = torch.tensor([2.0]), torch.tensor([0.5])
 for _ in range(3):
+    metrics = [reduce_loss, reduce_accuracy]
     if rank == 1 and not TWIN:
-        dist.all_reduce(accuracy)  # BUG
-        dist.all_reduce(loss)  # BUG
-    else:
-        dist.all_reduce(loss)
-        dist.all_reduce(accuracy)
+        metrics.reverse()
+    for metric in metrics:
+        metric()

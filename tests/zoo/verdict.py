@@ -1,0 +1,122 @@
+"""What the aligner says about a run of a case, against what the case's header says.
+
+with Server() as server:
+    verdict = check(server, case, twin=False, folder=tmp)
+    verdict.problems            # empty: right in every respect
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectrace.align import align
+from collectrace.findings import Alignment, Finding, Side
+from tests.zoo.case import Case
+from tests.zoo.runner import Outcome, Server
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One run, judged."""
+
+    case: Case
+    twin: bool
+    outcome: Outcome
+    alignment: Alignment
+
+    @property
+    def expects_error(self) -> bool:
+        """Whether a tool has to speak up."""
+        return self.case.is_error and not self.twin
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What was found, consequences left out."""
+        findings = self.alignment.findings
+        return [f for f in findings if f.severity == "error" and f.caused_by is None]
+
+    @property
+    def finding(self) -> Finding | None:
+        """The one that counts: the first error, or the warning or information that is asked for."""
+        if self.errors or self.twin or not self.case.expect or self.case.is_error:
+            return self.errors[0] if self.errors else None
+        asked = (f for f in self.alignment.findings if f.severity == self.case.severity)
+        return next((f for f in asked if f.kind in self.case.expect), None)
+
+    @property
+    def right_kind(self) -> bool:
+        """Whether the first finding is of the right kind, and nothing is found in a twin."""
+        if self.twin or not self.case.expect:
+            return self.finding is None
+        return self.finding is not None and self.finding.kind in self.case.expect
+
+    @property
+    def right_status(self) -> bool:
+        return self.alignment.status in self.case.status(self.twin)
+
+    @property
+    def right_rank(self) -> bool:
+        """Whether exactly the guilty ranks are blamed."""
+        return self.finding is not None and set(self.finding.suspects) == set(self.case.suspects)
+
+    @property
+    def right_line(self) -> bool:
+        """Whether the guilty line is named, on the side of a guilty rank where it has one."""
+        if self.finding is None:
+            return False
+        return any(site.endswith(self.case.guilty) for site in _sites(self.finding))
+
+    @property
+    def noise(self) -> int:
+        """Errors beside the one that counts."""
+        return len(self.errors) - (self.expects_error and bool(self.errors))
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the answer, each in a line."""
+        found = self.finding
+        wrong = []
+        if not self.right_kind:
+            expected = "nothing" if self.twin else self.case.expect or "nothing"
+            wrong.append(f"expected {expected}, found {found.headline if found else 'nothing'}")
+        if not self.right_status:
+            status = self.case.status(self.twin)
+            wrong.append(f"expected status {status}, found {self.alignment.status}")
+        if self.noise:
+            wrong += [f"noise: {f.headline}" for f in self.errors[self.expects_error :]]
+        if self.twin or not self.case.expect:
+            return wrong
+        if not self.right_rank:
+            blamed = found.suspects if found else "nobody"
+            wrong.append(f"expected suspects {self.case.suspects}, found {blamed}")
+        if self.case.guilty and not self.right_line:
+            named = sorted(set(_sites(found))) if found else "nothing"
+            wrong.append(f"expected the line {self.case.guilty}, found {named}")
+        return wrong
+
+
+def _sites(finding: Finding) -> Iterator[str]:
+    """Where the finding points: at the calls of those it blames, or of all; and in its words."""
+    with_call = [side for side in finding.sides if side.call is not None]
+    for side in [side for side in with_call if _is_guilty(side, finding)] or with_call:
+        if side.call is not None and side.call.site is not None:
+            yield side.call.site
+    text = " ".join((finding.headline, finding.cause, *finding.notes))
+    yield from (word.strip(".,;:()`") for word in text.split() if ".py:" in word)
+
+
+def _is_guilty(side: Side, finding: Finding) -> bool:
+    return bool(set(side.ranks) & set(finding.suspects))
+
+
+def check(server: Server, case: Case, *, twin: bool, folder: Path) -> Verdict:
+    """Run a case in an empty folder and align what it leaves.
+
+    Raises:
+        LogError: it left nothing that can be aligned.
+
+    """
+    with server.run(case, twin=twin, folder=folder) as outcome:
+        return Verdict(case, twin, outcome, align(outcome.logs))

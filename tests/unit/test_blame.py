@@ -45,7 +45,7 @@ def test_root_and_fatal_row_of_a_stream_are_candidates(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_disagreement_is_a_candidate(tmp_path: Path) -> None:
-    run = Run(world=6)
+    run = Run(world=8)
     run.group("1", [0, 1])
     run.group("2", [2, 3])
     run.rank(0).call("all_reduce", "1", dtype="int64")
@@ -54,8 +54,8 @@ def test_every_kind_of_disagreement_is_a_candidate(tmp_path: Path) -> None:
     run.rank(3).exit()
     run.rank(4).send(5, dtype="int64")
     run.rank(5).recv(4)
-    run.rank(5).send(4)
-    for rank in (0, 1, 4, 5):
+    run.rank(6).send(7)
+    for rank in (0, 1, 4, 5, 6, 7):
         run.rank(rank).exit()
     assert kinds(judged(run, tmp_path)) == [
         "dtype_mismatch", "p2p_mismatch", "missing_call", "p2p_unmatched",

@@ -46,11 +46,11 @@ def told(call: Call) -> tuple[Any, ...]:
     return call.group, call.seq, f"gloo:{call.op}", dtype, count
 
 
-def ddp(**options: Any) -> DistributedDataParallel:
+def ddp(bucket_cap_mb: float = 1e-4, **options: Any) -> DistributedDataParallel:
+    """Its buckets are small: there are several, and they are rebuilt after the first step."""
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    # Small buckets: there are several, and they are rebuilt after the first step.
-    return DistributedDataParallel(layers, bucket_cap_mb=1e-4, **options)
+    return DistributedDataParallel(layers, bucket_cap_mb=bucket_cap_mb, **options)
 
 
 def steps(model: DistributedDataParallel, count: int) -> None:
@@ -95,7 +95,8 @@ def join_of_two() -> Seen:
 
 def power_sgd() -> Seen:
     """Its second phase is issued from a thread of C++."""
-    model = ddp()
+    # One bucket: two block both of gloo's worker threads in their callbacks, traced or not.
+    model = ddp(bucket_cap_mb=25)
     state = PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=1)
     model.register_comm_hook(state, powerSGD_hook)
     steps(model, 5)

@@ -10,10 +10,13 @@ import argparse
 import contextlib
 import inspect
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from collectrace.config import PREFIX, Config
@@ -168,6 +171,18 @@ def _align_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full", action="store_true", help="read every line, however large the logs are"
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="watch a job that runs: what every rank is doing, then, as soon as the logs prove an "
+        "error, when the job is over or at Ctrl-C, the report",
+    )
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        metavar="S",
+        help="with --follow: seconds between two looks (default: 1)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the findings as JSON; -: to stdout")
 
 
@@ -181,6 +196,16 @@ def _not_negative(text: str) -> int:
     return n
 
 
+def _seconds(text: str) -> float:
+    try:
+        s = float(text)
+    except ValueError:
+        s = 0.0
+    if not 0 < s < threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return s
+
+
 def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:
     """Read the logs of a run and tell where its ranks part ways.
 
@@ -189,9 +214,15 @@ def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Out
       1  diverged or hung: the report says where, who and why
       2  the logs cannot be used, or the command line is wrong
       3  unknown: nothing wrong found, but the logs cannot show that all is well
+
+    --follow ends with the report and these, too; with --json - standard output still gets one
+    object, at the end, and the picture goes to standard error.
     """
+    if arguments.follow:
+        return _follow(arguments, stdout, stderr)
+    if arguments.interval is not None:
+        raise CollectraceError("--interval goes with --follow")
     from collectrace.align import align
-    from collectrace.report import machine
 
     with _progress(stderr) as progress:
         alignment = align(
@@ -202,6 +233,12 @@ def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Out
             context=arguments.context,
             progress=progress,
         )
+    return _deliver(arguments, alignment, stdout)
+
+
+def _deliver(arguments: argparse.Namespace, alignment: Alignment, stdout: TextIO) -> int:
+    from collectrace.report import machine
+
     with _surviving_reader(stdout):
         if arguments.json == "-":
             stdout.write(machine.dumps(alignment))
@@ -210,6 +247,50 @@ def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Out
     if arguments.json not in (None, "-"):
         Path(arguments.json).write_text(machine.dumps(alignment), encoding="ascii")
     return alignment.exit_status
+
+
+def _follow(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> int:
+    if arguments.group is not None:
+        raise CollectraceError("--group does not go with --follow, which watches all groups")
+    from collectrace.align.follow import INTERVAL, Follower
+    from collectrace.report.live import Picture
+
+    follower = Follower(
+        arguments.path,
+        run=arguments.run,
+        full=arguments.full,
+        context=arguments.context,
+        interval=arguments.interval or INTERVAL,
+    )
+    # Standard output is for one JSON object then, and for nothing else.
+    screen = stderr if arguments.json == "-" else stdout
+    with _surviving_reader(screen), _ctrl_c() as stop, Picture(screen, arguments.path) as picture:
+        for alignment in follower.looks(stop):
+            picture.show(alignment)
+    report = follower.report()
+    if report is None:
+        print("interrupted", file=stderr)
+        return INTERRUPTED
+    return _deliver(arguments, report, stdout)
+
+
+@contextlib.contextmanager
+def _ctrl_c() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, which then does not interrupt what is being read; a second one does."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def _render(alignment: Alignment, stdout: TextIO) -> None:

@@ -11,5 +11,9 @@ class LogError(CollectraceError):
     """The logs cannot be used at all: not there, not readable, not rank files."""
 
 
+class NotThere(LogError):
+    """There is nothing where logs were looked for: not yet, or no longer."""
+
+
 class DamagedRecord(ValueError):
     """One line of a rank file does not hold a record; the reader counts it and goes on."""

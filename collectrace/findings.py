@@ -113,6 +113,8 @@ class RankState:
     last_call: Call | None = None
     detail: str = ""
     """A few words: the exception, what it is blocked in, for how long."""
+    held: float | None = None
+    """Seconds in that, or since its last call, at its last sign of life; None: it issued none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,12 +65,15 @@ def align(
     return judged(evidence, comparison, context)
 
 
-def judged(evidence: Found, comparison: Comparison, context: int = CONTEXT) -> Alignment:
-    """What has been compared, explained."""
+def judged(
+    evidence: Found, comparison: Comparison, context: int = CONTEXT, *, brief: bool = False
+) -> Alignment:
+    """What has been compared, explained; ``brief``: without what is no error by itself."""
     case = Case(evidence, comparison, standings(evidence))
     candidates = judge(case)
     findings = diagnosis.findings(case, candidates, context)
-    findings = _merge(findings, information(case, candidates))
+    if not brief:
+        findings = _merge(findings, information(case, candidates))
     logs = evidence.logs.values()
     return Alignment(
         status=_status(case, candidates),
@@ -138,7 +141,19 @@ def _rank_state(standing: Standing) -> RankState:
         ended=standing.ended,
         last_call=standing.log.last_call if standing.log is not None else None,
         detail=standing.detail,
+        held=_held(standing),
     )
+
+
+def _held(standing: Standing) -> float | None:
+    log = standing.log
+    if standing.waiting:
+        since = min(waiting.since for waiting in standing.waiting)
+    elif log is not None and log.last_call is not None:
+        since = log.when(log.last_call.t)
+    else:
+        return None
+    return max(0, standing.end - since) / 1e9
 
 
 def _only(comparison: Comparison, wanted: str) -> Comparison:

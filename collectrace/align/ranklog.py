@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from collectrace.align.evidence import ChannelKey, Digests, StreamKey
 from collectrace.align.intake import Key
 from collectrace.align.reading import Progress, Reading
 from collectrace.align.remains import NOTHING, Remains
-from collectrace.align.tape import Tape
-from collectrace.align.track import Track, Vocabulary
+from collectrace.align.track import Track
 from collectrace.errors import DamagedRecord
 from collectrace.records import (
     Activity,
@@ -31,12 +31,15 @@ from collectrace.records import (
 )
 from collectrace.signature import EMPTY
 
+_Named = TypeVar("_Named", Group, Join)
+_Numbered = TypeVar("_Numbered", Activity, Done)
+_Moment = TypeVar("_Moment", Alive, Stall, Exit)
+
 
 class FileLog:
     """Implements :class:`collectrace.align.evidence.RankLog` over the segments of one rank.
 
-    ``header`` stands in where the file has none that can be read. Nothing is known before
-    :meth:`scan` or :meth:`skim` was called.
+    ``header`` stands in where the file has none that can be read.
     """
 
     header: Header
@@ -63,19 +66,18 @@ class FileLog:
     scanned: bool
 
     def __init__(
-        self, tape: Tape, rank: int, vocabulary: Vocabulary, *, header: Header, provisional: bool,
-        remains: Remains = NOTHING,
-    ) -> None:  # fmt: skip
-        self.rank = rank
+        self, reading: Reading, *, header: Header, provisional: bool, remains: Remains = NOTHING
+    ) -> None:
+        self.rank = reading.intake.rank
         self.provisional = provisional
         self.remains = remains
-        self.vocabulary = vocabulary
-        self.tape = tape
+        self.tape = reading.tape
         self._header = header
-        self._reading = Reading(tape, rank, vocabulary)
+        self._reading = reading
         self._names: Mapping[str, str] = {}
         self._shifts: Mapping[str, int] = {}
         self._local: dict[str, str] = {}
+        self._publish()
 
     def scan(self, progress: Progress | None = None) -> None:
         """Read every line that has not been read."""
@@ -83,15 +85,10 @@ class FileLog:
             self._reading.scan(progress)
             self._publish()
 
-    def skim(self) -> None:
-        """Read the head and the tail, and leave the rest to look-ups."""
-        self._reading.skim()
-        self._publish()
-
     def settle(self, names: Mapping[str, str], shifts: Mapping[str, int]) -> None:
         """Use these names for groups, and number their rows on from these offsets.
 
-        Both are keyed by the names of the file. To be called once.
+        Both are keyed by the names of the file.
         """
         self._names, self._shifts = names, shifts
         self._local = {public: local for local, public in names.items()}
@@ -101,16 +98,19 @@ class FileLog:
         found = self._reading.intake
         self.scanned = self._reading.scanned
         self.header = found.header or replace(self._header, t=found.first_t or 0)
-        self.groups, self.joins, self.no_syncs = found.groups, found.joins, found.no_syncs
-        self.batches, self.epochs, self.syncs = found.batches, found.epochs, found.syncs
-        self.alive, self.stall, self.exit = found.alive, found.stall, found.exit
+        self.groups = [self._named(group) for group in found.groups]
+        self.joins = [self._named(join) for join in found.joins]
+        self.no_syncs, self.batches = found.no_syncs, found.batches
+        self.epochs, self.syncs = found.epochs, found.syncs
+        self.alive, self.stall = self._moment(found.alive), self._moment(found.stall)
+        self.exit = self._moment(found.exit)
         if self.exit is None:
             self.stall = self.remains.sign(found.last_t()) or self.stall
-        self.disabled, self.failed = found.disabled, found.failed
+        self.disabled = found.disabled
+        self.failed = [self._numbered(done) for done in found.failed]
         self.damaged, self.dropped = found.damaged + found.doubled, found.dropped
         self.rotated = bool(found.rotated or self.tape.holes())
         self.last_t = self.when(found.last_t())
-        self._rename()
         self.dones, self.channel_dones = {}, {}
         for key, done in found.dones.items():
             if isinstance(key, StreamKey):
@@ -138,21 +138,25 @@ class FileLog:
 
     # -- names --------------------------------------------------------------------------------
 
-    def _rename(self) -> None:
-        """Put the settled names into records that were decoded under those of the file."""
-        names = self._names
-        for record in self.groups:
-            record.group = names.get(record.group, record.group)
-        for join in self.joins:
-            join.group = names.get(join.group, join.group) if join.group is not None else None
-        items: list[Activity | Done] = [*self.failed]
-        for moment in (self.alive, self.stall, self.exit):
-            items += moment.in_ if moment is not None else []
-        for item in items:
-            if item.group is not None:
-                if item.peer is None and item.seq is not None:
-                    item.seq += self._shifts.get(item.group, 0)
-                item.group = names.get(item.group, item.group)
+    # Records stay as the file has them, for a later look that may know the groups better; what
+    # goes out bears the settled names and numbers.
+
+    def _named(self, record: _Named) -> _Named:
+        name = self._names.get(record.group or "")
+        return record if name in (None, record.group) else replace(record, group=name)
+
+    def _numbered(self, record: _Numbered) -> _Numbered:
+        local = record.group or ""
+        name, shift = self._names.get(local, local), self._shifts.get(local, 0)
+        if name == local and not shift:
+            return record
+        seq = record.seq + shift if record.peer is None and record.seq is not None else record.seq
+        return replace(record, group=name, seq=seq)
+
+    def _moment(self, record: _Moment | None) -> _Moment | None:
+        if record is None or not record.in_:
+            return record
+        return replace(record, in_=[self._numbered(activity) for activity in record.in_])
 
     def _shift(self, key: Key) -> int:
         return self._shifts.get(key.group, 0)
@@ -231,7 +235,7 @@ class FileLog:
         """The rows of a stream that were read, and what to add to their numbers."""
         key, shift = self._private(stream)
         found = self._reading.intake.tracks.get(key)
-        return (Track(self.vocabulary) if found is None else found), shift
+        return (Track(self._reading.intake.vocabulary) if found is None else found), shift
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced."""

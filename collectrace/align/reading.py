@@ -33,16 +33,36 @@ class Reading:
         if self.scanned:
             return
         self.intake = Intake(self.intake.rank, self.intake.vocabulary)
-        done = 0
-        for offset, lines in self.tape.blocks():
+        self._covered = []
+        self._read_on(0, progress)
+        self.scanned = True
+
+    def grow(self, tape: Tape) -> bool:
+        """Read what was written since; ``tape`` is the same files later. False: it is not."""
+        if not tape.continues(self.tape):
+            return False
+        if tape.size > self.tape.size:
+            # A last line that was torn then may be whole now.
+            start = self.tape.last_line()
+            if self.intake.latest[0] == start:
+                start = self.tape.size - 1
+            self._covered = [(low, min(high, start)) for low, high in self._covered if low < start]
+            self.tape = tape
+            self._read_on(start)
+        return True
+
+    def _read_on(self, start: int, progress: Progress | None = None) -> None:
+        """Feed every line from ``start`` on, where a line begins."""
+        done, size = start, self.tape.size
+        for offset, lines in self.tape.blocks(start):
             if progress is not None:
                 progress(offset - done)
                 done = offset
-            self.intake.feed(offset, lines, self.tape.size - 1, calls_only=False)
+            self.intake.feed(offset, lines, size - 1, calls_only=False)
         if progress is not None:
-            progress(self.tape.size - done)
-        self._covered = [(0, self.tape.size)]
-        self.scanned = True
+            progress(size - done)
+        insort(self._covered, (start, size))
+        self._merge()
 
     def skim(self) -> None:
         """Read the head and the tail; the whole where those do not explain what lies between."""

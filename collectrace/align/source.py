@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
-from collectrace.errors import LogError
+from collectrace.errors import LogError, NotThere
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -51,6 +51,8 @@ class LocalBlob:
                     parts.append(part)
                     start += len(part)
                 return b"".join(parts)
+        except FileNotFoundError:
+            raise NotThere(f"{self.path} is gone: renamed or removed by its process") from None
         except OSError as problem:
             raise LogError(f"cannot read {self.path}: {problem.strerror or problem}") from None
 
@@ -100,7 +102,7 @@ def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
 def _open_local(path: Path, depth: int) -> Folder:
     try:
         if not path.exists():
-            raise LogError(f"{path}: no such folder; give the log_dir of the run (default: logs)")
+            raise NotThere(f"{path}: no such folder; give the log_dir of the run (default: logs)")
         if not path.is_dir():
             raise LogError(f"{path} is a file; give the folder that holds the rank files")
         files = sorted(_walk(path, "", depth, {path.resolve()}), key=lambda blob: blob.name)
@@ -143,7 +145,7 @@ def _open_remote(url: str, depth: int) -> Folder:
     if is_file:
         raise LogError(f"{url} is a file; give the folder that holds the rank files")
     if not found:
-        raise LogError(f"{url}: no such folder, or nothing in it; give the log_dir of the run")
+        raise NotThere(f"{url}: no such folder, or nothing in it; give the log_dir of the run")
     root = root.rstrip("/")
     files: list[Blob] = [
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)

@@ -141,13 +141,14 @@ def _standing(evidence: Evidence, log: RankLog | None, rank: int, now: int) -> S
 def _how_it_ended(evidence: Evidence, log: RankLog, now: int) -> Ended:
     exists = evidence.still_exists(log)
     if exists is None:
-        exists = log.remains.end is None and 0 <= now - log.last_t < _patience(log)
+        exists = log.remains.end is None and 0 <= now - log.last_t < patience(log)
     if exists:
         return "alive"
     return "gone" if log.remains.end is None else "signal"
 
 
-def _patience(log: RankLog) -> int:
+def patience(log: RankLog) -> int:
+    """For how long a process that lives may write nothing, ns."""
     return round(HEARTBEATS * log.header.heartbeat * 1e9)
 
 
@@ -337,7 +338,7 @@ def _find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
         if log is None or log.exit is not None:
             continue
         exists = evidence.still_exists(log)
-        behind = latest - standing.end > _patience(log)
+        behind = latest - standing.end > patience(log)
         if exists and (behind or _last_sign_is_old(found, standing)):
             # Its watchdog has stopped with it, so what it was in says little.
             found[rank] = replace(standing, state="silent", detail=_stopped(standing, latest))
@@ -360,7 +361,7 @@ def _last_sign_is_old(found: Mapping[int, Standing], standing: Standing) -> bool
     return (
         alone
         and standing.log is not None
-        and time.time_ns() - standing.end > _patience(standing.log)
+        and time.time_ns() - standing.end > patience(standing.log)
     )
 
 

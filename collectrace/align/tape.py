@@ -47,6 +47,15 @@ class Tape:
         """Bytes per page."""
         return self._page
 
+    def continues(self, earlier: Tape) -> bool:
+        """Whether this is an earlier tape with more at its end."""
+        known = len(earlier.ordinals)
+        return (
+            self.ordinals[:known] == earlier.ordinals
+            and self.starts[:known] == earlier.starts
+            and self.size >= earlier.size
+        )
+
     def holes(self) -> list[int]:
         """Offsets of the segments before which others are gone."""
         pairs = zip(self.ordinals, self.ordinals[1:], self.starts[1:], strict=False)
@@ -87,12 +96,12 @@ class Tape:
                 parts.append(b"\n")
         return b"".join(parts)
 
-    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """All lines in order, about a megabyte of them at a time: offset of the first, the lines.
+    def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+        """All lines from ``start`` on, about a megabyte at a time: offset of the first, the lines.
 
-        The page cache is left alone.
+        ``start`` is where a line begins. The page cache is left alone.
         """
-        offset, start, rest = 0, 0, b""
+        offset, rest = start, b""
         while start < self.size:
             chunk = self._raw(start, min(start + _CHUNK, self.size))
             start += len(chunk)
@@ -118,6 +127,16 @@ class Tape:
         if not newline:
             return start, [], start
         return start, whole.split(b"\n"), start + len(whole) + 1
+
+    def last_line(self) -> int:
+        """Where the last line begins; the very end if it is empty, as in a file of whole lines."""
+        end, length = max(0, self.size - 1), self._page
+        while True:
+            start = max(0, end - length)
+            at = self.read(start, end).rfind(b"\n")
+            if at >= 0 or start == 0:
+                return start + at + 1
+            length *= 4
 
     def line(self, offset: int) -> bytes:
         """The line that begins at an offset, without its newline."""

@@ -88,6 +88,7 @@ def _rank(rank: RankState) -> dict[str, Any]:
         "ended": rank.ended,
         "last_call": _call(rank.last_call),
         "detail": rank.detail,
+        "held": rank.held,
     }
 
 

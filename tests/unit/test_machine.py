@@ -69,7 +69,9 @@ def test_ranks_and_evidence() -> None:
         "notes": ["rank 0: rotated."],
     }  # fmt: skip
     assert [rank["rank"] for rank in answer["ranks"]] == [0, 1, 2, 3]
-    assert set(answer["ranks"][0]) == {"rank", "state", "ended", "last_call", "detail"}
+    assert set(answer["ranks"][0]) == {
+        "rank", "state", "ended", "last_call", "detail", "held",
+    }  # fmt: skip
     assert answer["ranks"][0]["last_call"]["seq"] == 77
     assert answer["ranks"][3]["last_call"] is None
 

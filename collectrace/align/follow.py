@@ -1,0 +1,123 @@
+"""A job that still runs: looked at again and again, until there is something to say."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import Event
+from typing import Final
+
+from collectrace.align.alignment import CONTEXT, judged
+from collectrace.align.compare import compare
+from collectrace.align.evidence import Comparison, Evidence, RankLog
+from collectrace.align.reader import Reader
+from collectrace.align.states import patience
+from collectrace.errors import NotThere
+from collectrace.findings import Alignment
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks."""
+
+_SHARE: Final = 4
+"""Times as long as a look took that nothing is done after it: the job has the machine's time."""
+
+
+class Follower:
+    """What can be said of a run while it is written.
+
+    Takes what :func:`collectrace.align.align` takes, and ``interval``, the seconds between two
+    looks. Each look reads what the ranks have written since the one before.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        run: str | None = None,
+        full: bool = False,
+        context: int = CONTEXT,
+        interval: float = INTERVAL,
+    ) -> None:
+        self._reader = Reader(path, run, full)
+        self._full, self._context, self._interval = full, context, interval
+        self._seen: tuple[Evidence, Comparison] | None = None
+        self._news: dict[tuple[str, int], tuple[int, float, bool]] = {}
+        """By run and rank: its last time, when that was seen first (s), whether it had moved."""
+
+    def looks(self, stop: Event) -> Iterator[Alignment | None]:
+        """What is known at each look; None while there is nothing to read.
+
+        Ends when an error is proven, when every rank's log has come to its end, or when ``stop``
+        is set. Findings that are no errors are left to :meth:`report`.
+
+        Raises:
+            LogError: there is something, and it cannot be used.
+
+        """
+        while not stop.is_set():
+            began = time.monotonic()
+            found = self._look()
+            yield found
+            if found is not None and (found.exit_status == 1 or self._is_over()):
+                return
+            stop.wait(max(self._interval, _SHARE * (time.monotonic() - began)))
+
+    def report(self) -> Alignment | None:
+        """All there is to say at the last look; None: there was nothing to read."""
+        return None if self._seen is None else judged(*self._seen, self._context)
+
+    def _look(self) -> Alignment | None:
+        try:
+            evidence = self._reader.read()
+            evidence = replace(evidence, still_exists=self._existing(evidence))
+            seen = evidence, compare(evidence, self._full)
+        except NotThere:
+            # Not written yet; or renamed while it was read, and there under its new name.
+            return None if self._seen is None else judged(*self._seen, self._context, brief=True)
+        self._seen = seen
+        return judged(*seen, self._context, brief=True)
+
+    def _existing(self, evidence: Evidence) -> Callable[[RankLog], bool | None]:
+        """What is known of the processes, told by their own host or by files that grow."""
+        now = time.monotonic()
+        exists: dict[int, bool | None] = {}
+        for rank, log in evidence.logs.items():
+            key = evidence.run, rank
+            last, since, moved = self._news.get(key, (log.last_t, now, False))
+            if last != log.last_t:
+                since, moved = now, True
+            self._news[key] = log.last_t, since, moved
+            exists[rank] = evidence.still_exists(log)
+            if exists[rank] is None and moved and now - since < _patience(log):
+                exists[rank] = True
+        return lambda log: exists.get(log.rank)
+
+    def _is_over(self) -> bool:
+        """Whether nothing more is to come from any rank."""
+        if self._seen is None:
+            return False
+        evidence, _ = self._seen
+        now = time.monotonic()
+        quiet = {
+            rank: now - self._news[evidence.run, rank][1] >= _patience(log)
+            for rank, log in evidence.logs.items()
+        }
+        if evidence.missing and not all(quiet.values()):
+            return False  # ranks start one after the other
+        return all(
+            _is_final(log) or evidence.still_exists(log) is False
+            or (evidence.still_exists(log) is None and quiet[rank])
+            for rank, log in evidence.logs.items()
+        )  # fmt: skip
+
+
+def _is_final(log: RankLog) -> bool:
+    """Its last line is its end; a tracer that was switched off may be switched on again."""
+    return log.exit is not None and log.when(log.exit.t) >= log.last_t
+
+
+def _patience(log: RankLog) -> float:
+    """Seconds."""
+    return patience(log) / 1e9

@@ -1,0 +1,182 @@
+"""What every rank of a running job is doing: in place on a terminal, by the line elsewhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from collectrace.findings import Alignment, RankState, State
+from collectrace.report import text
+
+_MOVING: Final = 2.0
+_MOVING_IN_LINES: Final = 10.0
+"""Seconds without a call after which a rank is told by what it is in. Every step waits a little,
+and a line for each would be a long read."""
+
+_MOST_ROWS: Final = 12
+_LABEL: Final = 12
+
+_DURATION: Final = re.compile(r"\b\d+(\.\d+)? (s|min)\b")
+
+_STYLE: Final[dict[State, str]] = {
+    "finished": "green", "running": "green", "blocked": "yellow", "busy": "cyan",
+    "raised": "red", "died": "red", "silent": "red", "missing": "magenta",
+}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """Ranks of which the same can be said."""
+
+    ranks: str
+    state: State
+    words: str
+    key: str
+    """What must change to make it worth another line."""
+
+
+class Picture:
+    """Shows what :meth:`show` is given, on a stream."""
+
+    def __init__(self, stream: TextIO, path: str) -> None:
+        self._console = Console(file=stream)
+        self._path = text.clean(path)
+        self._live = (
+            Live(console=self._console, auto_refresh=False, transient=True)
+            if self._console.is_terminal
+            else None
+        )
+        self._began = time.monotonic()
+        self._told: set[str] = set()
+        self._run: str | None = None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, alignment: Alignment | None) -> None:
+        """The latest; None: there is nothing yet."""
+        if self._live is not None:
+            self._live.update(Group(*self._lines(alignment)), refresh=True)
+        else:
+            self._tell(alignment)
+
+    def _title(self, alignment: Alignment | None) -> str:
+        if alignment is None:
+            return f"waiting for logs in {self._path}"
+        return f"run {text.clean(alignment.run)}, {text.counted(alignment.world_size, 'rank')}"
+
+    def _lines(self, alignment: Alignment | None) -> list[Text]:
+        title = self._title(alignment)
+        elapsed = time.monotonic() - self._began
+        if alignment is None:
+            return [_line(f"{title} ({elapsed:.0f} s; Ctrl-C ends)")]
+        agreed = text.counted(alignment.evidence.agreed, "collective")
+        lines = [_line(Text.assemble((title, "bold"), f": {agreed} agree, after {elapsed:.0f} s"))]
+        shown = rows(alignment.ranks, _MOVING)
+        for row in shown[:_MOST_ROWS]:
+            who = f"  {row.ranks.ljust(_LABEL)}  "
+            lines.append(_line(Text.assemble(who, (row.state, _STYLE[row.state]), row.words)))
+        if len(shown) > _MOST_ROWS:
+            lines.append(_line(f"  and {len(shown) - _MOST_ROWS} more kinds of state"))
+        lines += [_line(Text(f"  {warning}", "yellow")) for warning in _warnings(alignment)]
+        return [*lines, _line(Text("  Ctrl-C ends with a report", "dim"))]
+
+    def _tell(self, alignment: Alignment | None) -> None:
+        run = alignment.run if alignment is not None else ""
+        if run != self._run:
+            self._run = run
+            self._told = set()
+            self._say(self._title(alignment))
+        if alignment is None:
+            return
+        found = rows(alignment.ranks, _MOVING_IN_LINES)
+        for row in found:
+            if row.key not in self._told:
+                self._say(f"{row.ranks} {row.state}{row.words}")
+        for warning in _warnings(alignment):
+            if warning not in self._told:
+                self._say(warning)
+        self._told = {*(row.key for row in found), *_warnings(alignment)}
+
+    def _say(self, words: str) -> None:
+        elapsed = time.monotonic() - self._began
+        self._console.print(
+            f"[{elapsed:5.0f} s] {words}", soft_wrap=True, highlight=False, markup=False
+        )
+        self._console.file.flush()
+
+
+def rows(ranks: Sequence[RankState], moving: float) -> list[Row]:
+    """Ranks by what they are doing; who issued a call within ``moving`` seconds is running."""
+    alike: dict[tuple[State, str], list[RankState]] = {}
+    for rank in ranks:
+        alike.setdefault(_kind(rank, moving), []).append(rank)
+    return [
+        Row(
+            who := text.ranks([rank.rank for rank in those]),
+            state,
+            _words(state, those),
+            f"{who} {state} {detail}",
+        )
+        for (state, detail), those in alike.items()
+    ]
+
+
+def _kind(rank: RankState, moving: float) -> tuple[State, str]:
+    is_moving = rank.held is not None and rank.held < moving
+    if rank.state == "running" or (rank.state in ("blocked", "busy") and is_moving):
+        return "running", ""
+    detail = _DURATION.sub("", text.clean(rank.detail))
+    # Who is busy is told apart by the call after which it is.
+    after = _last(rank) if rank.state == "busy" else ""
+    return rank.state, f"{detail} {after}".strip()
+
+
+def _words(state: State, ranks: Sequence[RankState]) -> str:
+    longest = max(ranks, key=lambda rank: rank.held or 0.0)
+    last = _last(longest)
+    if state in ("running", "busy"):
+        detail = f", {text.clean(longest.detail)}" if state == "busy" and longest.detail else ""
+        return f"{detail}, last call {last}" if last else detail
+    detail = " ".join(text.clean(longest.detail).split())
+    return f" {detail}" if detail.startswith("in ") else f", {detail}" if detail else ""
+
+
+def _last(rank: RankState) -> str:
+    call = rank.last_call
+    if call is None:
+        return ""
+    where = f" at {text.short_site(call.site)}" if call.site else ""
+    return f"{text.clean(call.op)} {call.seq}{where}"
+
+
+def _warnings(alignment: Alignment) -> list[str]:
+    return [
+        f"{finding.severity}: {text.clean(finding.headline)}"
+        for finding in alignment.findings
+        if finding.severity != "info"
+    ]
+
+
+def _line(words: Text | str) -> Text:
+    line = words if isinstance(words, Text) else Text(words)
+    line.no_wrap = True
+    line.overflow = "ellipsis"
+    return line

@@ -49,20 +49,21 @@ def work_wait(session: Session) -> Wrapper:
         if state.call is not None:
             # Inside a synchronous API, whose scope knows it already.
             return wrapped(*args, **kwargs)
-        held = next((h for h in [*recorder.held][::-1] if Work.unbox(h.work) is instance), None)
-        if held is None:
+        call = recorder.issued_by(instance)
+        if call is None:
             return wrapped(*args, **kwargs)
-        state.wait = (held.template, held.seq, now())
+        template, seq = call
+        state.wait = (template, seq, now())
         try:
             result = wrapped(*args, **kwargs)
         except BaseException as problem:
-            recorder.failed((held.template, held.seq), problem)
+            recorder.failed(call, problem)
             raise
         finally:
             state.wait = None
         # wait() on a device only orders streams: there the watchdog's question decides.
-        if held.template.counter.device == "cpu":
-            held.template.counter.complete(held.seq)
+        if template.counter.device == "cpu":
+            recorder.completed(call)
         return result
 
     return wrapper
@@ -77,7 +78,7 @@ def ddp_forward(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        if recorder is None:
+        if recorder is None or recorder.book.is_elsewhere():
             return wrapped(*args, **kwargs)
         recorder.iteration = forwards[instance] = forwards.get(instance, 0) + 1
         state = _local.state

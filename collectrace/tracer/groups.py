@@ -83,9 +83,17 @@ class GroupBook:
 
     def __init__(self) -> None:
         self.states: dict[Any, GroupState] = {}
+        self.default: Any = None
+        """The default group of the rank whose record this is."""
         self.asked = 0
         """Groups asked for so far, by members and others alike."""
         self._uses: dict[str, int] = {}
+
+    def is_elsewhere(self) -> bool:
+        """Whether the calling thread is another rank than the one whose record this is."""
+        if not ranks_are_threads() or self.default is None:
+            return False
+        return c10d._world.default_pg not in (None, self.default)
 
     def name_of(self, c10d_name: str) -> str:
         """A name that is unique in this process: ``name@n`` for a name's n-th use."""
@@ -100,6 +108,26 @@ class GroupBook:
     def forget(self, pg: Any) -> GroupState | None:
         """A group is destroyed: do not keep it alive."""
         return self.states.pop(pg, None)
+
+
+def ranks_are_threads() -> bool:
+    """Whether torch keeps its groups per thread, as its threaded test group has it do.
+
+    One process has one record, that of the rank that begins first; the others' calls, groups
+    and batches are left out of it.
+    """
+    return type(c10d._world) is not c10d._World
+
+
+def c10d_name(pg: Any) -> str:
+    """The name torch knows a group by; its class, for one that torch does not know."""
+    name = c10d._world.pg_names.get(pg)
+    if name is None:
+        try:
+            name = pg.group_name
+        except Exception:  # torch raises; a group written in Python may raise anything
+            name = None
+    return str(name or type(pg).__name__)
 
 
 def describe(pg: Any, name: str, **known: Any) -> Group:

@@ -11,11 +11,13 @@ import contextlib
 import logging
 import sys
 import threading
+import weakref
 from collections import deque
 from types import FrameType
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
+from torch.distributed import Work
 
 from collectrace import records
 from collectrace.records import Call
@@ -110,6 +112,10 @@ class Recorder:
         self.hook_role: str | None = None
         """Role under which a comm hook was run last; its callbacks arrive on threads of C++."""
         self.held: deque[HeldWork] = deque()
+        self.handed: weakref.WeakKeyDictionary[Any, tuple[Template, int]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Works as the user got them, not kept alive: what somebody waits for is known by them."""
         self.buckets: list[tuple[Template, int]] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.active = True
@@ -120,8 +126,10 @@ class Recorder:
 
     # -- the hot path ---------------------------------------------------------------------
 
-    def issue(self, reader: Reader, args: tuple[Any, ...]) -> tuple[Template, int] | None:
-        """Number and write one call.
+    def issue(
+        self, reader: Reader, args: tuple[Any, ...], above: int = 1
+    ) -> tuple[Template, int] | None:
+        """Number and write one call; ``above`` frames of ours stand between it and here.
 
         Returns what :meth:`issued` and :meth:`failed` want to hear of; None where there is
         nothing to follow up: a call that is not recorded, or a synchronous one, whose end the
@@ -131,10 +139,14 @@ class Recorder:
             return None
         t = now()
         try:
-            frame = sys._getframe(1).f_back
+            frame = sys._getframe(above).f_back
             pg = reader.group(args)
             state = self._state.state
-            group = self._groups.get(pg) or self.adopt(pg)
+            group = self._groups.get(pg)
+            if group is None:
+                group = self.adopt(pg)
+                if group is None:
+                    return None
             scope: Scope = state.scope
             bare = scope.api is None
             place = sites.find(frame)
@@ -159,9 +171,13 @@ class Recorder:
     def _number(self, template: Template, t: int, state: ThreadState) -> tuple[Template, int]:
         with self.lock:
             previous = state.call
-            if previous is not None:
+            if previous is not None and previous[0].counter.group not in state.scope.within:
                 # It was synchronous, and this thread has moved on.
                 self.completed(previous)
+            writer = self.writer
+            if writer.fd < 0:
+                # Before the stream moves on: its head says where the calls before this one stand.
+                writer.recover()
             counter = template.counter
             seq = counter.seq = counter.seq + 1
             stream = template.stream
@@ -178,7 +194,6 @@ class Recorder:
                     b"" if stream.pairs is None and template.pair_step is None
                     else self._pairs(stream, template),
                 )  # fmt: skip
-            writer = self.writer
             writer.write(line)
             if writer.total >= writer.next_checkpoint:
                 self.checkpoint()
@@ -204,7 +219,7 @@ class Recorder:
         template, seq = call
         state = self._state.state
         template.counter.open[seq] = t = state.call_t
-        state.call = None
+        state.call, state.issued = None, call
         if template.is_bucket and len(self.buckets) < _MAX_BUCKETS:
             self.buckets.append(call)
             return
@@ -238,6 +253,14 @@ class Recorder:
 
     # -- off the hot path -----------------------------------------------------------------
 
+    def issued_by(self, work: Any) -> tuple[Template, int] | None:
+        """The call that a Work stands for; None where that is not known any more."""
+        call = self.handed.get(work)
+        if call is not None:
+            return call
+        found = (h for h in [*self.held][::-1] if Work.unbox(h.work) is work)
+        return next(((h.template, h.seq) for h in found), None)
+
     def release(self, held: HeldWork) -> None:
         """Let a Work and its tensors go."""
         with contextlib.suppress(ValueError):  # another thread has let it go meanwhile
@@ -248,6 +271,8 @@ class Recorder:
         place: sites.Place, frame: FrameType | None, state: ThreadState,
     ) -> Template:  # fmt: skip
         scope = state.scope
+        if group.name in scope.within:
+            return _IGNORED  # part of a call that is recorded
         fields = reader.fields(args, len(group.ranks))
         if not fields.real:
             return _IGNORED
@@ -308,9 +333,11 @@ class Recorder:
             return self.hook_role
         return USER
 
-    def adopt(self, pg: Any) -> GroupState:
-        """Know a group that was created behind the tracer's back."""
-        name = self.book.name_of(str(getattr(pg, "group_name", "") or ""))
+    def adopt(self, pg: Any) -> GroupState | None:
+        """Know a group that was created behind the tracer's back; None if it is not this rank's."""
+        if self.book.is_elsewhere():
+            return None
+        name = self.book.name_of(groups.c10d_name(pg))
         record = groups.describe(pg, name, ordinal=self.book.asked)
         self.write(record)
         return self.book.adopt(pg, record)
@@ -335,6 +362,8 @@ class Recorder:
 
     def write(self, record: records.Record) -> None:
         """Write any other record."""
+        if self.book.is_elsewhere():
+            return
         with self.lock:
             t = now()
             if not record.t:
@@ -348,6 +377,8 @@ class Recorder:
 
     def backward_over(self) -> None:
         """A backward returned normally: DDP has waited for its buckets."""
+        if self.book.is_elsewhere():
+            return
         buckets, self.buckets = self.buckets, []
         for call in buckets:
             self.completed(call)

@@ -34,7 +34,7 @@ _MOST_PRECISE: Final = 4
 class Scope:
     """The effective state of one nesting of scopes on a thread."""
 
-    __slots__ = ("api", "children", "owner", "role", "what")
+    __slots__ = ("api", "children", "owner", "role", "what", "within")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Scope:
         role: str | None = None,
         owner: weakref.ref[Any] | None = None,
         what: str | None = None,
+        within: frozenset[str] = frozenset(),
     ) -> None:
         self.api = api
         """Outermost public function of torch.distributed on the stack."""
@@ -51,13 +52,15 @@ class Scope:
         """The DDP module or ZeRO optimizer that the role belongs to."""
         self.what = what
         """What the thread is in besides calls: `backward`, `group`, `batch`, `sync`."""
+        self.within = within
+        """Groups written in Python that a recorded call is inside of, by name."""
         self.children: dict[Any, Scope] = {}
 
     def inside_api(self, name: str) -> Scope:
         """This scope with a public function entered; the outermost one counts."""
         child = self.children.get(name)
         if child is None:
-            child = Scope(self.api or name, self.role, self.owner, self.what)
+            child = Scope(self.api or name, self.role, self.owner, self.what, self.within)
             self.children[name] = child
         return child
 
@@ -69,8 +72,8 @@ class Scope:
             return child
         refined = self._refine(role)
         # A framework's own use of an API tells nothing: join() calling all_reduce is join().
-        child = Scope(None, refined, self.owner if owner is None else _reference(owner), self.what)
-        self.children[key] = child
+        owned_by = self.owner if owner is None else _reference(owner)
+        child = self.children[key] = Scope(None, refined, owned_by, self.what, self.within)
         return child
 
     def _refine(self, role: str) -> str:
@@ -88,8 +91,18 @@ class Scope:
         """This scope with a backward, a group creation, ... entered."""
         child = self.children.get((what,))
         if child is None:
-            child = Scope(self.api, self.role, self.owner, what)
+            child = Scope(self.api, self.role, self.owner, what, self.within)
             self.children[(what,)] = child
+        return child
+
+    def inside_group(self, name: str) -> Scope:
+        """This scope with a method of a group written in Python entered."""
+        key = ("within", name)
+        child = self.children.get(key)
+        if child is None:
+            within = self.within | {name}
+            child = Scope(self.api, self.role, self.owner, self.what, within)
+            self.children[key] = child
         return child
 
 
@@ -122,6 +135,7 @@ class ThreadState:
         "call_t",
         "ident",
         "is_main",
+        "issued",
         "label",
         "name",
         "reduce_op",
@@ -144,6 +158,8 @@ class ThreadState:
         self.call: tuple[Template, int] | None = None
         """The call being issued, or waited for inside the API that issued it, and its seq."""
         self.call_t = 0
+        self.issued: tuple[Template, int] | None = None
+        """The asynchronous call that was issued last."""
         self.wait: tuple[Template, int, int] | None = None
         """What ``Work.wait`` waits for, its seq, and since when."""
 

@@ -7,7 +7,8 @@ The header is the script's docstring: a line that says what happens, then, one a
     suspects: 2             ranks to blame; `none`
     status: diverged        of the alignment; any of several
     severity: error         of the finding (error)
-    limit: 20               seconds until whoever still runs is killed (20)
+    limit: 20               seconds after the start until whoever still runs is killed (12; of a
+                            twin, and of what must not be flagged, 60)
     live: yes               aligned before they are killed (no)
     kill_after: 2           seconds after which every rank gets SIGKILL at once
     lost_log: 3             this rank's file is gone when the logs are aligned
@@ -74,9 +75,10 @@ class Case:
         text = self.fields.get("suspects", "none")
         return () if text == "none" else tuple(int(rank) for rank in text.split())
 
-    @property
-    def limit(self) -> float:
-        return float(self.fields.get("limit", "20"))
+    def limit(self, twin: bool) -> float:
+        """Seconds until whoever still runs is killed."""
+        usual = "12" if self.is_error else "60"
+        return 60.0 if twin else float(self.fields.get("limit", usual))
 
     @property
     def live(self) -> bool:

@@ -19,9 +19,10 @@ class Request:
     argv: tuple[str, ...]
     ranks: int
     limit: float
-    """Seconds after which the answer is given, whoever still runs."""
+    """Seconds after which the answer is given, whoever still runs; from the start on, which is
+    when every rank has printed something."""
     kill_after: float | None
-    """Seconds after which every rank gets SIGKILL at once."""
+    """Seconds after the start on which every rank gets SIGKILL at once."""
     output: str
     """Folder for what the ranks print, and for what the Flight Recorder dumps."""
     mode: Mode

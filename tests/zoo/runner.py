@@ -88,11 +88,14 @@ class Server:
             script=str(case.path),
             argv=("--twin",) if twin else (),
             ranks=1 if case.synthetic else case.ranks,
-            limit=case.limit,
+            limit=case.limit(twin),
             kill_after=case.kill_after,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
-            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | case.env,
+            env=ENVIRONMENT
+            | {"COLLECTRACE_LOG_DIR": str(logs)}
+            | {"ZOO_TIMEOUT": "4" if case.is_error and not twin else "60"}
+            | case.env,
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

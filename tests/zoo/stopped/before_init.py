@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from tests.zoo.common import TWIN
 
+print("preparing", flush=True)
 if os.environ["RANK"] == "1" and not TWIN:
     time.sleep(60)
 dist.init_process_group("gloo", timeout=timedelta(seconds=7))  # BUG

@@ -47,6 +47,7 @@ class Reading:
             if self.intake.latest[0] == start:
                 start = self.tape.size - 1
             self._covered = [(low, min(high, start)) for low, high in self._covered if low < start]
+            tape.bytes_read += self.tape.bytes_read
             self.tape = tape
             self._read_on(start)
         return True

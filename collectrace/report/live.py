@@ -169,9 +169,9 @@ def _last(rank: RankState) -> str:
 
 def _warnings(alignment: Alignment) -> list[str]:
     return [
-        f"{finding.severity}: {text.clean(finding.headline)}"
+        f"warning: {text.clean(finding.headline)}"
         for finding in alignment.findings
-        if finding.severity != "info"
+        if finding.severity == "warning"
     ]
 
 

@@ -207,8 +207,7 @@ def waited_for(case: Case, w: Waiting) -> Call | None:
     if log is None or w.seq is None:
         return None
     if w.channel is not None:
-        mine = log.channel_calls(w.channel)
-        return next((c for c in reversed(mine) if c.seq == w.seq), None)
+        return log.channel_call(w.channel, w.seq)
     return case.call(w.rank, w.stream, w.seq) if w.stream is not None else None
 
 

@@ -120,8 +120,11 @@ class RankLog(Protocol):
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 
-    def channel_calls(self, channel: ChannelKey) -> list[Call]:
-        """The rank's own side of a channel, in order, as far as it has been read."""
+    def channel_track(self, channel: ChannelKey) -> Track:
+        """The rank's own side of a channel, as far as it has been read."""
+
+    def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
+        """One message of it; None where it has not been read."""
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
         """Where a stream stands after call ``seq``; None where the log cannot tell."""

@@ -26,22 +26,19 @@ class _Side:
     log: RankLog
     key: ChannelKey
     count: int = 0
-    _calls: dict[int, Call] | None = None
 
     def call(self, seq: int) -> Call | None:
         """A message of it; the log is scanned where that was not read."""
-        found = self.calls().get(seq)
+        found = self.log.channel_call(self.key, seq)
         if found is None and not self.log.scanned:
             self.log.scan()
-            self._calls = None
-            found = self.calls().get(seq)
+            found = self.log.channel_call(self.key, seq)
         return found
 
-    def calls(self) -> dict[int, Call]:
-        """What was read of it, by number."""
-        if self._calls is None:
-            self._calls = {call.seq: call for call in self.log.channel_calls(self.key)}
-        return self._calls
+    def meanings(self) -> dict[int, int]:
+        """What was read of it: number to an id of what the message is."""
+        track = self.log.channel_track(self.key)
+        return dict(zip(track.seq, track.meaning, strict=True))
 
 
 @dataclass(slots=True)
@@ -117,14 +114,23 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> list[ChannelIssue]:
 
 
 def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
-    sent, received = send.calls(), recv.calls()
-    for seq in sorted(sent.keys() & received.keys()):
-        a, b = sent[seq], received[seq]
-        if a.void or b.void or channel_text(a) == channel_text(b):
-            continue
-        attribute: Literal["dtype", "count"] = "dtype" if a.dtype != b.dtype else "count"
-        return ChannelIssue(send.key, group, seq, a, b, attribute)
-    return None
+    sent, received = send.meanings(), recv.meanings()
+    examples = send.log.channel_track(send.key).vocabulary.examples
+    # Thousands of messages are of a few kinds.
+    pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
+    wrong = {p for p in set(pairs.values()) if not _fit(examples[p[0]], examples[p[1]])}
+    first = min((seq for seq, pair in pairs.items() if pair in wrong), default=None)
+    if first is None:
+        return None
+    a, b = send.call(first), recv.call(first)
+    if a is None or b is None:
+        return None
+    attribute: Literal["dtype", "count"] = "dtype" if a.dtype != b.dtype else "count"
+    return ChannelIssue(send.key, group, first, a, b, attribute)
+
+
+def _fit(a: Call, b: Call) -> bool:
+    return a.void or b.void or channel_text(a) == channel_text(b)
 
 
 def _unmatched(group: GroupInfo, send: _Side | None, recv: _Side | None) -> ChannelIssue:
@@ -150,15 +156,15 @@ def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
         return []
     # Which send was left over is the backend's choice; the latest is as good as any.
     left = [
-        (side.calls()[side.count].t, side)
+        (call.t, side, call)
         for source, side in inbox.sends.items()
         if side.count > (inbox.recvs[source].count if source in inbox.recvs else 0)
-        and side.count in side.calls()
+        and (call := side.log.channel_call(side.key, side.count)) is not None
     ]
     if not left:
         return []
-    side = max(left, key=lambda one: one[0])[1]
-    return [ChannelIssue(side.key, inbox.group, side.count, side.call(side.count), None, "absent")]
+    _, side, call = max(left, key=lambda one: one[0])
+    return [ChannelIssue(side.key, inbox.group, side.count, call, None, "absent")]
 
 
 def _hinted(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:

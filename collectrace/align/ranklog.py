@@ -207,12 +207,19 @@ class FileLog:
         key, shift = self._private(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
 
-    def channel_calls(self, channel: ChannelKey) -> list[Call]:
-        """The rank's own side of a channel, in order, as far as it has been read."""
-        key = channel._replace(group=self._local.get(channel.group, channel.group))
-        track = self._reading.intake.tracks.get(key)
-        found = [self._call(key, seq) for seq in track.seq] if track is not None else []
-        return [call for call in found if call is not None]
+    def channel_track(self, channel: ChannelKey) -> Track:
+        """The rank's own side of a channel, as far as it has been read."""
+        found = self._reading.intake.tracks.get(self._private_channel(channel))
+        return Track(self._reading.intake.vocabulary) if found is None else found
+
+    def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
+        """One message of it; None where it has not been read."""
+        if self.channel_track(channel).find(seq) is None:
+            return None
+        return self._call(self._private_channel(channel), seq)
+
+    def _private_channel(self, channel: ChannelKey) -> ChannelKey:
+        return channel._replace(group=self._local.get(channel.group, channel.group))
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
         """Where a stream stands after call ``seq``; None where the log cannot tell."""

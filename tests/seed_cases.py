@@ -1,11 +1,13 @@
 """The six cases that started this project, as made-up runs: what the tracer writes in each.
 
-Rank 0 has five batches and rank 1 has six; the same lines as in tools/join_cases.py.
+Rank 0 has five batches and rank 1 has six. The sites are those of tools/join_cases.py, which can
+be read: a finding may quote its lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from tests.synthetic import Rank, Run
@@ -13,7 +15,8 @@ from tests.synthetic import Rank, Run
 Barrier = Literal["native", "zeros", "ones"]
 
 BATCHES = (5, 6)
-JOIN, FORWARD, BACKWARD, INSIDE, AFTER = (f"/job/train.py:{line}" for line in (48, 50, 51, 53, 55))
+SCRIPT = Path(__file__).parents[1] / "tools" / "join_cases.py"
+JOIN, FORWARD, BACKWARD, INSIDE, AFTER = (f"{SCRIPT}:{line}" for line in (48, 50, 51, 53, 55))
 LOST = "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1185"
 TIMEOUT = "[gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000ms for recv operation"
 

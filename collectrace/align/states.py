@@ -164,7 +164,7 @@ def _raised(standing: Standing, leaving: Exit, log: RankLog) -> Standing:
     if leaving.error is None:
         detail = f"sys.exit({leaving.code})"
     else:
-        detail = words.brief(f"{leaving.error}: {message}" if message else leaving.error)
+        detail = words.exception(leaving.error, message)
         detail += f" at {words.site(leaving.site)}" if leaving.site else ""
     inside = standing.waiting or _failed_in(log, standing.rank)
     if by_peers and not inside:

@@ -6,62 +6,25 @@ for where they are printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from typing import Final
 
 from collectrace import roles
 from collectrace.findings import GroupInfo
+from collectrace.grammar import counted, listed, ordinal, ranges, ranks, upper, verb
 from collectrace.records import Call, Shape
-from collectrace.signature import is_user
+from collectrace.signature import canonical_op, is_user
 
-_MOST_SHAPES = 3
-_LONGEST = 300
+__all__ = ["counted", "listed", "ordinal", "ranges", "ranks", "upper", "verb"]
 
+_MOST_SHAPES: Final = 3
+_LONGEST: Final = 300
 
-def ranges(numbers: Iterable[int]) -> str:
-    """``0-2, 5``: sorted, runs of three and more joined."""
-    runs: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    parts: list[str] = []
-    for first, last in runs:
-        parts += [str(first)] if first == last else [f"{first}-{last}"]
-        if last == first + 1:
-            parts[-1:] = [str(first), str(last)]
-    return ", ".join(parts)
+_SENTENCE: Final = 100
+"""Characters of an exception's text after which its first sentence is enough."""
 
-
-def ranks(members: Iterable[int]) -> str:
-    """``rank 1``; ``ranks 0 and 1``; ``ranks 0-2, 5``."""
-    chosen = sorted(set(members))
-    if len(chosen) == 1:
-        return f"rank {chosen[0]}"
-    if len(chosen) == 2:
-        return f"ranks {chosen[0]} and {chosen[1]}"
-    return f"ranks {ranges(chosen)}"
-
-
-def verb(members: Sequence[int], singular: str, plural: str) -> str:
-    """The form of a verb that fits the number of ranks."""
-    return singular if len(members) == 1 else plural
-
-
-def upper(text: str) -> str:
-    """With a capital first letter, the rest as it is."""
-    return text[:1].upper() + text[1:]
-
-
-def ordinal(n: int) -> str:
-    """``1st``, ``2nd``, ``11th``."""
-    suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return f"{n}{suffix}"
-
-
-def counted(n: int, noun: str, plural: str = "") -> str:
-    """``1 call``, ``2 calls``, ``2 batches``."""
-    return f"{n} {noun if n == 1 else plural or noun + 's'}"
+# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
+_CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 
 def seconds(ns: float) -> str:
@@ -76,6 +39,15 @@ def brief(text: str, limit: int = _LONGEST) -> str:
     """One line, not too long."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def exception(error: str, message: str) -> str:
+    """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows."""
+    told = brief(_CPP.sub("", message))
+    if len(told) > _SENTENCE and (end := told.find(". ", 20)) > 0:
+        told = told[:end]
+    told = told.rstrip(".")
+    return f"{error}: {told}" if told else error
 
 
 def group(info: GroupInfo) -> str:
@@ -122,7 +94,7 @@ def op(call: Call) -> str:
         return f"{call.op} (not described)"
     parts = [tensors(call), call.reduce_op or ""]
     if call.root is not None:
-        parts.append(f"{_ROOT.get(call.op, 'root')} {call.root}")
+        parts.append(f"{root(call)} {call.root}")
     if call.peer is not None:
         other = "any rank" if call.peer < 0 else f"rank {call.peer}"
         parts.append(f"{'from' if call.op == 'recv' else 'to'} {other}")
@@ -130,28 +102,51 @@ def op(call: Call) -> str:
     return f"{call.op}({', '.join(part for part in parts if part)})"
 
 
-_ROOT = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
-"""What torch calls the root."""
+def root(call: Call) -> str:
+    """What torch calls the root of this op: ``src``, ``dst``."""
+    return _ROOT.get(call.op, "root")
+
+
+_ROOT: Final = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
 
 
 def issuer(call: Call) -> str:
     """Who issued it: the framework's part in words, or ``the user's call``."""
     if is_user(call):
         return "the script's own call"
-    of = f" (model {call.model})" if call.model and call.model > 1 else ""
-    return roles.words(call.role) + of
+    return roles.words(call.role) + (of_model(call) if call.model and call.model > 1 else "")
+
+
+def of_model(call: Call) -> str:
+    """`` of model 2``: DDP modules of one group, counted as they were constructed."""
+    return f" of model {call.model or 1}"
 
 
 def call(c: Call) -> str:
     """A call whole, where it was made, and by which framework's part if not by the user."""
     whole = op(c) + at(c)
-    if c.api and c.api != c.op and is_user(c):
-        whole = f"{c.api}(): " + whole
-    return whole if is_user(c) else f"{whole} ({issuer(c)})"
+    if is_user(c):
+        return f"{c.api}(): {whole}" if c.api and c.api != c.op else whole
+    return f"{whole} ({issuer(c)})"
 
 
-def listed(parts: Sequence[str]) -> str:
-    """``a``; ``a and b``; ``a, b and c``."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+_ISSUERS: Final = (
+    ("ddp.forward.", "DDP forward()"),
+    ("ddp.backward.", "DDP backward()"),
+    ("ddp.construct", "DDP's constructor"),
+    ("join.", "join()"),
+    ("zero.step", "ZeroRedundancyOptimizer.step()"),
+)
+
+
+def name(c: Call) -> str:
+    """What a headline calls it: the user's own call by its function, else who issued it."""
+    if not is_user(c):
+        return next((words for role, words in _ISSUERS if c.role.startswith(role)), c.role)
+    return c.api if c.api and canonical_op(c.api) != canonical_op(c.op) else c.op
+
+
+def did(members: tuple[int, ...], c: Call, what: str = "") -> str:
+    """``rank 1 called barrier``, ``ranks 0-2 were in DDP backward()``."""
+    verb_ = "called" if is_user(c) else verb(members, "was in", "were in")
+    return f"{ranks(members)} {verb_} {what or name(c)}"

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace import roles
 from collectrace.findings import GroupInfo
+from collectrace.grammar import counted, listed, ranges, ranks
 from collectrace.records import Call, Shape
 from collectrace.signature import canonical_op
+
+__all__ = ["counted", "listed", "ranges", "ranks"]
 
 _LONGEST: Final = 2000
 """Characters of one string that are shown: no honest path, error or headline is longer."""
@@ -41,27 +43,6 @@ def _visible(character: str, lines: bool) -> str:
     if character in "\n\t\r":
         return " "
     return "" if unicodedata.category(character) in _HIDDEN else character
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """``0-2,5``: sorted, neighbours joined."""
-    runs: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def ranks(members: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 0-2,5``."""
-    return f"rank{'s' * (len(members) != 1)} {ranges(members)}"
-
-
-def counted(n: int, noun: str) -> str:
-    """``1 call``, ``1,234 calls``."""
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def group(info: GroupInfo) -> str:

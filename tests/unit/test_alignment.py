@@ -1,4 +1,4 @@
-"""The whole way, from rank files to the answer: the six cases that started this project."""
+"""The whole way, from rank files to the answer."""
 
 from __future__ import annotations
 
@@ -8,95 +8,9 @@ import pytest
 
 from collectrace.align import align
 from collectrace.errors import CollectraceError, LogError
-from collectrace.findings import Finding, Table
 from tests import seed_cases
 from tests.judging import aligned, errors
 from tests.synthetic import Run, damage, truncate
-
-
-def seed(number: int, folder: Path, kind: seed_cases.Barrier = "native") -> list[Finding]:
-    alignment = aligned(seed_cases.case(number, kind), folder)
-    assert alignment.exit_status == 1
-    return list(alignment.findings)
-
-
-def marks(table: Table | None) -> dict[int, str]:
-    assert table is not None
-    return {row.seq: row.mark for row in table.rows if row.mark}
-
-
-@pytest.mark.parametrize("number", [1, 6])
-@pytest.mark.parametrize("kind", ["native", "zeros"])
-def test_join_alone_is_aligned(number: int, kind: seed_cases.Barrier, tmp_path: Path) -> None:
-    alignment = aligned(seed_cases.case(number, kind), tmp_path)
-    assert alignment.status == "aligned"
-    assert alignment.exit_status == 0
-    assert [f.kind for f in alignment.findings] == ["uneven_inputs"]
-    assert "rank 0 had 5 batches and rank 1 had 6" in alignment.findings[0].headline
-
-
-@pytest.mark.parametrize("number", [2, 3])
-def test_uneven_inputs_without_join(number: int, tmp_path: Path) -> None:
-    first = seed(number, tmp_path)[0]
-    assert (first.kind, first.suspects) == ("missing_call", ())
-    came, absent = first.sides
-    assert came.ranks == (1,)
-    assert came.call is not None
-    assert came.call.site == seed_cases.BACKWARD
-    assert (absent.ranks, absent.call, absent.state) == ((0,), None, "finished")
-    assert "rank 0 had 5 batches and rank 1 got to its 6th" in first.cause
-    assert "drop_last" in first.fix
-    assert "join()" in first.fix
-
-
-def test_a_barrier_inside_join_that_is_a_barrier(tmp_path: Path) -> None:
-    first = seed(4, tmp_path)[0]
-    assert (first.kind, first.seq, first.suspects) == ("op_mismatch", 29, (1,))
-    assert "barrier() at train.py:53 met join() counting" in first.headline
-    assert "Move the barrier at train.py:53 out of the `with model.join():` block" in first.fix
-
-
-@pytest.mark.parametrize(("kind", "fatal"), [("zeros", 30), ("ones", 31)])
-def test_a_barrier_inside_join_that_is_an_all_reduce(
-    kind: seed_cases.Barrier, fatal: int, tmp_path: Path
-) -> None:
-    root, consequence = seed(4, tmp_path, kind)[:2]
-    assert (root.kind, root.seq, root.suspects) == ("role_mismatch", 29, (1,))
-    assert root.headline.startswith("rank 1's all_reduce(float32[1], SUM) at train.py:53")
-    assert {s.ranks: s.call.role for s in root.sides if s.call} == {
-        (0,): "join.count_nonjoined",
-        (1,): "user",
-    }
-    assert "rank 0 had 5 batches and rank 1 had 6" in root.cause
-    assert (consequence.kind, consequence.seq) == ("dtype_mismatch", fatal)
-    assert consequence.caused_by == 0
-    assert consequence.suspects == (1,)
-    assert "garbage authoritative rank" in consequence.cause
-    assert "_find_common_rank" in consequence.cause
-    assert marks(root.table) == {29: "root", fatal: "fatal"}
-    assert consequence.table is None
-
-
-def test_a_barrier_after_the_loop(tmp_path: Path) -> None:
-    first = seed(5, tmp_path)[0]
-    assert (first.kind, first.suspects) == ("op_mismatch", ())
-    assert [s.call and s.call.site for s in first.sides] == [seed_cases.AFTER, seed_cases.BACKWARD]
-    assert "ambiguous" in first.cause
-
-
-def test_that_a_rank_left_the_loop_is_read_in_the_script(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    lines = [""] * 48 + ["def train():", "  for b in inputs:", "    loss.backward()", "    pass"]
-    script.write_text("\n".join([*lines, "", "", "  dist.barrier()"]))
-    run = seed_cases.case(5)
-    for rank in run:
-        for item in rank.items:
-            if getattr(item, "site", None):
-                item.site = item.site.replace("/job", str(tmp_path))  # type: ignore[union-attr]
-    first = aligned(run, tmp_path / "logs").findings[0]
-    assert "Uneven inputs: rank 0 had 5 batches and rank 1 got to its 6th" in first.cause
-    assert {line.text for line in first.sources} == {"dist.barrier()", "loss.backward()"}
-
 
 # -- status ----------------------------------------------------------------------------------
 

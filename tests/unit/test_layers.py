@@ -22,7 +22,7 @@ FLOORS = (
     {"", "launch", "schema", "tracer", "align", "report"},
     {"signature", "findings"},
     {"records", "roles", "config"},
-    {"errors", "dumps"},
+    {"errors", "dumps", "grammar"},
 )
 WITHOUT_TORCH = ("align", "report", "", "cli", "testing", "launch", "schema")
 

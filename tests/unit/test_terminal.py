@@ -163,7 +163,13 @@ def test_the_fourth_error_is_told_by_its_headline() -> None:
 
 @pytest.mark.parametrize(
     ("members", "words"),
-    [([], "ranks "), ([3], "rank 3"), ([5, 0, 1, 2], "ranks 0-2,5"), ([1, 1], "ranks 1")],
+    [
+        ([], "ranks "),
+        ([3], "rank 3"),
+        ([5, 0, 1, 2], "ranks 0-2,5"),
+        ([1, 1], "rank 1"),
+        (range(0, 64, 8), "ranks 0,8,..,56"),
+    ],
 )
 def test_ranks(members: list[int], words: str) -> None:
     assert text.ranks(members) == words

@@ -13,6 +13,7 @@ from collectrace.align.evidence import Divergence, GroupConflict
 from collectrace.findings import Finding, SourceLine, Table
 
 _MOST_SOURCES: Final = 12
+_MOST_ITERATIONS: Final = 4
 
 
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
@@ -104,13 +105,15 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     if candidate.stream is None or candidate.seq is None or not sides:
         return ""
     parts = []
-    found = loop.iterations([call for _, call in sides])
+    found: dict[int, list[int]] = {}
+    for s, c in sides:
+        if c.iteration is not None:
+            found.setdefault(c.iteration, []).extend(s.ranks)
     if len(found) == 1:
         parts.append(f"iteration {min(found)} of DDP")
     elif found:
-        parts.append(
-            words.listed([f"iteration {c.iteration} on {words.ranks(s.ranks)}" for s, c in sides])
-        )
+        told = [f"{n} on {words.ranks(ranks)}" for n, ranks in sorted(found.items())]
+        parts.append(f"iteration of DDP: {', '.join(told[:_MOST_ITERATIONS])}")
     before = [loop.before(case, s.ranks[0], candidate.stream, candidate.seq) for s, _ in sides]
     periods = {b.period for b in before if b is not None}
     left = [
@@ -122,8 +125,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     main = next((b for b in before if b is not None), None)
     if main is not None and len(periods) == 1 and main.period > 1:
         parts.append(
-            f"call {main.position} of a loop of {main.period}, gone through "
-            f"{words.counted(main.rounds, 'time')} before"
+            f"call {main.position} of the {main.period} in each round of the loop, after "
+            f"{words.counted(main.rounds, 'equal round')}"
         )
         who = {r for ranks in left for r in ranks}
         # Who goes on as before may be the one to blame: then this would only mislead.

@@ -7,16 +7,15 @@ from typing import Final
 
 from collectrace.align import clock, waitgraph, words
 from collectrace.align.case import Candidate, Case, Stillness
-from collectrace.align.diagnosis import inputs, loop
-from collectrace.align.diagnosis.ddp import UNUSED_FIX
+from collectrace.align.diagnosis import ddp, inputs, loop
 from collectrace.align.diagnosis.wording import (
-    EVEN_INPUTS,
     EVERY_RANK,
-    JOIN,
+    FOLLOWS,
     Explainer,
     Reason,
     Wording,
     called,
+    even_inputs,
     first,
     place,
 )
@@ -30,38 +29,51 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if isinstance(candidate.source, Stillness):
         return _failed_call(case, candidate, candidate.source)
     who, came = candidate.absent, called(candidate)
-    what = words.op(came[0][1]) + words.at(came[0][1]) if came else "a call"
-    waits = words.ranks(candidate.present)
+    what = words.name(came[0][1]) + words.at(came[0][1]) if came else "a call"
     if candidate.severity == "info":
         return _too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
-    did = [_did(case, side.ranks) for side in candidate.sides if side.call is None]
-    there = "came"
+    found = inputs.of_candidate(case, candidate)
+    did = [_did(case, side.ranks, found) for side in candidate.sides if side.call is None]
+    here, them = candidate.present, words.verb(who, "it", "them")
+    there = f" without {what}, which {words.ranks(here)} called"
     if clock.waited(case, candidate):
-        there = words.verb(candidate.present, "waits", "wait")
-    headline = f"{words.listed(did)} and never came to {what}, where {waits} {there}"
+        wait = words.verb(here, "waits", "wait")
+        there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(candidate)
-    return Wording(headline, reason.cause, reason.fix)
+    return Wording(words.listed(did) + there, reason.cause, reason.fix)
 
 
-def _did(case: Case, ranks: tuple[int, ...]) -> str:
+def _did(case: Case, ranks: tuple[int, ...], found: inputs.Inputs | None = None) -> str:
+    """What absent ranks of one state did instead, in a few words."""
     standing = case.standings[ranks[0]]
+    leaving = standing.log.exit if standing.log is not None else None
     text = _DID[standing.state]
     if standing.disabled:
         text = "traced no further"
-    if standing.state == "blocked" and standing.waiting:
+    elif standing.state == "finished" and found is not None:
+        text += found.after(ranks)
+    elif standing.state == "raised" and leaving is not None and leaving.error is not None:
+        text = f"raised {words.brief(leaving.error, 60)}"
+        text += f" at {words.site(leaving.site)}" if leaving.site else ""
+    elif standing.state == "blocked" and standing.waiting:
         w = standing.waiting[0]
         at = f" at {words.site(w.site)}" if w.site else ""
         text = f"waits in {w.op or 'another call'}{at}" if len(ranks) == 1 else "wait elsewhere"
-    elif len(ranks) > 1:
-        text = text.replace("is ", "are ").replace("was ", "were ")
+    elif standing.state == "died" and standing.log is not None and standing.log.last_call:
+        text += f" after {words.name(standing.log.last_call)}{words.at(standing.log.last_call)}"
+    elif standing.state == "busy" and (frame := _stack(standing)):
+        text = f"is busy at {words.site(frame.split(' ')[0])}"
+    if len(ranks) > 1:
+        text = text.replace("is ", "are ", 1) if text.startswith("is ") else text
+        text = text.replace("stands", "stand").replace("was ", "were ")
     return f"{words.ranks(ranks)} {text}"
 
 
 _DID: Final = {
-    "finished": "had finished",
-    "raised": "had raised",
+    "finished": "finished",
+    "raised": "raised an exception",
     "died": "died",
-    "busy": "is busy elsewhere",
+    "busy": "is busy, in no collective",
     "silent": "stands still",
     "blocked": "is held up elsewhere",
     "running": "was elsewhere",
@@ -75,7 +87,8 @@ def _too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
         f"{headline} when the logs end ({place(candidate)})",
         f"They had been waited for {words.seconds(waited)} at most. A healthy job that is stopped, "
         "or looked at while it runs, has ranks a call apart: this proves nothing.",
-        "If the job hung here, let it hang for longer than a minute before its logs are read.",
+        "If the job hung here, let it hang for longer than a minute before it is stopped, and "
+        "align its logs again.",
     )
 
 
@@ -85,12 +98,12 @@ def _failed_call(case: Case, candidate: Candidate, source: Stillness) -> Wording
     waiting = [r for r in source.calls if r not in source.failed]
     others = words.ranks(waiting)
     call = next((source.calls[r] for r in source.failed if source.calls[r]), None)
-    what = words.op(call) + words.at(call) if call is not None else place(candidate)
+    what = words.name(call) + words.at(call) if call is not None else place(candidate)
     return Wording(
         f"{what} raised on {who} and never reached {others}",
         f"{_details(case, source.failed)} The call was refused there, and {others} "
         f"{words.verb(waiting, 'waits', 'wait')} for it.",
-        "Mend the exception; the other ranks did nothing wrong.",
+        "Fix what raised; the other ranks did nothing wrong.",
     )
 
 
@@ -123,8 +136,9 @@ def _chain(case: Case, candidate: Candidate) -> str:
             w = standing.waiting[0]
             info = case.comparison.groups.get(w.group)
             where = f" of {words.group(info)}" if info is not None else ""
-            links.append(f"rank {rank} waits for {others} in {w.op}{where}")
-    return f" {words.upper(words.listed(links[:4]))}." if links else ""
+            at = f" at {words.site(w.site)}" if w.site else ""
+            links.append(f"rank {rank} waits for {others} in {w.op}{at}{where}")
+    return f" {words.upper('; '.join(links[:4]))}." if links else ""
 
 
 def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
@@ -133,37 +147,37 @@ def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who = words.ranks(candidate.absent)
     if candidate.stream is not None and cause.stream == candidate.stream:
-        text = f"From call {cause.seq} on the ranks count different calls; one side has more left."
+        text = f"Since call {cause.seq} the ranks are out of step, and one side has calls left."
     else:
-        where = place(cause) if cause.group is not None else "the finding above"
-        text = f"{words.upper(who)} could not come: what went wrong at {where} came first."
-    return Reason(text + _chain(case, candidate), "Mend the cause; nothing is to be changed here.")
+        where = f" ({place(cause)})" if cause.group is not None else ""
+        text = f"{words.upper(who)} could not come because of the cause above{where}."
+    return Reason(text + _chain(case, candidate), FOLLOWS)
 
 
 def _raised(case: Case, candidate: Candidate) -> Reason | None:
-    raised = [s for s in _culprits(case, candidate) if s.state == "raised"]
+    """Whoever is waited for raised; who raised because it waited here in vain is no reason."""
+    waits = set(candidate.present)
+    raised = [s for s in _culprits(case, candidate) if s.state == "raised" and s.rank not in waits]
     if not raised:
         return None
+    who = words.ranks(s.rank for s in raised)
     text = _details(case, [s.rank for s in raised])
-    waits = f"The others wait for {words.ranks(s.rank for s in raised)}."
-    messages = [_message(s) for s in raised]
-    if any("Expected to have finished reduction" in m for m in messages):
-        return Reason(
-            f"{text} That is DDP's word for gradients that never came: parameters took no part in "
-            f"the loss on {words.ranks(s.rank for s in raised)}, so a bucket that the other ranks "
-            f"issued was never filled there. {waits}",
-            UNUSED_FIX,
-        )
-    if any("process group" in m.lower() and "init" in m.lower() for m in messages):
-        return Reason(
-            f"{text} The process group was gone, or had never been made, when the call came. "
-            f"{waits}",
-            "Call destroy_process_group() after the last collective on every rank, once.",
-        )
+    waiting = f"The others wait for {who}."
+    for message in map(_message, raised):
+        known = ddp.from_exception(message, who)
+        if known is not None:
+            return Reason(f"{text} {known.cause} {waiting}", known.fix)
+        if "process group" in message.lower() and "init" in message.lower():
+            return Reason(
+                f"{text} The process group was gone, or had never been made, when the call came. "
+                f"{waiting}",
+                "Call destroy_process_group() after the last collective on every rank, once.",
+            )
     return Reason(
-        f"{text} {waits}{_chain(case, candidate)}",
-        "Mend the exception. Where a rank may fail alone, let all ranks learn of it before the "
-        "next collective (an all_reduce of an error flag), or let the launcher end the job.",
+        f"{text} {waiting}{_chain(case, candidate)}",
+        "Fix what raised.\n"
+        "Where a rank may fail alone, let all ranks learn of it before the next collective (an "
+        "all_reduce of an error flag), or let the launcher end the job.",
     )
 
 
@@ -179,10 +193,10 @@ def _died(case: Case, candidate: Candidate) -> Reason | None:
     who = words.ranks(s.rank for s in died)
     return Reason(
         f"{_details(case, [s.rank for s in died])} {words.upper(who)} left no last line, as a "
-        "process does that is killed (out of memory), that aborts in C++, or that leaves by "
-        f"os._exit.{_last_calls(case, died)}",
-        f"Look at what {who} printed last, at the launcher's exit code (-9: killed, -6: aborted), "
-        "and at the kernel's log for the out-of-memory killer (dmesg).",
+        "process does that is killed (out of memory), aborts in C++, or leaves by os._exit."
+        f"{_last_calls(case, died)}",
+        f"Look at what {who} printed last, at its exit code in the launcher's output (-9: killed, "
+        "-6: aborted), and in the kernel's log for the out-of-memory killer (dmesg).",
     )
 
 
@@ -194,7 +208,7 @@ def _last_calls(case: Case, standings: list[Standing]) -> str:
             info = case.comparison.groups.get(last.group)
             where = f" of {words.group(info)}" if info is not None else ""
             parts.append(
-                f"rank {standing.rank}'s last call was {words.op(last)}{words.at(last)}, "
+                f"rank {standing.rank}'s last call was {words.name(last)}{words.at(last)}, "
                 f"number {last.seq}{where}"
             )
     return f" {words.upper('; '.join(parts))}." if parts else ""
@@ -246,12 +260,20 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     if found is None or not came:
         return None
     (side, call) = came[0]
+    gone = words.ranks(set(candidate.absent) & found.ended)
     waits = words.verb(side.ranks, "waits", "wait")
     return Reason(
         f"Uneven inputs: {found.phrase()}. {words.upper(words.ranks(side.ranks))} {waits} in "
-        f"{words.call(call)} for ranks that have no batch left to answer it with.",
-        f"{EVEN_INPUTS}, {JOIN}.",
+        f"{words.name(call)}{words.at(call)} for {gone}, which had no input left to come to it "
+        "with.",
+        even_inputs(loop.own_calls(case, side.ranks[0], candidate)),
     )
+
+
+def _evaluated(case: Case, candidate: Candidate) -> Reason | None:
+    if any(case.standings[r].state != "finished" for r in candidate.absent):
+        return None
+    return ddp.evaluated_alone(case, candidate)
 
 
 def _finished(case: Case, candidate: Candidate) -> Reason | None:
@@ -267,14 +289,14 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     if before is not None and loop.token(before.expected) == loop.token(call):
         rounds = words.counted(before.rounds, "time")
         return Reason(
-            f"{words.upper(who)} finished after going through the loop {rounds}; {others} began "
-            f"another round with {words.call(call)}: the loop ran longer there.",
-            "Give loops that hold a collective the same length on every rank (agree on the number "
-            "of steps first, for example by an all_reduce of MIN).",
+            f"{words.upper(who)} finished after {rounds} through the loop; {others} began another "
+            f"round with {words.name(call)}{words.at(call)}: the loop ran longer there.",
+            "Give the loop the same length on every rank: agree on the number of steps first, for "
+            "example by an all_reduce (MIN).",
         )
     return Reason(
-        f"{words.upper(who)} finished without it; {others} issued {words.call(call)} as one call "
-        "more.",
+        f"{words.upper(who)} finished without {words.name(call)}{words.at(call)}, which {others} "
+        f"issued as one call more.",
         EVERY_RANK,
     )
 
@@ -296,7 +318,7 @@ def _generic(candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_cause, _raised, _died, _elsewhere, _uneven, _finished, _elsewhere_blocked,
+    _after_cause, _raised, _died, _elsewhere, _evaluated, _uneven, _finished, _elsewhere_blocked,
 )  # fmt: skip
 
 
@@ -316,29 +338,40 @@ def message(case: Case, candidate: Candidate) -> Wording:
         if issue.recv is not None
         else (channel.source, channel.destination)
     )
-    what = words.op(call) + words.at(call) if call is not None else f"message {issue.seq}"
-    missing = "send" if issue.recv is not None else "recv"
+    what = f"{call.op}{words.at(call)}" if call is not None else f"message {issue.seq}"
+    missing, way = ("send", "to") if issue.recv is not None else ("recv", "from")
     other = f"rank {peer}" if peer >= 0 else "any rank"
     if candidate.severity == "info":
         return _too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
-    cause = f"It is message {issue.seq} of its channel, and {other} issued {issue.seq - 1}."
+    headline += f": {issue.hint}" if issue.hint else ""
+    tag = f" with tag {channel.tag}" if channel.tag else ""
+    n = issue.seq - 1
+    issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
+    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
     if issue.hint:
-        cause += f" Nearly fits: {issue.hint}."
+        cause += f" What nearly fits: {issue.hint}."
     standing = case.standings.get(peer)
-    if standing is not None and standing.state != "running":
-        detail = f" ({standing.detail})" if standing.detail else ""
-        cause += f" Rank {peer} is {_STATE.get(standing.state, standing.state)}{detail}."
     if candidate.cause is not None:
-        cause += " That rank could not come to it: see the finding this follows from."
-    return Wording(headline, cause, _P2P_FIX)
+        cause += f" {words.upper(other)} could not come to it because of the cause above."
+    elif standing is not None and (how := _end(standing)):
+        cause += f" {words.upper(other)} {how}."
+    return Wording(headline, cause, FOLLOWS if candidate.cause is not None else _P2P_FIX)
 
 
-_STATE: Final = {"raised": "gone with an exception", "died": "dead", "missing": "without a log"}
+def _end(standing: Standing) -> str:
+    """How the other side ended, where that is not for want of this very message."""
+    if standing.state == "raised" and not standing.by_peers:
+        return f"ended with an exception ({standing.detail})"
+    return {"finished": "has finished", "died": "died", "missing": "left no file"}.get(
+        standing.state, ""
+    )
+
+
 _P2P_FIX: Final = (
-    "Every send needs one recv on the other rank with the same group, peer and tag. Count both "
-    "(a loop over microbatches that is one longer on one side?), and let neighbours exchange "
-    "through batch_isend_irecv."
+    "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
+    "is a loop over microbatches one longer on one side?\n"
+    "Neighbours that exchange do it best through batch_isend_irecv."
 )
 
 
@@ -349,8 +382,9 @@ def _unfit(issue: ChannelIssue) -> Wording:
     what = "dtype" if issue.attribute == "dtype" else "size"
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
-        f"Message {issue.seq} of this channel differs in {what} at its two ends. Backends do not "
-        "check it: bytes are reinterpreted, cut off, or awaited for ever.",
-        f"Make the {what} of the receive buffer that of the tensor that is sent; where it varies, "
-        "send the shape first.",
+        f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
+        f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
+        "bytes are reinterpreted, cut off, or awaited for ever.",
+        f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
+        "the shape first.",
     )

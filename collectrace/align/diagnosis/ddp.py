@@ -11,6 +11,7 @@ from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import pairing_class
+from collectrace.signature import is_user
 
 _WINDOW: Final = 400
 """Rows before a difference that are searched for the place where iterations parted."""
@@ -19,9 +20,8 @@ _FORWARD: Final = "ddp.forward."
 _BACKWARD: Final = frozenset({"ddp.bucket", "ddp.unused_params"})
 
 UNUSED_FIX: Final = (
-    "Let every parameter take part in the loss on every rank, or construct DDP with "
-    "find_unused_parameters=True on all ranks; freeze parameters (requires_grad=False) the same "
-    "way everywhere, before DDP is constructed."
+    "Let every parameter take part in the loss on every rank.\n"
+    "Or construct DDP with find_unused_parameters=True, on all ranks."
 )
 
 
@@ -97,20 +97,115 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     parted = skew(case, candidate)
     if parted is None or not parted.ahead.role.startswith(_FORWARD):
         return None
+    if parted.ahead.iteration != parted.behind.iteration and _ran_backward(case, candidate, parted):
+        return None
     who, others = words.ranks(parted.leaders), words.ranks(parted.others)
-    at = words.at(parted.ahead)
     cause = (
-        f"{words.upper(who)} ran forward {parted.ahead.iteration} of the DDP model{at}, which "
-        f"{others} did not run: from call {parted.seq} on what it issues "
-        f"({words.issuer(parted.ahead)}) pairs with what belongs to forward "
-        f"{parted.behind.iteration}{words.at(parted.behind)} of the others."
+        f"{words.upper(who)} ran a forward of the DDP model{words.at(parted.ahead)} that {others} "
+        f"did not run. From call {parted.seq} on, what that forward issues "
+        f"({words.issuer(parted.ahead)}) meets what {others} issue{words.at(parted.behind)}."
     )
-    fix = (
-        "Run the forward on every rank; or, to evaluate on one rank only, call the wrapped module "
-        "itself (model.module(...)), which issues no collective; broadcast_buffers=False spares "
-        "a model whose buffers do not matter."
+    return Reason(cause, _ALONE_FIX)
+
+
+_ALONE_FIX: Final = (
+    "Run the forward on every rank.\n"
+    "Or, to evaluate on one rank only, call the wrapped module, model.module(...), which issues "
+    "no collective; broadcast_buffers=False spares a model whose buffers do not matter."
+)
+
+
+def _ran_backward(case: Case, candidate: Candidate, parted: Skew) -> bool:
+    """Whether who is ahead did run the backward that the others are in: no forward is extra then.
+
+    Tells a forward that was run alone from a rank that issues more in one iteration.
+    """
+    log = case.log(parted.leaders[0])
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return False
+    calls = log.calls(candidate.stream, max(1, parted.seq - _WINDOW), parted.seq + 1)
+    return any(
+        c is not None
+        and c.iteration == parted.behind.iteration
+        and pairing_class(c.role) in _BACKWARD
+        for c in calls
     )
-    return Reason(cause, fix)
+
+
+def evaluated_alone(case: Case, candidate: Candidate) -> Reason | None:
+    """A forward from a line of its own, for which the others never came: they had finished."""
+    came = called(candidate)
+    if not came or not came[0][1].role.startswith(_FORWARD) or candidate.seq is None:
+        return None
+    (side, call), who = came[0], words.ranks(candidate.absent)
+    before = _rows(case, side, candidate, max(1, candidate.seq - _WINDOW))[:-1]
+    if any(c is not None and c.role.startswith(_FORWARD) and c.site == call.site for c in before):
+        return None
+    return Reason(
+        f"{words.upper(words.ranks(side.ranks))} ran forward {call.iteration} of the DDP model"
+        f"{words.at(call)}, and {who} ran none such: a forward of DDP issues collectives "
+        f"({words.issuer(call)}), in evaluation too.",
+        _ALONE_FIX,
+    )
+
+
+def unused_setting(case: Case, candidate: Candidate) -> Reason | None:
+    """``find_unused_parameters`` or ``static_graph`` given on some ranks only."""
+    sides = called(candidate)
+    exchange = [(s, c) for s, c in sides if pairing_class(c.role) == "ddp.unused_params"]
+    plain = [s for s, c in sides if pairing_class(c.role) != "ddp.unused_params"]
+    if not exchange or not plain or candidate.stream is None or candidate.seq is None:
+        return None
+    log = case.log(plain[0].ranks[0])
+    start = max(1, candidate.seq - _WINDOW)
+    before = log.calls(candidate.stream, start, candidate.seq) if log is not None else []
+    if any(c is not None and pairing_class(c.role) == "ddp.unused_params" for c in before):
+        return None
+    who = words.ranks(r for s, _ in exchange for r in s.ranks)
+    others = words.ranks(r for s in plain for r in s.ranks)
+    return Reason(
+        f"In backward(){words.at(exchange[0][1])} DDP on {who} exchanges which parameters were "
+        f"used. On {others} it never did: the model was wrapped with find_unused_parameters=True "
+        f"(or static_graph=True) on {who} only.",
+        "Give DistributedDataParallel the same arguments on every rank.",
+    )
+
+
+def models(_: Case, candidate: Candidate) -> Reason | None:
+    """Several DDP models on one group, used in different orders."""
+    sides = called(candidate)
+    if len({c.role for _, c in sides}) > 1 or not sides[0][1].role.startswith("ddp."):
+        return None
+    if len({c.model or 1 for _, c in sides}) == 1:
+        return None
+    listed = words.listed([f"model {c.model or 1} on {words.ranks(s.ranks)}" for s, c in sides])
+    return Reason(
+        f"Several DDP models share this group, and the ranks use them in different orders: here "
+        f"{listed} (counted as they were constructed).",
+        "Run forward and backward of the models in one order on every rank.",
+    )
+
+
+def behind(_: Case, candidate: Candidate) -> Reason | None:
+    """A call of the script's own, where the others are in a forward that its ranks never began."""
+    sides = called(candidate)
+    own = [(s, c) for s, c in sides if is_user(c) and c.iteration is not None]
+    inside = [(s, c) for s, c in sides if c.role.startswith("ddp.") and c.iteration is not None]
+    if not own or not inside:
+        return None
+    (side, call), (other, newer) = own[0], inside[0]
+    if (call.iteration or 0) >= (newer.iteration or 0):
+        return None
+    who, others = words.ranks(side.ranks), words.ranks(other.ranks)
+    passes = words.counted(call.iteration or 0, "forward pass", "forward passes")
+    return Reason(
+        f"After {passes} of the DDP model {who} called {words.name(call)}{words.at(call)}; "
+        f"{others} had begun the {words.ordinal(newer.iteration or 0)} instead. Either the loop "
+        f"ended earlier on {who} (fewer batches), or only {who} makes this call (a branch).",
+        "If the loop ended earlier: give every rank the same number of batches "
+        "(DistributedSampler, drop_last=True), or train inside `with model.join():`.\n"
+        "If it is a branch: make the call on every rank or on none.",
+    )
 
 
 def no_sync(case: Case, candidate: Candidate) -> Reason | None:
@@ -127,19 +222,16 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
         entered[side.ranks] = sum(
             1 for n in log.no_syncs if n.phase == "entered" and (until is None or n.t <= until)
         )
-    if not any(entered.values()):
-        return None
-    parted = skew(case, candidate)
-    if len(set(entered.values())) == 1 and parted is None:
+    if len(set(entered.values())) == 1:
         return None
     listed = words.listed(
         [f"{words.ranks(r)} entered it {words.counted(n, 'time')}" for r, n in entered.items()]
     )
     return Reason(
         f"no_sync() was not entered for the same micro-batches on all ranks: up to here {listed}. "
-        "A rank inside it issues no gradient buckets, the others do and wait for it.",
-        "Decide about no_sync() from what all ranks share (the step number, and a number of "
-        "micro-batches that is the same everywhere), never from the length of a rank's own data.",
+        "A backward() inside it issues no gradient buckets; outside it does, and waits.",
+        "Decide about no_sync() from what all ranks share: the step number, and as many "
+        "micro-batches everywhere; never from the length of a rank's own data.",
     )
 
 
@@ -154,20 +246,38 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
     if not outside and candidate.kind in ("shape_mismatch", "role_mismatch", "dtype_mismatch"):
         listed = words.listed([f"{words.op(c)} on {words.ranks(s.ranks)}" for s, c in inside])
         return Reason(
-            f"The gradient buckets differ between ranks: {listed}. DDP fills them with the "
-            "gradients that backward() produces, so the ranks' models, their frozen parameters, "
-            "or the parameters that take part in the loss are not the same.",
-            UNUSED_FIX,
+            f"The gradient buckets differ between ranks: {listed}. DDP fills them as backward() "
+            "produces gradients, so the ranks' models, their frozen parameters, DDP's arguments "
+            "(bucket_cap_mb), or the parameters that take part in the loss are not the same.",
+            "Build the same model, freeze the same parameters before DDP is constructed, and give "
+            f"DDP the same arguments on every rank.\n{UNUSED_FIX}",
         )
     if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
     who = words.ranks(r for s, _ in outside for r in s.ranks)
     others = words.ranks(r for s, _ in inside for r in s.ranks)
-    beyond = "; ".join(f"{words.op(c)}{words.at(c)}" for _, c in outside)
+    beyond = "; ".join(f"{words.name(c)}{words.at(c)}" for _, c in outside)
     return Reason(
         f"In backward(){words.at(inside[0][1])} {others} issued a gradient bucket that {who} did "
-        f"not; {who} had gone on to {beyond}. A bucket is issued when all its parameters have "
-        "got their gradients: either some took no part in the loss there, or that rank ran no "
-        "such backward() at all.",
+        f"not: {who} had gone on to {beyond}. DDP issues a bucket when all its parameters have "
+        f"their gradients, so on {who} some took no part in the loss, or that backward() never "
+        "ran.",
         UNUSED_FIX,
     )
+
+
+def from_exception(message: str, who: str) -> Reason | None:
+    """What an exception of DDP's means, where its text says little."""
+    if "Expected to have finished reduction" in message:
+        return Reason(
+            f"DDP says so when gradients never came: on {who} parameters took no part in the "
+            "loss, so a bucket that other ranks issued was never filled there.",
+            UNUSED_FIX,
+        )
+    if "expects same model across all ranks" in message or "appears not to match" in message:
+        return Reason(
+            "DDP's constructor compared the models of the ranks, and they differ.",
+            "Build the same model on every rank: the same parameters, in the same order, with the "
+            "same shapes and the same requires_grad.",
+        )
+    return None

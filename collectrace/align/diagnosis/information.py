@@ -9,7 +9,7 @@ from typing import Final
 from collectrace.align import words
 from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
-from collectrace.align.diagnosis import data, inputs
+from collectrace.align.diagnosis import data, ddp, inputs
 from collectrace.align.states import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
@@ -131,11 +131,21 @@ def _raised(case: Case) -> Finding | None:
     more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
     who = words.ranks(s.rank for s in raised)
     first = min(raised, key=lambda s: s.end)
+    headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
+    fix = "Fix what raised; no collective has to be changed."
+    if all(s.by_peers for s in raised):
+        headline = f"{who} lost a connection or timed out, though the collectives agree"
+        fix = (
+            "Look at the network, and for a rank that came late or died; a longer timeout goes to "
+            "init_process_group."
+        )
+    known = ddp.from_exception(_message(first), f"rank {first.rank}")
     return _finding(
         "raised",
-        f"the job crashed: {who} ended with an exception, though the collectives agree",
-        f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first.",
-        "Mend the exception; no collective has to be changed.",
+        headline,
+        f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first."
+        + (f" {known.cause}" if known is not None else ""),
+        known.fix if known is not None else fix,
         severity="warning",
         sides=[_end(s) for s in raised[:_MOST_NAMES]],
     )

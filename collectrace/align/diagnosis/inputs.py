@@ -33,18 +33,32 @@ class Inputs:
         return min(self.counts[r] for r in self.ended) < max(self.counts.values())
 
     def phrase(self) -> str:
-        """``rank 0 had 5 batches, rank 1 got to its 6th``."""
+        """``rank 0 had 5 batches and rank 1 got to its 6th``."""
         by_count: dict[tuple[int, bool], list[int]] = {}
         for rank, count in sorted(self.counts.items()):
             by_count.setdefault((count, rank in self.ended), []).append(rank)
-        parts = []
+        parts: list[str] = []
         for (count, ended), ranks in sorted(by_count.items()):
-            had = words.counted(count, "batch", "batches")
             whose = words.verb(ranks, "its", "their")
-            text = f"had {had}" if ended else f"got to {whose} {words.ordinal(count)}"
-            parts.append(f"{words.ranks(ranks)} {text}")
-        how = " (counted by forward passes)" if self.told_by == "forwards" else ""
-        return words.listed(parts) + how
+            what = words.counted(count, *self._noun) if ended else words.ordinal(count)
+            what = what if not (ended and parts) else f"{count:,}"
+            verb = self._verbs[0] if ended else f"{self._verbs[1]} {whose}"
+            parts.append(f"{words.ranks(ranks)} {verb} {what}")
+        return words.listed(parts)
+
+    def after(self, ranks: Iterable[int]) -> str:
+        """`` after 5 batches``; empty where the ranks did not end alike."""
+        counts = {self.counts[r] for r in ranks if r in self.ended}
+        return f" after {words.counted(counts.pop(), *self._noun)}" if len(counts) == 1 else ""
+
+    @property
+    def _noun(self) -> tuple[str, str]:
+        passes = self.told_by == "forwards"
+        return ("forward pass", "forward passes") if passes else ("batch", "batches")
+
+    @property
+    def _verbs(self) -> tuple[str, str]:
+        return ("ran", "began") if self.told_by == "forwards" else ("had", "got to")
 
 
 def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inputs | None:

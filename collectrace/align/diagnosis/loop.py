@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align.case import Case
+from collectrace.align.case import Candidate, Case
 from collectrace.align.evidence import StreamKey
 from collectrace.records import Call
-from collectrace.signature import program_text
+from collectrace.signature import is_user, program_text
 
 _WINDOW: Final = 400
 """Rows that are looked at; a longer loop is not recognised."""
@@ -87,6 +87,13 @@ def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
     return length % period + 1
 
 
-def iterations(calls: Sequence[Call | None]) -> set[int]:
-    """The iterations that the calls of a row belong to, where it is known."""
-    return {call.iteration for call in calls if call is not None and call.iteration is not None}
+def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
+    """The script's own collectives in the loop that a rank was in, one per line."""
+    if candidate.stream is None or candidate.seq is None:
+        return []
+    found = before(case, rank, candidate.stream, candidate.seq)
+    log = case.log(rank)
+    if found is None or log is None:
+        return []
+    calls = log.calls(candidate.stream, candidate.seq - found.period, candidate.seq)
+    return list({c.site: c for c in calls if c is not None and is_user(c)}.values())

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from collectrace import roles
 from collectrace.align import words
 from collectrace.align.case import Candidate, Case
-from collectrace.align.diagnosis import ddp, inputs, order
+from collectrace.align.diagnosis import ddp, inputs, loop, order
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
-    EVEN_INPUTS,
     EVERY_RANK,
-    JOIN,
+    FOLLOWS,
     Explainer,
     Reason,
     Wording,
     called,
+    even_inputs,
     first,
+    place,
 )
 from collectrace.align.evidence import Divergence
+from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import canonical_op, counts, is_user
 
@@ -33,41 +36,6 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     return Wording(headline(case, candidate), cause, fix)
 
 
-def headline(case: Case, candidate: Candidate) -> str:
-    """Who issued what, where the others issued what."""
-    sides = called(candidate)
-    users = [(s, c) for s, c in sides if is_user(c)]
-    shadows = [(s, c) for s, c in sides if roles.is_shadow(c.role)]
-    if users and shadows:
-        (mine, call), (joined, shadow) = users[0], shadows[0]
-        return (
-            f"{words.ranks(mine.ranks)}'s {words.op(call)}{words.at(call)} met "
-            f"{words.issuer(shadow)}, on {words.ranks(joined.ranks)}"
-        )
-    suspects = set(candidate.suspects)
-    wrong = [(s, c) for s, c in sides if set(s.ranks) <= suspects]
-    right = [(s, c) for s, c in sides if not set(s.ranks) <= suspects]
-    if not wrong or not right:
-        wrong, right = sides[:1], sides[1:]
-    link = " where " if candidate.suspects else ", "
-    parts = [
-        words.listed([f"{words.ranks(s.ranks)} issued {_told(c, candidate)}" for s, c in group])
-        for group in (wrong, right[:3])
-    ]
-    text = link.join(part for part in parts if part)
-    edit = order.headline(case, candidate)
-    return f"{text}: {edit}" if edit else text
-
-
-def _told(call: Call, candidate: Candidate) -> str:
-    whole = words.op(call) + words.at(call)
-    if candidate.kind == "split_mismatch" and call.splits and len(call.splits) == 2:
-        whole += f" sending {call.splits[0]}, expecting {call.splits[1]}"
-    if candidate.kind == "role_mismatch" and is_user(call):
-        return f"{whole} (the script's own)"
-    return whole if is_user(call) else f"{whole} ({words.issuer(call)})"
-
-
 def _is_ambiguous(candidate: Candidate) -> bool:
     return (
         candidate.severity == "error"
@@ -77,85 +45,231 @@ def _is_ambiguous(candidate: Candidate) -> bool:
     )
 
 
+# -- the headline ----------------------------------------------------------------------------
+
+
+def headline(case: Case, candidate: Candidate) -> str:
+    """Who did what, where the others did what: one line that stands alone."""
+    sides = called(candidate)
+    met = _met_a_shadow(candidate)
+    if met is not None:
+        (mine, call), (joined, _) = met
+        was = words.verb(joined.ranks, "was", "were")
+        return (
+            f"{words.ranks(mine.ranks)} called {words.name(call)}{words.at(call)} where "
+            f"{words.ranks(joined.ranks)}, out of inputs, {was} in join()"
+        )
+    if isinstance(candidate.source, Divergence) and candidate.source.bad_pairs:
+        return _first_pair(candidate.source)
+    suspects = set(candidate.suspects)
+    wrong = [(s, c) for s, c in sides if set(s.ranks) <= suspects]
+    right = [(s, c) for s, c in sides if not set(s.ranks) <= suspects]
+    if not wrong or not right:
+        wrong, right = sides[:1], sides[1:]
+    shown = [*wrong[:_MOST_SIDES], *right[:_MOST_SIDES]]
+    more = len(sides) - len(shown)
+    text = _alike(shown, candidate) or _unlike(shown, len(wrong[:_MOST_SIDES]), candidate)
+    text += f", and {words.counted(more, 'more variant')}" if more else ""
+    edit = order.headline(case, candidate)
+    return f"{text}: {edit}" if edit else text
+
+
+_MOST_SIDES: Final = 2
+
+
+def _met_a_shadow(candidate: Candidate) -> tuple[tuple[Side, Call], tuple[Side, Call]] | None:
+    """A user's call, and the shadow of join() that it met."""
+    users = [(s, c) for s, c in called(candidate) if is_user(c)]
+    shadows = [(s, c) for s, c in called(candidate) if roles.is_shadow(c.role)]
+    return (users[0], shadows[0]) if users and shadows else None
+
+
+def _alike(sides: list[tuple[Side, Call]], candidate: Candidate) -> str:
+    """The same call at the same line, but for one thing; empty where it is not that."""
+    calls = [c for _, c in sides]
+    if len({(canonical_op(c.op), c.role, c.site) for c in calls}) > 1:
+        return ""
+    told = [_detail(c, candidate) for c in calls]
+    if not all(told):
+        return ""
+    (side, call), *others = sides
+    rest = ", ".join(
+        f"{words.ranks(s.ranks)} with {what}" for (s, _), what in zip(others, told[1:], strict=True)
+    )
+    return f"{words.did(side.ranks, call)} with {told[0]}{words.at(call)}, {rest}"
+
+
+def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) -> str:
+    """Different calls, or the same from different lines."""
+    names = [words.name(c) for _, c in sides]
+    if len(set(names)) < len(names):
+        names = [
+            name if is_user(c) else roles.short(c.role)
+            for name, (_, c) in zip(names, sides, strict=True)
+        ]
+    if len({c.model or 1 for _, c in sides}) > 1:
+        names = [name + words.of_model(c) for name, (_, c) in zip(names, sides, strict=True)]
+    one_line = len({c.site for _, c in sides}) == 1
+    parts = []
+    for (side, call), name in zip(sides, names, strict=True):
+        detail = _detail(call, candidate)
+        what = f"{name} with {detail}" if detail else name
+        at = "" if one_line else words.at(call)
+        parts.append(words.did(side.ranks, call, what) + at)
+    link = " where " if candidate.suspects else " while "
+    text = link.join(words.listed(group) for group in (parts[:wrong], parts[wrong:]) if group)
+    return f"{text} ({words.site(sides[0][1].site or '?')})" if one_line else text
+
+
+def _detail(call: Call, candidate: Candidate) -> str:
+    """What of a call differs, by the kind of the row; empty where it is the call itself."""
+    if candidate.kind in ("dtype_mismatch", "shape_mismatch"):
+        return words.tensors(call)
+    if candidate.kind == "reduce_op_mismatch":
+        return call.reduce_op or ""
+    if candidate.kind == "root_mismatch" and call.root is not None:
+        return f"{words.root(call)} {call.root}"
+    source = candidate.source
+    if isinstance(source, Divergence) and source.attribute == "iteration":
+        return f"iteration {call.iteration}"
+    return ""
+
+
+def _first_pair(source: Divergence) -> str:
+    sender, receiver = source.bad_pairs[0]
+    sent, wanted = _pair(source, sender, receiver)
+    call = source.calls.get(sender)
+    of = f", in {words.name(call)}{words.at(call)}" if call is not None else ""
+    if sender == receiver:
+        return f"rank {sender} sends itself {_elements(sent)} and expects {wanted}{of}"
+    return (
+        f"rank {sender} sends rank {receiver} {_elements(sent)} where rank {receiver} expects "
+        f"{wanted}{of}"
+    )
+
+
 # -- reasons, the most telling first ---------------------------------------------------------
 
 
-def _after_root(_: Case, candidate: Candidate) -> Reason | None:
+def _after_root(case: Case, candidate: Candidate) -> Reason | None:
     """The fatal row: a consequence of the row where the programs parted."""
     root = candidate.cause
     if root is None or candidate.mark != "fatal" or root.stream != candidate.stream:
         return None
-    chooses = [s for s, c in called(candidate) if c.role == "join.common_rank"]
-    others = [(s, c) for s, c in called(candidate) if c.role != "join.common_rank"]
-    text = f"From call {root.seq} on the ranks pair calls that do not belong together."
-    if chooses and others and candidate.kind == "dtype_mismatch":
-        who, other = chooses[0], others[0]
-        text += (
-            f" Here the int64 all_reduce with which join() on {words.ranks(who.ranks)} looks for "
-            f"the rank whose model counts (_find_common_rank) meets a {words.tensors(other[1])} "
-            f"of {words.ranks(other[0].ranks)}. The maximum it takes is made of reinterpreted "
-            "bytes: a garbage authoritative rank, from which the final model would be broadcast."
-            f"{_how_it_came(root)}"
-        )
-    else:
-        text += " Here the difference reaches the wire."
-    return Reason(text, f"Mend the cause at call {root.seq}; nothing has to be changed here.")
+    text = (
+        f"Since call {root.seq} the ranks pair calls that do not belong together. "
+        f"{_garbage_rank(case, candidate) or 'Here the difference reaches the wire.'}"
+        f"{_misread(case, root)}"
+    )
+    return Reason(text, FOLLOWS)
 
 
-def _how_it_came(root: Candidate) -> str:
-    """join() believed that nobody had inputs left because it read another call's value."""
-    users = [(s, c) for s, c in called(root) if is_user(c)]
-    shadows = [(s, c) for s, c in called(root) if roles.is_shadow(c.role)]
-    if not users or not shadows:
+def _garbage_rank(case: Case, candidate: Candidate) -> str:
+    """join() looks for the rank whose model counts, and gets another call's bytes."""
+    sides = called(candidate)
+    chooses = next(((s, c) for s, c in sides if c.role == "join.common_rank"), None)
+    other = next(((s, c) for s, c in sides if c.role != "join.common_rank"), None)
+    if chooses is None or other is None or candidate.kind != "dtype_mismatch":
         return ""
-    reader, (user, call) = shadows[0][0], users[0]
+    who, what = words.ranks(chooses[0].ranks), words.tensors(other[1])
+    are = words.verb(chooses[0].ranks, "is", "are")
+    whose = words.ranks(other[0].ranks)
+    text = (
+        f"Here {who} {are} in _find_common_rank(): an int64 all_reduce (MAX) by which join() finds "
+        f"the rank whose model is final. It meets a {what} of {whose}, so a rank number is read "
+        "from the bits of a float: a garbage authoritative rank, from which join() would "
+        "broadcast the final model."
+    )
+    for rank in chooses[0].ranks:
+        if (root := _source_of_broadcast(case, rank)) is not None:
+            text += f" It was {root} on rank {rank}, which raised over it."
+    died = [s for s, _ in sides if s.state == "died"]
+    if died and candidate.group is not None and "gloo" in candidate.group.backend:
+        text += (
+            f" gloo aborts a process that is sent more bytes than it awaits: so died "
+            f"{words.ranks(died[0].ranks)}."
+        )
+    return text
+
+
+def _source_of_broadcast(case: Case, rank: int) -> str | None:
+    """The rank that join() was to broadcast from, where pybind refused it as no C int."""
+    log = case.log(rank)
+    message = (log.exit.message or "") if log is not None and log.exit is not None else ""
+    found = _REFUSED.search(message)
+    return found[1] if found else None
+
+
+_REFUSED: Final = re.compile(r"_broadcast_coalesced\(\).*, (-?\d+)\s*$", re.DOTALL)
+
+_READ_AS: Final = {
+    "join.common_rank": "that no rank had inputs left",
+    "join.final_sync": "that no rank had inputs left",
+    "join.sync_check": "that some rank still had inputs",
+    "join.terminate": "that some rank still had inputs",
+}
+"""What a joined rank believes that goes on to this."""
+
+
+def _misread(case: Case, root: Candidate) -> str:
+    """join() took the value of the user's call for the answer to its own question."""
+    met = _met_a_shadow(root)
+    if met is None or root.stream is None or root.seq is None:
+        return ""
+    (user, call), (reader, shadow) = met
+    after = case.call(reader.ranks[0], root.stream, root.seq + 1)
+    belief = _READ_AS.get(after.role) if after is not None else None
+    if belief is None or shadow.role != "join.count_nonjoined":
+        return ""
     return (
-        f" It came to this because {words.ranks(reader.ranks)} took the values of "
-        f"{words.op(call)} on {words.ranks(user.ranks)} for the answers to join()'s own "
-        "questions: how many ranks still have inputs, and whether gradients will be synced."
+        f" It came to this because {words.ranks(reader.ranks)} took the value of "
+        f"{words.name(call)} on {words.ranks(user.ranks)} for join()'s count, and read from it "
+        f"{belief}."
     )
 
 
 def _consequence(_: Case, candidate: Candidate) -> Reason | None:
     if candidate.cause is None:
         return None
-    text = "The ranks had parted ways before, in another group: see the finding this follows from."
-    return Reason(text, "Mend that one first.")
+    return Reason(
+        f"The ranks had parted before, at {place(candidate.cause)}, and went on out of step.",
+        FOLLOWS,
+    )
 
 
 def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
     """A user's own collective inside ``join()``, which shadows only the framework's."""
-    users = [(s, c) for s, c in called(candidate) if is_user(c)]
-    shadows = [(s, c) for s, c in called(candidate) if roles.is_shadow(c.role)]
-    if not users or not shadows:
+    met = _met_a_shadow(candidate)
+    if met is None:
         return None
-    joined = words.ranks(r for s, _ in shadows for r in s.ranks)
-    (side, call), (_, shadow) = users[0], shadows[0]
+    (side, call), (joined, shadow) = met
+    gone, who = words.ranks(joined.ranks), words.ranks(side.ranks)
     found = inputs.of_candidate(case, candidate)
-    uneven = f" Uneven inputs: {found.phrase()}." if found is not None else ""
+    uneven = f"Uneven inputs: {found.phrase()}." if found is not None else (
+        f"{words.upper(gone)} ran out of inputs before {who}."
+    )  # fmt: skip
     meets = (
-        "the bytes fit, the meaning does not"
+        "The bytes fit, so nothing fails yet, but from here on each call meets the wrong one."
         if candidate.kind == "role_mismatch"
-        else ("they cannot be matched")
+        else "The two do not fit, and cannot complete together."
     )
+    library = call.via or ""
     forward = (
-        " The call comes from inside the model's forward (SyncBatchNorm issues such calls)."
-        if "norm" in (call.via or "").lower() or "_functions" in (call.via or "")
+        " (It comes from inside the model's forward, as SyncBatchNorm's calls do.)"
+        if "norm" in library.lower() or "_functions" in library
         else ""
     )
     cause = (
-        f"{words.upper(joined)} ran out of inputs and inside join() shadows the collectives of "
-        f"DDP for those that go on. {words.upper(words.ranks(side.ranks))} issued "
-        f"{words.op(call)}{words.at(call)}, a call of the script's own, which join() knows "
-        f"nothing of and does not shadow. It met {words.issuer(shadow)}: {meets}, and every "
-        f"later call pairs with the wrong one.{forward}{uneven}"
+        f"{uneven} Out of inputs, {gone} {words.verb(joined.ranks, 'stays', 'stay')} in join() and "
+        f"{words.verb(joined.ranks, 'answers', 'answer')} DDP's collectives there, but no others. "
+        f"The {words.name(call)}{words.at(call)} on {who} is the script's own, and met "
+        f"{words.issuer(shadow)}. {meets}{forward}"
     )
-    at = f" at {words.site(call.site)}" if call.site else ""
     fix = (
-        f"Move the {call.op}{at} out of the `with model.join():` block; or give all ranks the "
-        "same number of batches (DistributedSampler, drop_last=True); or let join() end all "
-        "ranks together: model.join(throw_on_early_termination=True), or "
-        "Join(..., throw_on_early_termination=True)."
+        f"Move the {words.name(call)}{words.at(call)} out of the `with model.join():` block.\n"
+        f"Or give all ranks the same number of batches: DistributedSampler, drop_last=True.\n"
+        "Or stop all ranks when the first runs out: "
+        "model.join(throw_on_early_termination=True)."
     )
     return Reason(cause, fix)
 
@@ -164,15 +278,12 @@ def _split(_: Case, candidate: Candidate) -> Reason | None:
     source = candidate.source
     if candidate.kind != "split_mismatch" or not isinstance(source, Divergence):
         return None
-    members = list(source.group.ranks)
     parts = []
     for sender, receiver in source.bad_pairs[:4]:
-        out, awaited = source.calls.get(sender), source.calls.get(receiver)
-        sent = _split_at(out, 0, members, receiver)
-        wanted = _split_at(awaited, 1, members, sender)
-        parts.append(
-            f"rank {sender} sends {sent} elements to rank {receiver}, which expects {wanted}"
-        )
+        sent, wanted = _pair(source, sender, receiver)
+        whom = "itself" if sender == receiver else f"rank {receiver}"
+        which = "and" if sender == receiver else "which"
+        parts.append(f"rank {sender} sends {_elements(sent)} to {whom}, {which} expects {wanted}")
     more = len(source.bad_pairs) - len(parts)
     text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
     text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
@@ -183,6 +294,19 @@ def _split(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def _pair(source: Divergence, sender: int, receiver: int) -> tuple[str, str]:
+    """What one rank sends another, and what that one awaits, as far as it is known."""
+    members = list(source.group.ranks)
+    return (
+        _split_at(source.calls.get(sender), 0, members, receiver),
+        _split_at(source.calls.get(receiver), 1, members, sender),
+    )
+
+
+def _elements(n: str) -> str:
+    return f"{n} element{'s' * (n != '1')}"
+
+
 def _split_at(call: Call | None, which: int, members: list[int], rank: int) -> str:
     if call is None or call.splits is None or len(call.splits) <= which or rank not in members:
         return "?"
@@ -190,20 +314,48 @@ def _split_at(call: Call | None, which: int, members: list[int], rank: int) -> s
     return str(sizes[index]) if index < len(sizes) else "?"
 
 
+def _coalesced(_: Case, candidate: Candidate) -> Reason | None:
+    """Calls batched into one on some ranks, and not, or otherwise, on others."""
+    sides = called(candidate)
+    batched = [(s, c) for s, c in sides if c.op.endswith(_COALESCED)]
+    apart = [(s, c) for s, c in sides if not c.op.endswith(_COALESCED)]
+    if not batched or any(f"{c.op}{_COALESCED}" != batched[0][1].op for _, c in apart):
+        return None
+    if not apart and candidate.kind != "shape_mismatch":
+        return None
+    listed = words.listed(
+        [
+            f"{words.counted(len(c.shape or []), 'tensor')} at once on {words.ranks(s.ranks)}"
+            for s, c in batched
+        ]
+        + [f"one at a time on {words.ranks(s.ranks)}" for s, _ in apart]
+    )
+    return Reason(
+        f"The ranks batch {batched[0][1].op.removesuffix(_COALESCED)} differently: {listed}. A "
+        "batch reaches the backend as one collective.",
+        "Put the same calls into the same batch on every rank, or batch on none.",
+    )
+
+
+_COALESCED: Final = "_coalesced"
+
+
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     """One rank has left the loop; another is in a further round of it."""
     found = inputs.of_candidate(case, candidate)
     if found is None:
         return None
-    parts = []
+    parts, inside = [], list[Call]()
     for side, call in called(candidate):
-        gone = set(side.ranks) & found.ended
-        what = "went on to" if gone else "is still in"
-        whole = words.op(call) + words.at(call)
-        verb = words.verb(side.ranks, what, what.replace("is ", "are "))
-        parts.append(f"{words.ranks(side.ranks)} {verb} {whole}")
-    cause = f"Uneven inputs: {found.phrase()}. {words.upper(words.listed(parts))}."
-    return Reason(cause, f"{EVEN_INPUTS}, {JOIN}.")
+        who, at = words.ranks(side.ranks), words.at(call)
+        if set(side.ranks) & found.ended:
+            parts.append(f"{who} left the loop and went on to {words.name(call)}{at}")
+        else:
+            still = words.verb(side.ranks, "is", "are")
+            parts.append(f"{who} {still} still in it, in {words.name(call)}{at}")
+            inside = loop.own_calls(case, side.ranks[0], candidate)
+    cause = f"Uneven inputs: {found.phrase()}. {words.upper('; '.join(parts))}."
+    return Reason(cause, even_inputs(inside))
 
 
 def _dtype(_: Case, candidate: Candidate) -> Reason | None:
@@ -212,15 +364,19 @@ def _dtype(_: Case, candidate: Candidate) -> Reason | None:
     sides = called(candidate)
     listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
     names = {str(c.dtype) for _, c in sides}
-    cause = f"The same {sides[0][1].op} got tensors of different dtypes: {listed}."
+    cause = f"The {words.name(sides[0][1])} got tensors of different dtypes: {listed}."
     if names & _HALF and names - _HALF <= {"float32"}:
-        cause += " Half precision on some ranks only is what autocast leaves behind."
+        cause += (
+            " Half precision on some ranks only: those ran under torch.autocast, or with a "
+            "converted model, and the others did not."
+        )
         fix = (
             "Enter torch.autocast on every rank or on none, or convert before the call "
             "(tensor.float())."
         )
     elif names & _INTEGRAL and names - _INTEGRAL:
-        cause += " A tensor made of Python ints is int64, one made of floats float32."
+        if {"int64", "float32"} == names:
+            cause += " A tensor made of Python ints is int64, one made of floats float32."
         fix = "Give the dtype where the tensor is made: torch.tensor(x, dtype=torch.float32)."
     else:
         fix = "Convert to one dtype before the call, the same on every rank."
@@ -236,19 +392,19 @@ def _count(_: Case, candidate: Candidate) -> Reason | None:
         return None
     sides = called(candidate)
     listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
-    op = sides[0][1].op
     if len({tuple(counts(c)) for _, c in sides}) == 1:
         return Reason(
             f"As many elements, in another shape: {listed}. The bytes fit, but elements that do "
             "not belong together are combined.",
             "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
         )
-    cause = f"The tensors given to {op} differ in size: {listed}."
+    cause = f"The {words.name(sides[0][1])} got tensors of different sizes: {listed}."
     if _differs_in_first_only([c for _, c in sides]):
-        cause += " Only the first dimension differs: a ragged batch, as the last one often is."
+        cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
         fix = (
-            "Drop the ragged batch (DataLoader(drop_last=True)) or pad to the largest size; to "
-            "collect uneven pieces exchange the sizes first, then use the list form of all_gather."
+            "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
+            "To collect uneven pieces, exchange the sizes first and use the list form of "
+            "all_gather."
         )
     else:
         fix = "Make the sizes agree before the call: pad, or exchange the sizes first."
@@ -276,15 +432,17 @@ def _one_value(_: Case, candidate: Candidate) -> Reason | None:
     )
     if what == "reduce op":
         return Reason(
-            f"The ranks reduce in different ways: {listed}. No backend checks it: the result "
-            "differs from rank to rank, silently.",
+            f"The ranks reduce in different ways: {listed}. No backend checks it: the results "
+            "differ from rank to rank, silently.",
             "Pass the same op on every rank.",
         )
-    argument = "dst" if sides[0][1].op in ("reduce", "gather") else "src"
+    text = f"The ranks name different roots: {listed}."
+    if all(s.ranks == (c.root,) for s, c in sides):
+        text = "Every rank names itself as the root."
     return Reason(
-        f"The ranks name different roots: {listed}.",
-        f"Pass the same {argument}, a global rank, on every rank; it must not be computed from "
-        "the rank's own number.",
+        text,
+        f"Pass the same {words.root(sides[0][1])} on every rank: a global rank, not one computed "
+        "from the rank's own number.",
     )
 
 
@@ -294,10 +452,10 @@ def _swapped(_: Case, candidate: Candidate) -> Reason | None:
         return None
     sites = words.listed([words.site(c.site or "?") for _, c in called(candidate)])
     return Reason(
-        f"The bytes agree, but the ranks make these calls in swapped order: {sites}. Values "
-        "that do not belong together are reduced.",
-        "Issue them in the same order on every rank (do not iterate over a set, or over a "
-        "dict that is filled in another order).",
+        f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "
+        "that do not belong together are combined, silently.",
+        "Issue them in the same order on every rank (never iterate over a set, or over a dict "
+        "that is filled in another order).",
     )
 
 
@@ -316,19 +474,19 @@ def _other_iteration(_: Case, candidate: Candidate) -> Reason | None:
 
 
 def _generic(_: Case, candidate: Candidate) -> Reason:
-    listed = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in called(candidate)[:4])
+    sides = called(candidate)
+    listed = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in sides[:4])
     if candidate.kind == "role_mismatch":
-        return Reason(
-            f"The bytes fit but the calls do not belong together: {listed}.",
-            EVERY_RANK,
-        )
-    ops = {canonical_op(c.op) for _, c in called(candidate)}
-    what = "different collectives" if len(ops) > 1 else "calls that do not fit"
-    return Reason(f"The ranks met with {what}: {listed}.", EVERY_RANK)
+        return Reason(f"The bytes fit, but the calls do not belong together: {listed}.", EVERY_RANK)
+    return Reason(
+        f"Up to here the ranks agree; then they took different ways: {listed}. The logs do not "
+        "show what decided it.",
+        EVERY_RANK,
+    )
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_root, _consequence, _swapped, _inside_join, _split, ddp.constructor, _uneven,
-    ddp.forward_alone, ddp.no_sync, _other_iteration, ddp.unused, order.reason, _dtype, _count,
-    _one_value,
+    _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
+    _uneven, ddp.unused_setting, ddp.no_sync, ddp.forward_alone, ddp.models, _other_iteration,
+    order.extra_of_users, ddp.behind, ddp.unused, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from collectrace.align.diagnosis import loop
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user, program_text
+from collectrace.signature import canonical_op, is_user, program_text
 
 _WINDOW: Final = 300
 """Calls after a difference within which the streams are brought together again."""
@@ -117,8 +117,10 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
 def headline(case: Case, candidate: Candidate) -> str:
     """``rank 1 has one extra barrier``; empty where no edit is evident or it adds nothing."""
     found = edit(case, candidate)
-    if found is None or found.what == "left" or candidate.kind == "split_mismatch":
+    if found is None or found.what == "left" or _same_call(candidate):
         return ""
+    if found.what != "swapped" and not all(is_user(c) for c in found.calls):
+        return ""  # that a framework issues more or less follows from something else
     who = words.ranks(found.ranks)
     have = words.verb(found.ranks, "has", "have")
     if found.what == "swapped":
@@ -135,43 +137,57 @@ def _number(n: int) -> str:
     return {1: "one", 2: "two", 3: "three"}.get(n, str(n))
 
 
+def _same_call(candidate: Candidate) -> bool:
+    """The ranks are at the same line, in the same call: what they gave it differs."""
+    return len({(canonical_op(c.op), c.role, c.site) for _, c in called(candidate)}) == 1
+
+
+def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
+    """Calls of the script's own, after which the streams agree again: the plainest of reasons."""
+    found = edit(case, candidate)
+    if found is None or found.what != "extra" or not all(is_user(c) for c in found.calls):
+        return None
+    return reason(case, candidate)
+
+
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """A rank-dependent branch, a loop that ran longer, calls in another order."""
     found = edit(case, candidate)
-    if found is None:
+    if found is None or _same_call(candidate):
         return None
     who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
-    listed = words.listed([words.op(c) + words.at(c) for c in found.calls[:3]])
+    listed = words.listed([words.name(c) + words.at(c) for c in found.calls[:3]])
     listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
     if found.what == "swapped":
         return Reason(
             f"{who} issued {listed} in the opposite order of {others}.",
-            "Issue them in one order on every rank. Orders that differ come from iterating over "
-            "a set, from callbacks and hooks, or from a branch on the rank.",
+            "Issue them in one order on every rank. Orders differ where code iterates over a set, "
+            "in callbacks and hooks, and in branches on the rank.",
         )
     if found.what == "left":
         times = words.counted(found.rounds, "time")
         return Reason(
-            f"{who} left the loop that all ranks had gone through {times} and issued {listed}, "
-            f"while {others} went on in it: a branch that only some ranks took, or a loop that "
-            "ended earlier on some ranks.",
+            f"{who} left the loop that all ranks had gone through {times} and called {listed}; "
+            f"{others} went on in it. Either only {words.ranks(found.ranks)} took that branch, or "
+            "the loop ended earlier there.",
             _ONE_BRANCH,
         )
     if found.what == "missing":
         return Reason(
-            f"{who} did not issue {listed}, which {others} issued here; after it the calls agree "
-            "again, one place apart: a branch skipped it on some ranks.",
+            f"{who} did not issue {listed}, as {others} did. After it the calls agree again, one "
+            "place apart: a branch skipped it on some ranks.",
             _ONE_BRANCH,
         )
     whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
     return Reason(
-        f"{who} issued {listed} ({whose}), which {others} did not; after it the calls agree "
-        "again, one place apart: a branch or a loop ran on some ranks only.",
+        f"{who} issued {listed} ({whose}), and {others} did not. After it the calls agree again, "
+        "one place apart: a branch or a loop ran on some ranks only.",
         _ONE_BRANCH,
     )
 
 
 _ONE_BRANCH: Final = (
-    "Call it on every rank or on none: move it out of `if rank == 0:` and of branches on data "
-    "that differs between ranks, and give loops that hold a collective the same length everywhere."
+    "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "
+    "data that differs between ranks.\n"
+    "If it is in a loop: give the loop the same length on every rank."
 )

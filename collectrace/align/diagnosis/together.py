@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace.align import words
 from collectrace.align.candidates import IN_INIT
 from collectrace.align.case import Candidate, Case, Stillness
+from collectrace.align.diagnosis import lagging
 from collectrace.align.diagnosis.wording import Wording, place
 from collectrace.align.evidence import GroupConflict
 from collectrace.align.waitgraph import Edge
@@ -20,7 +22,7 @@ def conflict(case: Case, candidate: Candidate) -> Wording:
     asked = [(ranks, group) for ranks, group in source.variants if group is not None]
     absent = [rank for ranks, group in source.variants if group is None for rank in ranks]
     creates = "init_process_group" if _is_default(asked) else "new_group"
-    present = words.ranks(r for ranks, _ in asked for r in ranks)
+    present = [r for ranks, _ in asked for r in ranks]
     at = next((f" at {words.site(g.site)}" for _, g in asked if g.site), "")
     if candidate.severity == "info":
         return Wording(
@@ -35,22 +37,28 @@ def conflict(case: Case, candidate: Candidate) -> Wording:
         if source.seq == IN_INIT:
             details += " They never started, have not come so far, or their files were lost."
         return Wording(
-            f"{words.ranks(absent)} never came to {creates}{at}, where {present} came",
+            f"{words.ranks(absent)} never came to {creates}{at}; {words.ranks(present)} "
+            f"{words.verb(present, 'waits', 'wait')} there",
             f"{creates} returns when every rank that takes part has called it. {details}".strip(),
             f"Let every rank call {creates} at the same point, before work that takes long on "
             "some ranks only; or give it a longer timeout.",
         )
-    listed = [f"{words.ranks(r)} asked for {words.listed([_members(g)])}{_at(g)}" for r, g in asked]
-    if absent:
-        listed.append(f"{words.ranks(absent)} did not ask for it")
+    told = [f"{words.ranks(r)} called {_call(g)}{_at(g)}" for r, g in asked]
+    told += [f"{words.ranks(absent)} called none"] if absent else []
+    link = " where " if candidate.suspects else " while "
+    wrong = [n for n, (r, _) in enumerate(source.variants) if set(r) <= set(candidate.suspects)]
+    order = sorted(range(len(told)), key=lambda n: n not in wrong)
+    shown = [told[n] for n in order]
+    headline = f"{shown[0]}{link}{words.listed(shown[1:3])}"
+    headline += f", and {len(shown) - 3} more variants" if len(shown) > 3 else ""
     return Wording(
-        f"group {source.name}: {'; '.join(listed)}",
-        "torch names groups by counting: every rank must create the same groups in the same "
-        f"order, members or not. Here the {words.ordinal(source.seq + 1)} group of the process "
-        f"is not the same on all ranks: {'; '.join(listed)}.",
+        headline,
+        "torch counts groups: every rank must create the same groups in the same order, members "
+        f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
+        "all ranks, so what they issue in it, and in every later group, does not meet.",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
-        "that are not members (or pass use_local_synchronization=True, and then call it on "
-        "members only); init_device_mesh does it right.",
+        "that are no members; init_device_mesh does it right.\n"
+        "Or pass use_local_synchronization=True, and call it on members only.",
     )
 
 
@@ -58,8 +66,14 @@ def _is_default(asked: Sequence[tuple[tuple[int, ...], Group]]) -> bool:
     return any(group.description == "default_pg" for _, group in asked)
 
 
-def _members(group: Group) -> str:
-    return words.ranks(group.ranks) if group.ranks else "a group of all"
+def _call(group: Group) -> str:
+    few = len(group.ranks) <= _MOST_MEMBERS
+    members = ", ".join(map(str, group.ranks)) if few else words.ranges(group.ranks)
+    return f"new_group([{members}])" if group.ranks else "new_group()"
+
+
+_MOST_MEMBERS: Final = 4
+"""Members of a group that are listed as they were passed."""
 
 
 def _at(group: Group) -> str:
@@ -70,41 +84,66 @@ def deadlock(case: Case, candidate: Candidate) -> Wording:
     """Ranks that wait for each other."""
     source = candidate.source
     assert isinstance(source, tuple)
-    parts = [_edge(case, edge) for edge in source]
-    circle = " -> ".join(f"rank {edge.waiting.rank}" for edge in (*source, source[0]))
+    steps = [_edge(case, edge) for edge in source]
     messages = [edge for edge in source if edge.waiting.channel is not None]
-    cause = f"{words.upper('; '.join(parts))}. Each is right by itself; together they wait for ever"
+    cause = (
+        f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
+    )
     if len(messages) == len(source):
         fix = _messages(source)
     elif messages:
-        cause += ", some in a message, some in a collective"
         one = messages[0].waiting
+        cause += " Some wait in a message, some in a collective."
         fix = (
-            f"Issue the {one.op} of rank {one.rank}{_site(one.site)} and the collective in the "
-            "same order on both ranks: finish the exchange (wait() for it) before the collective, "
-            "everywhere."
+            f"Finish the exchange before the collective, or after it, on every rank alike: move "
+            f"the {one.op} of rank {one.rank}{_site(one.site)}, or the collective."
         )
     else:
-        groups = {edge.waiting.group for edge in source}
-        cause += f", in {len(groups)} groups that they entered in different orders"
-        fix = (
-            "Enter the groups in the same order on every rank; moving one call suffices: let "
-            f"rank {source[0].waiting.rank} issue {_what(source[-1])} before "
-            f"{_what(source[0])}. If one of them was meant for the other group, pass that group."
+        one_line = len({(e.waiting.op, e.waiting.site) for e in source}) == 1
+        first, last = (_what(case, edge) for edge in (source[0], source[-1]))
+        order = (
+            f"Enter the groups in the same order on every rank; moving one call is enough: rank "
+            f"{source[0].waiting.rank} issues {last} before {first}."
         )
-    return Wording(f"{circle}: {'; '.join(parts)}", f"{cause}.", fix)
+        groups = len({edge.waiting.group for edge in source})
+        if one_line:
+            cause += f" It is one line, and the ranks give it {groups} different groups."
+            fix = f"Pass the same group on every rank, if one is meant.\nElse: {order}"
+        else:
+            cause += f" They entered {groups} groups in different orders."
+            fix = f"{order}\nOr, if one of these calls was meant for the other group, pass that."
+    return Wording(_circle(case, source), cause, fix)
+
+
+def _circle(case: Case, cycle: Sequence[Edge]) -> str:
+    who = words.ranks(edge.waiting.rank for edge in cycle)
+    how = "for each other" if len(cycle) == 2 else "in a circle"
+    sites = {edge.waiting.site for edge in cycle}
+    at = _site(sites.pop()) if len(sites) == 1 else None
+    does = [_what(case, edge) if at is None else _call_of(case, edge) for edge in cycle]
+    if at is not None and len(set(does)) == 1:
+        return f"{who} wait {how} in {does[0]}{at}"
+    told = [f"rank {e.waiting.rank} in {what}" for e, what in zip(cycle, does, strict=True)]
+    more = f" and {len(told) - _MOST_SHOWN} more" if len(told) > _MOST_SHOWN else ""
+    return f"{who} wait {how}: {', '.join(told[:_MOST_SHOWN])}{more}{', all' + at if at else ''}"
+
+
+_MOST_SHOWN: Final = 3
 
 
 def _edge(case: Case, edge: Edge) -> str:
+    return f"rank {edge.waiting.rank} waits in {_what(case, edge)} for rank {edge.target[0]}"
+
+
+def _what(case: Case, edge: Edge) -> str:
+    return _call_of(case, edge) + _site(edge.waiting.site)
+
+
+def _call_of(case: Case, edge: Edge) -> str:
     w = edge.waiting
     info = case.comparison.groups.get(w.group)
-    where = f" of {words.group(info)}" if info is not None and w.channel is None else ""
-    return f"rank {w.rank} waits in {_what(edge)}{where} for rank {edge.target[0]}"
-
-
-def _what(edge: Edge) -> str:
-    w = edge.waiting
-    return f"{w.op or 'a call'}{_site(w.site)}"
+    of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
+    return f"{w.op or 'a call'}{of}"
 
 
 def _site(site: str | None) -> str:
@@ -116,9 +155,10 @@ def _messages(cycle: Sequence[Edge]) -> str:
     first = cycle[0].waiting
     other = "send" if first.op == "recv" else "recv"
     return (
-        f"Let one of them go the other way round: rank {first.rank} issues its {other} before its "
-        f"{first.op}{_site(first.site)}, and the circle is open. Better, let all pass both to "
-        "batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), which cannot block like this."
+        f"Turn one of them round: rank {first.rank} issues its {other} before its "
+        f"{first.op}{_site(first.site)}, and nobody waits any longer.\n"
+        "Better, let all pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), "
+        "which cannot block like this."
     )
 
 
@@ -127,7 +167,7 @@ def stall(case: Case, candidate: Candidate) -> Wording:
     source = candidate.source
     assert isinstance(source, Stillness)
     call = next((c for c in source.calls.values() if c is not None), None)
-    what = words.op(call) + words.at(call) if call is not None else "a call"
+    what = words.name(call) + words.at(call) if call is not None else "a call"
     who = candidate.suspects
     details = "; ".join(
         f"rank {r}: {case.standings[r].detail}" for r in who if case.standings[r].detail
@@ -136,16 +176,18 @@ def stall(case: Case, candidate: Candidate) -> Wording:
         silent = any(case.standings[r].state == "silent" for r in who)
         state = words.verb(who, "stands", "stand") + " still" if silent else "stopped"
         return Wording(
-            f"every rank came to {what}, which never completes: {words.ranks(who)} {state}",
+            f"{words.ranks(who)} {state} inside {what}, to which every rank came",
             f"{words.upper(words.ranks(who))} issued it and then gave no sign of life ({details}), "
             "so its part is never sent.",
-            f"Look at the process of {words.ranks(who)}: stopped by SIGSTOP or a debugger, killed, "
-            "or on a machine that hangs.",
+            f"Look at the process of {words.ranks(who)}: stopped (SIGSTOP, a debugger), killed, or "
+            "on a machine that hangs.",
+            notes=lagging.notes(case, candidate),
         )
     return Wording(
-        f"every rank came to {what}, which never completes",
+        f"every rank came to {what}, and it never completes",
         f"All ranks of the group issued {place(candidate)} alike, and none is known to have "
-        "stopped: what fails lies below the collective (network, driver, a GPU that hangs).",
-        "Look at the network between the hosts, and run with NCCL_DEBUG=INFO or "
+        "stopped. What fails lies below the collective: the network, a driver, a GPU that hangs.",
+        "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
         "TORCH_DISTRIBUTED_DEBUG=INFO.",
+        notes=lagging.notes(case, candidate),
     )

@@ -55,17 +55,27 @@ def place(candidate: Candidate) -> str:
     return where
 
 
-AMBIGUOUS = "Who is wrong is ambiguous: no side has more than half of the group."
+AMBIGUOUS = "Who is wrong is ambiguous: no side is more than half of the group."
+FOLLOWS = "Nothing to change here: it goes with its cause."
 EVERY_RANK = (
-    "Every rank of a group must issue the same collectives in the same order. Look at the "
-    "branches and loops around the lines above that depend on the rank or on its data."
+    "Every rank of a group must issue the same collectives in the same order: look above these "
+    "lines for a branch or a loop that depends on the rank or on its data."
 )
 EVEN_INPUTS = (
-    "Give every rank the same number of batches: DistributedSampler (it pads, or cuts with "
-    "drop_last=True) and DataLoader(drop_last=True)"
+    "Give every rank the same number of batches: DistributedSampler (pads; cuts with "
+    "drop_last=True) and DataLoader(drop_last=True)."
 )
 JOIN = (
-    "or train inside `with model.join():`, which shadows DDP's collectives (and only those) on "
-    "ranks that run out, or end all ranks together with "
-    "Join([model], throw_on_early_termination=True)"
+    "Or train inside `with model.join():`, which answers DDP's collectives (and no others) for "
+    "ranks that ran out.{first}\n"
+    "Or stop all ranks when the first runs out: Join([model], throw_on_early_termination=True)."
 )
+
+
+def even_inputs(inside: Sequence[Call] = ()) -> str:
+    """What helps against uneven inputs; ``inside``: the script's own calls in the same loop."""
+    first = ""
+    if inside:
+        those = words.listed([f"{words.name(c)}{words.at(c)}" for c in inside])
+        first = f" Then {those} must leave the loop: join() does not answer the script's own calls."
+    return f"{EVEN_INPUTS}\n{JOIN.format(first=first)}"

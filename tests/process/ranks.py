@@ -106,10 +106,12 @@ class Ranks:
         limit: float = 60,
         env: Mapping[str, str] | None = None,
         exits: tuple[int | None, ...] | None = None,
+        fails: bool = False,
     ) -> Ran:
         """Call ``function(*args)`` on each rank, traced, between init and destroy of gloo.
 
-        ``args`` travel as JSON. ``exits``: how they must end; None: well, all of them.
+        ``args`` travel as JSON. ``exits``: how they must end; None: well, all of them. ``fails``:
+        the tracer is made to fail, and must say so.
         """
         options = {"trace": trace, "init": init, "args": args}
         ran = self._submit(
@@ -126,7 +128,7 @@ class Ranks:
         )
         told = "\n".join(f"--- rank {r}\n{ran.output(r)}" for r in range(ranks))
         assert ran.exits == (exits or (0,) * ranks), told
-        assert "internal failure" not in told, told
+        assert ("internal failure" in told) == fails, told
         return ran
 
     def _submit(self, request: Request) -> Ran:

@@ -9,8 +9,9 @@ of two clocks from one side; both sides together leave an interval (the method o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -19,6 +20,10 @@ from collectrace.align.evidence import RankLog, StreamKey
 
 _MOST_ROWS: Final = 4000
 """Rows looked at per stream, spread over its length."""
+
+_SAME_CLOCK: Final = 1_000_000_000
+"""ns between what processes of one host say that its monotonic clock began at: no clock is set
+while a job starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,8 @@ class Bounds:
 
     @property
     def known(self) -> bool:
-        """Bounded from both sides, and not by contradictions."""
-        return float("-inf") < self.low <= self.high < float("inf")
+        """Bounded from both sides."""
+        return self.low > float("-inf") and self.high < float("inf")
 
 
 @dataclass(slots=True)
@@ -68,75 +73,87 @@ class _Host:
     name: str
     base: int
     """Wall clock minus monotonic clock, ns."""
-    ranks: list[int] = field(default_factory=list)
+    ranks: list[int]
 
 
 def align(case: Case) -> Clocks:
     """The clocks of a run's ranks."""
     hosts = _hosts(case.evidence.logs)
-    reference = hosts[0] if hosts else None
     shifts = {rank: host.base for host in hosts for rank in host.ranks}
-    if reference is None or len(hosts) < 2:
-        return Clocks(shifts, hosts=tuple(host.name for host in hosts))
+    names = tuple(host.name for host in hosts)
+    if len(hosts) < 2:
+        return Clocks(shifts, hosts=names)
+    reference = hosts[0]
+    here = _rows(case, reference)
     worst = apart = 0
     unknown = []
     for host in hosts[1:]:
-        bounds = _bounds(case, reference, host)
+        bounds = _bounds(here, _rows(case, host))
         if not bounds.known:
             unknown.append(host.name)
             continue
+        # Clocks that drifted apart contradict themselves by as much: no better is known of them.
         offset = round((bounds.low + bounds.high) / 2)
-        worst = max(worst, round((bounds.high - bounds.low) / 2))
+        worst = max(worst, round(abs(bounds.high - bounds.low) / 2))
         apart = max(apart, abs(offset))
         for rank in host.ranks:
             shifts[rank] += offset
-    return Clocks(shifts, worst, apart, tuple(host.name for host in hosts), tuple(unknown))
+    return Clocks(shifts, worst, apart, names, tuple(unknown))
 
 
 def _hosts(logs: Mapping[int, RankLog]) -> list[_Host]:
-    by_name: dict[str, list[int]] = {}
-    for rank, log in sorted(logs.items()):
-        by_name.setdefault(log.header.host, []).append(rank)
-    return [
-        # Wall and monotonic clock are read one after the other: the median forgets a slow one.
-        _Host(name, round(median(logs[r].header.wall - logs[r].header.t for r in ranks)), ranks)
-        for name, ranks in by_name.items()
-    ]
+    """Ranks that share a clock, the one with the lowest rank first.
+
+    Machines may share a name (containers, ``localhost``): their monotonic clocks tell them apart.
+    """
+    by_name: dict[str, list[tuple[int, int]]] = {}
+    for rank, log in logs.items():
+        by_name.setdefault(log.header.host, []).append((log.header.wall - log.header.t, rank))
+    hosts = []
+    for name, clocks in by_name.items():
+        clocks.sort()
+        cuts = [
+            i for i, (a, b) in enumerate(pairwise(clocks), 1) if b[0] - a[0] > _SAME_CLOCK
+        ]  # fmt: skip
+        for low, high in pairwise([0, *cuts, len(clocks)]):
+            # Wall and monotonic clock are read one after the other: the median forgets a slow one.
+            base = round(median(base for base, _ in clocks[low:high]))
+            hosts.append(_Host(name, base, sorted(rank for _, rank in clocks[low:high])))
+    return sorted(hosts, key=lambda host: host.ranks[0])
 
 
-def _bounds(case: Case, reference: _Host, host: _Host) -> Bounds:
+_Rows = Mapping[StreamKey, Mapping[int, tuple[int, int]]]
+
+
+def _bounds(here: _Rows, there: _Rows) -> Bounds:
     bounds = Bounds()
-    for stream, members in case.comparison.streams.items():
-        ours = [r for r in reference.ranks if r in members]
-        theirs = [r for r in host.ranks if r in members]
-        if ours and theirs:
-            here = _rows(case, stream, ours, reference.base)
-            there = _rows(case, stream, theirs, host.base)
-            for n in here.keys() & there.keys():
-                first, then = here[n], there[n]
-                # Whoever comes out of row n comes out after everybody has come in. With
-                # offset = reference - host: in_there + offset <= out_here, and
-                # in_here <= out_there + offset.
-                bounds.high = min(bounds.high, first[1] - then[0])
-                bounds.low = max(bounds.low, first[0] - then[1])
+    for stream in here.keys() & there.keys():
+        for n in here[stream].keys() & there[stream].keys():
+            first, then = here[stream][n], there[stream][n]
+            # Whoever is past row n has seen everybody come to it. With offset = here - there:
+            # came there + offset <= past here, and came here <= past there + offset.
+            bounds.high = min(bounds.high, first[1] - then[0])
+            bounds.low = max(bounds.low, first[0] - then[1])
     return bounds
 
 
-def _rows(
-    case: Case, stream: StreamKey, ranks: Sequence[int], base: int
-) -> dict[int, tuple[int, int]]:
-    """Row to (the latest time a rank came to it, the earliest that one was past it)."""
-    found: dict[int, tuple[int, int]] = {}
-    last = case.comparison.agreed.get(stream, 0)
-    step = max(1, last // _MOST_ROWS)
-    for rank in ranks:
-        track, shift = case.evidence.logs[rank].track(stream)
-        for at in range(0, len(track.seq) - 1, step):
-            n = track.seq[at] + shift
-            call = track.vocabulary.examples[track.meaning[at]]
-            if n >= last or call.async_ or track.seq[at + 1] != track.seq[at] + 1:
+def _rows(case: Case, host: _Host) -> _Rows:
+    """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
+    found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
+    for stream, members in case.comparison.streams.items():
+        last = case.comparison.agreed.get(stream, 0)
+        step = max(1, last // _MOST_ROWS)
+        rows = found.setdefault(stream, {})
+        for rank in host.ranks:
+            log = case.log(rank)
+            if rank not in members or log is None:
                 continue
-            came, past = track.t[at] + base, track.t[at + 1] + base
-            known = found.get(n)
-            found[n] = (came, past) if known is None else (max(known[0], came), min(known[1], past))
+            track, shift = log.track(stream)
+            for n in range(step, last, step):
+                at = track.find(n - shift)
+                if at is None or track.find(n + 1 - shift) is None or not track.holds(at):
+                    continue
+                came, past = track.t[at] + host.base, track.t[at + 1] + host.base
+                known = rows.get(n, (came, past))
+                rows[n] = max(known[0], came), min(known[1], past)
     return found

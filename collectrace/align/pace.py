@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -16,7 +18,7 @@ _MOST_TIMES: Final = 400_000
 """Times looked at, over all ranks of a stream; longer streams are sampled in stretches."""
 
 _STRETCH: Final = 64
-"""Rows per sample: delays are told by comparing a row with the one before."""
+"""Rows per sample: a delay is told by comparing a row with the one before."""
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class Delay:
     last: int = 0
     """Rows to which it came last."""
     total: int = 0
-    """ns by which it fell behind the median of its group, added up as it happened."""
+    """ns by which it fell behind most others of its group, added up as it happened."""
     sizes: list[int] = field(default_factory=list)
     """ns per time it fell behind and came last."""
     sites: Counter[str] = field(default_factory=Counter)
@@ -55,6 +57,12 @@ class Pace:
         """The rank that cost the others most."""
         return max(self.delays.values(), key=lambda delay: (delay.total, -delay.rank))
 
+    @property
+    def excess(self) -> int:
+        """Nanoseconds by which it is slower than the next."""
+        slow = self.slowest
+        return slow.total - max(d.total for d in self.delays.values() if d is not slow)
+
 
 def paces(case: Case, clocks: Clocks) -> list[Pace]:
     """One for each stream of two ranks or more whose rows were read."""
@@ -63,56 +71,65 @@ def paces(case: Case, clocks: Clocks) -> list[Pace]:
         for stream, ranks in case.comparison.streams.items()
         if len(ranks) > 1 and all(case.log(rank) is not None for rank in ranks)
     ]
-    return [pace for pace in found if pace is not None]
+    return [pace for pace in found if pace.rows]
 
 
-def _pace(case: Case, clocks: Clocks, stream: StreamKey, ranks: tuple[int, ...]) -> Pace | None:
-    last = case.comparison.agreed.get(stream, 0)
-    tracks = [case.evidence.logs[rank].track(stream) for rank in ranks]
-    if any(not len(track) for track, _ in tracks):
-        return None
-    # After a resynchronised gap, rows are matched by number; a gap in one log leaves them out.
-    starts = [track.find(max(1, _first(case, stream, ranks)) - shift) for track, shift in tracks]
-    if any(start is None for start in starts):
-        return None
-    first = [start or 0 for start in starts]
-    length = min(last, *(len(t) - s for (t, _), s in zip(tracks, first, strict=True)))
+def _pace(case: Case, clocks: Clocks, stream: StreamKey, ranks: tuple[int, ...]) -> Pace:
+    tracks = {rank: case.evidence.logs[rank].track(stream) for rank in ranks}
     pace = Pace(stream, 0, 0, {rank: Delay(rank) for rank in ranks})
-    every = max(1, length * len(ranks) // _MOST_TIMES)
-    for start in range(0, length, _STRETCH * every):
-        before = [0.0] * len(ranks)
-        begin = end = 0
-        for i in range(start, min(start + _STRETCH, length)):
-            rows = [(track, s + i) for (track, _), s in zip(tracks, first, strict=True)]
-            if len({track.seq[at] + shift for (track, at), (_, shift) in
-                    zip(rows, tracks, strict=True)}) != 1:  # fmt: skip
-                return pace if pace.rows else None
-            times = [
-                clocks.when(rank, track.t[at])
-                for rank, (track, at) in zip(ranks, rows, strict=True)
-            ]
-            middle = median(times)
-            behind = [t - middle for t in times]
-            slow = max(range(len(ranks)), key=lambda k: times[k])
-            _count(pace.delays[ranks[slow]], behind[slow], before[slow], rows[slow])
-            before = behind
-            begin, end = begin or min(times), max(times)
-            pace.rows += 1
-        pace.span += max(0, end - begin)
+    common = list(_common(list(tracks.values()), case.comparison.agreed.get(stream, 0)))
+    total = sum(last - first + 1 for first, last in common)
+    every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
+    for first, last in common:
+        for start in range(first, last + 1, every):
+            _walk(pace, clocks, tracks, start, min(start + _STRETCH, last + 1))
     return pace
 
 
-def _count(delay: Delay, behind: float, before: float, row: tuple[Track, int]) -> None:
+def _common(tracks: Sequence[tuple[Track, int]], agreed: int) -> Iterator[tuple[int, int]]:
+    """The stretches of rows, first and last, that every rank's log holds."""
+    held = [[(a + shift, b + shift) for a, b, _ in track.runs()] for track, shift in tracks]
+    position = [0] * len(held)
+    while all(at < len(runs) for at, runs in zip(position, held, strict=True)):
+        current = [runs[at] for at, runs in zip(position, held, strict=True)]
+        first, last = max(a for a, _ in current), min(b for _, b in current)
+        if first <= min(last, agreed):
+            yield first, min(last, agreed)
+        position[min(range(len(current)), key=lambda k: current[k][1])] += 1
+
+
+def _walk(
+    pace: Pace, clocks: Clocks, tracks: Mapping[int, tuple[Track, int]], start: int, stop: int
+) -> None:
+    """Rows that follow each other; the first only says how the ranks stood before the second."""
+    at = {rank: bisect_left(track.seq, start - shift) for rank, (track, shift) in tracks.items()}
+    times: dict[int, int] = {}
+    held = False
+    for i in range(stop - start):
+        before = times
+        times = {rank: clocks.when(rank, track.t[at[rank] + i])
+                 for rank, (track, _) in tracks.items()}  # fmt: skip
+        slow = max(times, key=lambda rank: times[rank])
+        track, row = tracks[slow][0], at[slow] + i
+        if before:
+            # A row that held everybody lets all go at once. From any other a rank that is late
+            # goes on being late: only what was added counts.
+            known = 0.0 if held else max(0.0, _behind(before, slow))
+            _count(pace.delays[slow], round(_behind(times, slow) - known), track, row)
+            pace.rows += 1
+            pace.span += max(0, max(times.values()) - max(before.values()))
+        held = track.holds(row)
+
+
+def _behind(times: Mapping[int, int], rank: int) -> float:
+    """By how many ns a rank came later than most others did."""
+    return times[rank] - median(t for other, t in times.items() if other != rank)
+
+
+def _count(delay: Delay, added: int, track: Track, row: int) -> None:
     delay.last += 1
-    # On asynchronous rows a rank that is late stays late: only what was added counts.
-    added = round(behind - max(0.0, before))
     if added <= 0:
         return
     delay.total += added
     delay.sizes.append(added)
-    track, at = row
-    delay.sites[track.vocabulary.sights[track.look[at]].site] += added
-
-
-def _first(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> int:
-    return max(case.evidence.logs[rank].first_row(stream) for rank in ranks)
+    delay.sites[track.vocabulary.sights[track.look[row]].site] += added

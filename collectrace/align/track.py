@@ -25,6 +25,13 @@ SHAPED: Final = frozenset({"all_reduce", "broadcast", "reduce"})
 """Ops that pair values by position in one tensor: another shape pairs others."""
 
 
+_HOLDING: Final = frozenset(
+    {"all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
+     "reduce_scatter_tensor", "reduce_scatter_single", "barrier"}
+)  # fmt: skip
+"""Ops whose result, on every rank, needs something of every rank."""
+
+
 class Sight(NamedTuple):
     """What a call looks like beside its meaning."""
 
@@ -45,6 +52,8 @@ class Vocabulary:
     """A call for each meaning."""
     looks: dict[Sight, int] = field(default_factory=dict)
     sights: list[Sight] = field(default_factory=list)
+    holds: list[bool] = field(default_factory=list)
+    """Per look: whether such a call returns only when every rank has come to it."""
 
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""
@@ -63,6 +72,9 @@ class Vocabulary:
         if found is None:
             found = self.looks[sight] = len(self.sights)
             self.sights.append(sight)
+            # On a GPU the host runs ahead of what it issued, except through a barrier.
+            waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
+            self.holds.append(waits and call.op in _HOLDING)
         return found
 
 
@@ -130,6 +142,13 @@ class Track:
         if row < len(self.seq):
             high = min(high, (self.seq[row] - 1, self.offset[row]))
         return low, high
+
+    def holds(self, at: int) -> bool:
+        """Whether the call of a row returned only when every rank had come to it.
+
+        As its like at the same line did when it was first seen.
+        """
+        return self.vocabulary.holds[self.look[at]]
 
     def last(self) -> int:
         """The number of the latest call, its row lost or not."""

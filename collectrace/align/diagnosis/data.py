@@ -16,7 +16,7 @@ _FEWEST_ROWS: Final = 16
 _SHARE_OF_DELAYS: Final = 0.5
 """Of all delays, what one rank must cause to be called the straggler."""
 _SHARE_OF_TIME: Final = 0.05
-"""Of the time, what its peers must have lost to it."""
+"""Of the time, what its peers must have lost to it, beyond what they lost to any other."""
 _LEAST: Final = 100_000_000
 """ns lost in all, below which nobody cares."""
 _MOST_LINES: Final = 8
@@ -30,9 +30,7 @@ def waits(log: RankLog) -> tuple[int, int]:
 
 def table(case: Case) -> tuple[str, ...]:
     """A line per rank: batches, and how long it waited; of many ranks the slowest."""
-    told = {rank: waits(log) for rank, log in case.evidence.logs.items() if log.batches}
-    if not told:
-        return ()
+    told = _told(case)
     chosen = sorted(told, key=lambda rank: -told[rank][1])[:_MOST_LINES]
     more = len(told) - len(chosen)
     lines = [
@@ -41,7 +39,15 @@ def table(case: Case) -> tuple[str, ...]:
         "each)"
         for rank in sorted(chosen)
     ]
-    return (*lines, f"{more} more ranks waited less") if more else tuple(lines)
+    return (*lines, f"{more} more ranks waited less") if more > 0 else tuple(lines)
+
+
+def _told(case: Case) -> dict[int, tuple[int, int]]:
+    """What :func:`waits` says of each rank; nothing where logs were read in part."""
+    logs = case.evidence.logs
+    if not all(log.scanned and not log.rotated for log in logs.values()):
+        return {}
+    return {rank: waits(log) for rank, log in logs.items() if log.batches}
 
 
 def straggler(case: Case) -> Finding | None:
@@ -54,7 +60,9 @@ def straggler(case: Case) -> Finding | None:
         return None
     worst = max(found, key=lambda p: p.slowest.total)
     slow = worst.slowest
-    loading = _loading(case, slow.rank, slow.total)
+    agreed = case.comparison.agreed.get(worst.stream, 0)
+    loading = _loading(case, slow.rank, slow.total * agreed / worst.rows)
+    of = f"{worst.rows}" if worst.rows >= agreed - 1 else f"{worst.rows} (of {agreed} looked at)"
     site, _ = slow.sites.most_common(1)[0]
     where = f" It loses the time before {words.site(site)}." if site else ""
     cause = (
@@ -66,7 +74,7 @@ def straggler(case: Case) -> Finding | None:
         kind="straggler",
         severity="info",
         headline=(
-            f"rank {slow.rank} is a straggler: it came last to {slow.last} of {worst.rows} "
+            f"rank {slow.rank} is a straggler: it came last to {slow.last} of {of} "
             f"collectives, {_ms(median(slow.sizes))} late, {words.seconds(slow.total)} of "
             f"{words.seconds(worst.span)} in all"
         ),
@@ -88,16 +96,16 @@ def _is_lagging(found: Pace, uncertainty: int) -> bool:
     slow = found.slowest
     return (
         found.rows >= _FEWEST_ROWS
-        and slow.total > max(_LEAST, _SHARE_OF_TIME * found.span)
+        and found.excess > max(_LEAST, _SHARE_OF_TIME * found.span)
         and slow.total > _SHARE_OF_DELAYS * found.total
         and len(slow.sizes) >= _FEWEST_ROWS // 4
         and median(slow.sizes) > 2 * uncertainty
     )
 
 
-def _loading(case: Case, rank: int, total: int) -> int:
+def _loading(case: Case, rank: int, total: float) -> int:
     """By how many ns a rank waited longer for data than the others, if that explains its delays."""
-    told = {r: waits(log)[1] for r, log in case.evidence.logs.items() if log.batches}
+    told = {r: ns for r, (_, ns) in _told(case).items()}
     others = [ns for r, ns in told.items() if r != rank]
     if rank not in told or not others:
         return 0

@@ -8,30 +8,29 @@ when it is unpickled (the way coverage.py carries its own).
 
 from __future__ import annotations
 
-import multiprocessing.process
+import inspect
 import multiprocessing.spawn
-import sys
-from typing import Any
-
-import wrapt
+from typing import Any, Final
 
 from collectrace.config import Config
+from collectrace.tracer import child
 from collectrace.tracer.wire import Undo
 
-_KEY = "collectrace"
+_KEY: Final = "collectrace"
 
 
 class Carried:
-    """The parent's options; unpickled in a child it waits for the child's work to begin."""
+    """The parent's options; unpickled in a child it waits for the child's work to begin.
+
+    It unpickles without this package, which the child may not be able to import yet, or at all.
+    """
 
     def __init__(self, config: Config) -> None:
-        self.config = config
+        self._environment = config.to_environment()
 
-    def __getstate__(self) -> dict[str, str]:
-        return self.config.to_environment()
-
-    def __setstate__(self, environment: dict[str, str]) -> None:
-        _enable_when_running(environment)
+    def __reduce__(self) -> Any:
+        start = f"enable_when_running({self._environment!r})"
+        return exec, (f"{inspect.getsource(child)}\n{start}\n", {"__name__": child.__name__})
 
 
 def install() -> Undo:
@@ -54,30 +53,3 @@ def install() -> Undo:
             multiprocessing.spawn.get_preparation_data = original
 
     return undo
-
-
-def _enable_when_running(environment: dict[str, str]) -> None:
-    # Not yet: the main module is imported after this, and may call enable() with options of its
-    # own. When the process runs it is known whether it uses torch at all.
-    process = multiprocessing.process.BaseProcess
-    bootstrap = process._bootstrap  # type: ignore[attr-defined]
-
-    def traced_bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
-        process._bootstrap = bootstrap  # type: ignore[attr-defined]
-        if "torch" in sys.modules:
-            _enable(environment)
-        else:
-            wrapt.register_post_import_hook(lambda _: _enable(environment), "torch")
-        return bootstrap(self, *args, **kwargs)
-
-    process._bootstrap = traced_bootstrap  # type: ignore[attr-defined]
-
-
-def _enable(environment: dict[str, str]) -> None:
-    import os
-
-    import collectrace
-
-    for name, value in environment.items():
-        os.environ.setdefault(name, value)
-    collectrace.enable()

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from collectrace import records
 from collectrace.tracer import children, sites
+from collectrace.tracer.scopes import now
 from collectrace.tracer.wire import Undo
 
 _MAX_TEXT = 2000
@@ -23,6 +24,9 @@ class Ends(Protocol):
     def finish(self, last: records.Exit) -> None:
         """The process ends like this."""
 
+    def issued_since(self, t: int) -> bool:
+        """Whether a call was issued after ``t``."""
+
 
 class Exits:
     """Hears of a normal end, an uncaught exception and ``sys.exit``."""
@@ -30,6 +34,8 @@ class Exits:
     def __init__(self, session: Ends) -> None:
         self._session = session
         self._last: records.Exit | None = None
+        self._called = 0
+        """When sys.exit was called."""
 
     def install(self) -> Undo:
         """Listen; the undo stops it."""
@@ -59,18 +65,24 @@ class Exits:
     def watch_child(self) -> None:
         """A child of multiprocessing leaves without running ``atexit``."""
         if multiprocessing.process.parent_process() is not None:
-            multiprocessing.util.Finalize(None, self.at_end, exitpriority=-100)
+            multiprocessing.util.Finalize(None, self._at_end_of_child, exitpriority=-100)
+
+    def _at_end_of_child(self) -> None:
+        # Called on the way out of run(): what it raised is still being handled.
+        problem = sys.exc_info()[1]
+        if problem is not None and self._session.live:
+            self.exception(problem, problem.__traceback__)
+        self.at_end()
 
     def exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """This is what the process dies of."""
         # torch.multiprocessing turns an exception into sys.exit(1).
         if isinstance(value, SystemExit):
-            if isinstance(value.__context__, Exception):
-                value = value.__context__
-                traceback = value.__traceback__
-            else:
+            if not value.code or not isinstance(value.__context__, Exception):
                 self.exit_code(value.code)
                 return
+            value = value.__context__
+            traceback = value.__traceback__
         self._last = records.Exit(
             reason="exception",
             error=type(value).__name__,
@@ -81,12 +93,14 @@ class Exits:
     def exit_code(self, code: Any) -> None:
         """``sys.exit`` was called with this."""
         number = code if isinstance(code, int) else int(code is not None)
-        self._last = records.Exit(reason="finished", code=number)
-
-    def resumed(self) -> None:
-        """A call was made after all: the exit was caught."""
-        self._last = None
+        words = None if code is None or isinstance(code, int) else str(code)[:_MAX_TEXT]
+        self._last = records.Exit(reason="finished", code=number, message=words)
+        self._called = now()
 
     def at_end(self) -> None:
         """Write the last line."""
-        self._session.finish(self._last or records.Exit(reason="finished"))
+        last, self._last = self._last, None
+        if last is None or (last.reason == "finished" and self._session.issued_since(self._called)):
+            # No sys.exit, or one that was caught.
+            last = records.Exit(reason="finished")
+        self._session.finish(last)

@@ -93,7 +93,7 @@ class LastWords:
         """Register the handlers. What the user has registered stays."""
         try:
             self._files = [
-                os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 for path in self._paths
             ]
         except OSError:
@@ -118,10 +118,11 @@ class LastWords:
         """The stacks of a GIL that was held, once it is free again; the file is emptied."""
         if not self._files:
             return None
-        path, fd = self._paths[0], self._files[0]
-        if os.fstat(fd).st_size == 0:
+        fd = self._files[0]
+        size = os.fstat(fd).st_size
+        if size == 0:
             return None
-        text = path.read_text(errors="replace")
+        text = os.pread(fd, size, 0).decode(errors="replace")
         os.ftruncate(fd, 0)
         return dumps.parse(text)
 

@@ -49,7 +49,7 @@ def destroy_process_group(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        if recorder is None:
+        if recorder is None or session.is_elsewhere():
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
         everything = pg is None or pg is c10d.GroupMember.WORLD
@@ -101,7 +101,7 @@ class _Creating:
         """``init_process_group`` was called."""
         rank, world_size = _launch(given)
         recorder = self._session.begin(rank, world_size)
-        if recorder.book.states or recorder.book.asked:
+        if self._session.is_elsewhere() or recorder.book.states or recorder.book.asked:
             return  # torch will refuse a second default group
         site, via = sites.here(3)
         recorder.book.asked = 1
@@ -118,7 +118,7 @@ class _Creating:
             )
         )
 
-    def asked(self, given: dict[str, Any]) -> Group:
+    def asked(self, given: dict[str, Any]) -> Group | None:
         """A group is about to be made; on this rank too if it is no member."""
         ranks = list(given["global_ranks_in_group"])
         is_default = not ranks
@@ -127,6 +127,8 @@ class _Creating:
         if is_default:
             recorder = session.begin(int(given["group_rank"]), int(given["group_size"]))
             ranks = list(range(int(given["group_size"])))
+        if session.is_elsewhere():
+            return None
         if recorder is None:
             raise RuntimeError("a group without a default group")
         told = is_default and recorder.book.asked > 0
@@ -162,30 +164,17 @@ class _Creating:
         )  # fmt: skip
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
+            recorder.book.default = pg
             self._session.settle(store, pg.rank(), pg.size())
         recorder.write(record)
 
 
-def child_run(session: Session) -> Wrapper:
-    """The body of a multiprocessing child: what it dies of is caught outside of it."""
-
-    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        try:
-            return wrapped(*args, **kwargs)
-        except BaseException as problem:
-            if session.live:
-                session.exits.exception(problem, problem.__traceback__)
-            raise
-
-    return wrapper
-
-
 def sys_exit(session: Session) -> Wrapper:
-    """``sys.exit``: the status is nowhere to be found later."""
+    """``sys.exit``, ``exit``, ``quit``: the status is nowhere to be found later."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.live:
-            session.exits.exit_code(args[0] if args else kwargs.get("status"))
+            session.exits.exit_code(args[0] if args else next(iter(kwargs.values()), None))
         return wrapped(*args, **kwargs)
 
     return wrapper

@@ -6,16 +6,19 @@ its undo. Where somebody has wrapped our wrapper since, theirs stays and ours go
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import wrapt
 
-from collectrace.tracer.wire import Undo, hide_from_dynamo
+from collectrace.tracer import dynamo
+from collectrace.tracer.wire import Undo
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 """wrapt's signature: wrapped, instance, args, kwargs."""
@@ -74,6 +77,7 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
     A module that is not imported yet is patched when it is: importing parts of torch that the
     user may not need would cost seconds. Returns what was installed, and the undo.
     """
+    dynamo.hide_package()
     undos: list[Undo] = []
     installed: list[str] = []
     for target in targets:
@@ -97,23 +101,59 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
 
 
 def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
-    wrapper: Patched | None = None
+    wrapper, wrapped = None, _MISSING
     for module in target.modules:
         found = _find(module, target.name)
         if found is None:
             continue
         parent, attribute, original = found
-        if wrapper is None or wrapper.__wrapped__ is not original:
-            handler = target.make(hooks)
-            hide_from_dynamo(handler.__code__, callees=False)
-            wrapper = Patched(original, handler)
-        own = vars(parent).get(attribute, _MISSING)
-        setattr(parent, attribute, wrapper)
-        undos.append(_undo(parent, attribute, own, wrapper))
+        if wrapped is not original:
+            wrapper, wrapped = wrap(parent, original, target.make(hooks)), original
+        undos.append(put(parent, attribute, wrapper))
     return wrapper is not None
 
 
-def _undo(parent: Any, attribute: str, own: Any, wrapper: Patched) -> Undo:
+def wrap(parent: Any, original: Any, handler: Wrapper) -> Any:
+    """What takes the place of a function of a module, or of a class."""
+    dynamo.hide_from_dynamo(handler.__code__, callees=False)
+    return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
+
+
+def _method(original: Any, handler: Wrapper) -> Any:
+    # A plain function: of a wrapper that is written in C Dynamo makes calls without their self.
+    # It has the original's name, and so pickles as that does.
+    if isinstance(original, staticmethod):
+        function = original.__func__
+
+        @functools.wraps(function)
+        def static(*args: Any, **kwargs: Any) -> Any:
+            return handler(function, None, args, kwargs)
+
+        dynamo.see_through(static, function)
+        return staticmethod(static)
+
+    @functools.wraps(original)
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return handler(original.__get__(self), self, args, kwargs)
+
+    dynamo.see_through(method, original)
+    _methods.add(method)
+    return method
+
+
+def is_wrapper(function: Any) -> bool:
+    """Whether it stands in the place of another."""
+    return isinstance(function, Patched) or function in _methods
+
+
+_methods: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def put(parent: Any, attribute: str, wrapper: Any) -> Undo:
+    """Put a wrapper in a function's place; the undo puts the function back."""
+    own = vars(parent).get(attribute, _MISSING)
+    setattr(parent, attribute, wrapper)
+
     def undo() -> None:
         if vars(parent).get(attribute) is not wrapper:
             return

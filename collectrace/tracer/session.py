@@ -13,7 +13,9 @@ import platform
 import secrets
 import socket
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +26,7 @@ from torch.distributed import distributed_c10d as c10d
 import collectrace
 from collectrace import records
 from collectrace.config import Config
-from collectrace.tracer import groups, patching, scopes, wire
+from collectrace.tracer import groups, patching, python_groups, scopes, wire
 from collectrace.tracer.exits import Exits
 from collectrace.tracer.issue import Recorder
 from collectrace.tracer.lastwords import LastWords
@@ -47,7 +49,8 @@ class Session:
     """One enable() and what follows from it, until disable()."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
+        # Where enable() was called: a script may go to another folder before it meets the others.
+        self.config = replace(config, log_dir=config.log_dir.absolute())
         self.live = True
         self.recorder: Recorder | None = None
         self.rank: int | None = None
@@ -59,6 +62,7 @@ class Session:
         self.targets: list[str] = []
         self.exits = Exits(self)
         self._finished = False
+        self._beginning = threading.RLock()
         self._watchdog: Watchdog | None = None
         self._last_words: LastWords | None = None
         self._undos: list[wire.Undo] = []
@@ -70,6 +74,7 @@ class Session:
         self.targets, undo = patching.install(TARGETS, self)
         self._undos.append(undo)
         self._undos.append(wire.install(self))
+        self._undos.append(python_groups.install(self))
         self._undos.append(self.exits.install())
         if dist.is_initialized():
             self._join_late()
@@ -85,6 +90,10 @@ class Session:
 
     def begin(self, rank: int | None, world_size: int | None) -> Recorder:
         """A process group is about to be made: from now on there is a file."""
+        with self._beginning:  # ranks that are threads begin together
+            return self._begin(rank, world_size)
+
+    def _begin(self, rank: int | None, world_size: int | None) -> Recorder:
         if self.recorder is not None:
             if not self.over:
                 return self.recorder
@@ -93,14 +102,19 @@ class Session:
         self.rank, self.world_size, self.run = rank, world_size, None
         self.over = self._finished = False
         name = f"{socket.gethostname()}-{os.getpid()}-{self.inits}.jsonl"
-        writer = Writer(
-            self.config.log_dir.absolute() / PENDING / name, self.config.max_bytes, self._preamble
-        )
+        writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures)
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
         self.exits.watch_child()
         return self.recorder
+
+    def is_elsewhere(self) -> bool:
+        """Whether the calling thread is, or becomes, another rank than the run's."""
+        recorder = self.recorder
+        if recorder is None or self.over:
+            return False
+        return recorder.book.is_elsewhere(may_begin=True)
 
     def settle(self, store: Any, rank: int, world_size: int) -> None:
         """The ranks have met: agree on the run's id and move to its folder."""
@@ -110,7 +124,7 @@ class Session:
         self.rank, self.world_size = rank, world_size
         recorder.global_rank = rank
         self.run = self._agree(store)
-        path = self.config.log_dir.absolute() / self.run / f"rank{rank:05d}.jsonl"
+        path = self.config.log_dir / self.run / f"rank{rank:05d}.jsonl"
         with recorder.lock:
             recorder.writer.move(_unused(path))
         self._last_words = LastWords(recorder.writer.path)
@@ -133,6 +147,8 @@ class Session:
         last.in_ = activities(recorder)
         last.calls, last.ns, last.failures = recorder.calls, recorder.ns, recorder.failures
         last.bytes, last.dropped = recorder.writer.total, recorder.writer.dropped
+        if last.reason == "finished":
+            recorder.works.give_up()
         with recorder.lock:
             recorder.writer.check()
             self.settle_accounts()
@@ -141,6 +157,10 @@ class Session:
         if self._last_words is not None:
             self._last_words.close()
         self.recorder = None
+
+    def issued_since(self, t: int) -> bool:
+        """Whether a call was issued after ``t``."""
+        return self.recorder is not None and self.recorder.last_t > t
 
     def settle_accounts(self) -> None:
         """Write what has completed and where the streams stand: an end may be near."""
@@ -160,19 +180,21 @@ class Session:
         self.recorder = self._watchdog = self._last_words = None
         self.inits = 0
         self._finished = False
+        self._beginning = threading.RLock()
 
     def _join_late(self) -> None:
         default = c10d._get_default_group()
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
-            name = recorder.book.name_of(str(pg.group_name))
+            name = recorder.book.name_of(groups.c10d_name(pg))
             record = groups.describe(
                 pg, name, ordinal=recorder.book.asked, start_seq=groups.backend_sequence(pg)
             )
             recorder.book.asked += 1
             recorder.write(record)
             recorder.book.adopt(pg, record)
+        recorder.book.default = default
         self.settle(c10d._world.pg_map[default][1], rank, world_size)
 
     def _agree(self, store: Any) -> str:
@@ -210,7 +232,7 @@ class Session:
             segment=segment,
             host=socket.gethostname(),
             pid=os.getpid(),
-            cwd=str(Path.cwd()),
+            cwd=_cwd(),
             versions={
                 "collectrace": collectrace.__version__,
                 "python": platform.python_version(),
@@ -222,6 +244,13 @@ class Session:
             stall_after=self.config.stall_after,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )
+
+
+def _cwd() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""  # it was deleted
 
 
 def _unused(path: Path) -> Path:

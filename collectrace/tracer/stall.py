@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -70,7 +71,8 @@ class Stalls:
         text = dump()
         if json.loads(text).get("entries"):
             path: Path = self._recorder.writer.path.with_suffix(".flight.json")
-            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+            with contextlib.suppress(OSError):  # the rank file has the same trouble, and says so
+                path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def stacks() -> dict[str, list[str]]:

@@ -35,6 +35,9 @@ def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
         yield Target(_DIST, name, api(name))
     yield Target(_DIST[:1], "Work.wait", events.work_wait)
+    yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
+    for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):
+        yield Target(_DIST[:1], f"Work.{name}", events.awaits)
 
     # process groups
     yield Target(_DIST, "init_process_group", lifecycle.init_process_group)
@@ -68,8 +71,8 @@ def _rows() -> Iterator[Target]:
         yield Target((module,), "synchronize", events.synchronize(f"{module}.synchronize"))
 
     # ends
-    yield Target(("multiprocessing.process",), "BaseProcess.run", lifecycle.child_run)
     yield Target(("sys",), "exit", lifecycle.sys_exit)
+    yield Target(("_sitebuiltins",), "Quitter.__call__", lifecycle.sys_exit)
 
 
 _DDP_PARTS: Final[dict[str, Callable[[Any], Wrapper]]] = {

@@ -3,20 +3,20 @@
 A ProcessGroup hands each collective to torch's dispatcher as an operator ``c10d::*``. A kernel
 for the key BackendSelect sees the call first, and passes it on with that key removed. Python
 API, DDP's reducer in C++, functional collectives and compiled graphs all come by here; only
-what calls a backend object directly, a replayed CUDA graph or a ProcessGroup written in Python
-does not.
+what calls a backend object directly and a replayed CUDA graph do not. Nor does a ProcessGroup
+written in Python, whose methods are called instead: ``python_groups`` records those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
 from typing import Any, Final, Protocol
 
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer.describe import OPS, OpRow, Reader
+from collectrace.tracer.dynamo import hide_from_dynamo
 
 
 class OnIssue(Protocol):
@@ -101,19 +101,3 @@ def _guess(name: str, schema: Any) -> OpRow:
     )
     received = next((n for n in names if n.startswith("output")), None)
     return OpRow(name.rstrip("_"), sent, received if received != sent else None)
-
-
-def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
-    """Keep torch.compile from compiling our code, and from counting it as a graph break.
-
-    ``callees``: also what it calls; false for wrappers around a user's function, which must
-    still be compiled. The way is private to torch and does not import ``torch._dynamo`` (2 s);
-    without it, Dynamo compiles a few frames too many, which changes no result.
-    """
-    try:
-        dynamo = torch._C._dynamo.eval_frame
-        skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
-        strategy = dynamo._FrameExecStrategy(skip, skip if callees else default)
-        dynamo.set_code_exec_strategy(code, strategy)
-    except (AttributeError, TypeError):
-        return

@@ -39,6 +39,8 @@ class Writer:
     def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
         self.path = path
         """Of the first segment."""
+        self.fd = -1
+        """-1 while it cannot be written to."""
         self.dropped = 0
         self.rotated = 0
         self.total = 0
@@ -51,20 +53,21 @@ class Writer:
         self._segment = 0
         self._size = 0
         self._kept: list[tuple[Path, int]] = []
-        self._fd = -1
         self._torn = False
         self._retry_at = 0
         self._warned = False
         self._closed = False
         self._current = path
+        self._provisional: Path | None = None
+        self._carried = b""
 
     def write(self, line: bytes) -> bool:
         """Append one line; whether it is in the file."""
-        if self._fd < 0 and not self._recover():
+        if self.fd < 0 and not self.recover():
             self.dropped += 1
             return False
         try:
-            written = os.write(self._fd, line)
+            written = os.write(self.fd, line)
         except OSError as problem:
             return self._fail(problem)
         self.total += written
@@ -83,34 +86,37 @@ class Writer:
         The first line is written anew by the preamble, since only now it is known whose file
         this is.
         """
-        old = self._current
+        self._provisional = old = self._current
         try:
-            kept = old.read_bytes().partition(b"\n")[2] if self._fd >= 0 else b""
+            kept = old.read_bytes().partition(b"\n")[2]
         except OSError:
             kept = b""
+        self._carried = kept[: kept.rfind(b"\n") + 1]
         self._close_descriptor()
         self.path = self._current = path
-        if not self._recover():
-            return
-        if kept and self.write(kept):
-            old.unlink(missing_ok=True)
-            _remove_if_empty(old.parent)
+        self._size, self._torn = 0, False
+        self.recover()
 
     def check(self) -> None:
         """Notice a file that was deleted, and start it again; try again what failed."""
         if self._closed:
             return
-        if self._fd >= 0:
+        if self.fd >= 0:
             try:
-                gone = os.fstat(self._fd).st_nlink == 0
+                gone = os.fstat(self.fd).st_nlink == 0
+                self.dropped += _lines(self.fd) if gone else 0
             except OSError:
                 gone = True
             if gone:
+                there = [kept for kept in self._kept if kept[0].exists()]
+                self.rotated += len(self._kept) - len(there)
+                self._kept = there
                 self._close_descriptor()
+                self._size = 0
                 self._warn("its file was deleted")
-        if self._fd < 0 and (self._size or self.dropped):
+        if self.fd < 0 and self.dropped:
             self._retry_at = 0
-            self._recover()
+            self.recover()
 
     def close(self) -> None:
         """Write no more."""
@@ -124,8 +130,7 @@ class Writer:
     def _fail(self, problem: OSError) -> bool:
         self.dropped += 1
         self._close_descriptor()
-        self._retry_at = time.monotonic_ns() + _RETRY_AFTER
-        self._warn(problem.strerror or str(problem))
+        self._put_off(problem)
         return False
 
     def _warn(self, why: str) -> None:
@@ -138,36 +143,41 @@ class Writer:
             why,
         )
 
-    def _recover(self) -> bool:
+    def recover(self) -> bool:
+        """Open the file, if a new attempt is due."""
         if self._closed or (self._retry_at and time.monotonic_ns() < self._retry_at):
             return False
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             self._current.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self._current, flags, 0o644)
-            fresh = os.fstat(fd).st_size == 0
         except OSError as problem:
-            self._retry_at = time.monotonic_ns() + _RETRY_AFTER
-            self._warn(problem.strerror or str(problem))
+            self._put_off(problem)
             return False
-        head = b"\n" if self._torn and not fresh else b""
-        # After a loss the preamble's checkpoint says how much, and where the streams stand.
-        head += self._preamble(self._segment)
         try:
+            head = b"\n" if self._torn and os.fstat(fd).st_size else b""
+            # After a loss the preamble's checkpoint says how much, and where the streams stand.
+            head += self._preamble(self._segment) + self._carried
             if os.write(fd, head) != len(head):
                 raise OSError(28, "no space left on device")  # noqa: TRY301 - same way out
         except OSError as problem:
             os.close(fd)
             self._torn = True
-            self._retry_at = time.monotonic_ns() + _RETRY_AFTER
-            self._warn(problem.strerror or str(problem))
+            self._put_off(problem)
             return False
-        self._fd = fd
+        self.fd = fd
         self._torn = False
         self._retry_at = 0
         self.total += len(head)
         self._size += len(head)
+        if self._provisional is not None:
+            _remove(self._provisional)
+            self._provisional, self._carried = None, b""
         return True
+
+    def _put_off(self, problem: OSError) -> None:
+        self._retry_at = time.monotonic_ns() + _RETRY_AFTER
+        self._warn(problem.strerror or str(problem))
 
     def _rotate(self) -> None:
         self._kept.append((self._current, self._size))
@@ -182,22 +192,32 @@ class Writer:
             except OSError:
                 break
             self.rotated += 1
-        self._recover()
+        self.recover()
 
     def _bytes_kept(self) -> int:
         return sum(size for _, size in self._kept)
 
     def _close_descriptor(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
             try:
                 os.close(fd)
             except OSError:
                 return
 
 
-def _remove_if_empty(folder: Path) -> None:
+def _lines(fd: int) -> int:
+    """Lines in an open file, whatever its name is now."""
+    count = offset = 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        count += chunk.count(b"\n")
+        offset += len(chunk)
+    return count
+
+
+def _remove(provisional: Path) -> None:
     try:
-        folder.rmdir()
+        provisional.unlink(missing_ok=True)
+        provisional.parent.rmdir()
     except OSError:
-        return
+        return  # other ranks' files are in the folder

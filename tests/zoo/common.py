@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 TWIN: Final = "--twin" in sys.argv
 """Whether the correct twin of the case is asked for."""
@@ -20,7 +21,7 @@ New groups do not take it over from the default group."""
 def init(timeout: timedelta = TIMEOUT) -> int:
     """Join the job, however long the others take to start; the rank."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = dist.TCPStore(
+    store = TCPStore(
         os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0,
         timeout=timedelta(seconds=60), wait_for_workers=True,
     )  # fmt: skip

@@ -106,8 +106,9 @@ class Server:
                     connection.shutdown(socket.SHUT_WR)  # kills what is left
                     answer.read()  # and ends when that is done
                 if case.lost_log is not None:
-                    for file in logs.glob(f"*/rank{case.lost_log:05}*"):
-                        file.unlink()
+                    dump = folder / "dumps" / f"rank_{case.lost_log}"
+                    for file in (*logs.glob(f"*/rank{case.lost_log:05}*"), dump):
+                        file.unlink(missing_ok=True)
                 yield Outcome(exits, folder, logs)
 
 

@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import pickle
 import runpy
 import select
 import signal
@@ -35,10 +36,10 @@ import torch.distributed.tensor
 # torch's stubs know neither of these two.
 from torch._C._distributed_c10d import _dump_fr_trace  # type: ignore[attr-defined]
 from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import _world
 
 import collectrace
 from tests.zoo.protocol import Mode, Request
-
 
 _SLOWEST_START: Final = 30.0
 """Seconds after which a rank that has printed nothing never will."""
@@ -178,15 +179,22 @@ def check_in_detail(_output: Path, _rank: int) -> None:
 
 def record_flight(output: Path, rank: int) -> None:
     """Dump the flight recorder again and again: a rank that aborts or hangs leaves one as well."""
-    os.environ["TORCH_FR_BUFFER_SIZE"] = "20000"
+    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "20000")
     folder = output / "dumps"
     folder.mkdir(exist_ok=True)
     one_at_a_time = threading.Lock()
+    groups: dict[str, dict[str, str]] = {}
 
     def dump() -> None:
         with one_at_a_time:
+            trace = pickle.loads(_dump_fr_trace())
+            # On gloo torch 2.13 leaves the names of groups out, and its analyser trips over that.
+            for group, ranks in dict(_world.pg_group_ranks).items():
+                name = group.group_name
+                groups[name] = {"name": name, "desc": group.group_desc, "ranks": str([*ranks])}
+            trace["pg_config"] = groups
             part = output / f"part{rank}"
-            part.write_bytes(_dump_fr_trace())
+            part.write_bytes(pickle.dumps(trace))
             part.rename(folder / f"rank_{rank}")
 
     def dump_for_ever() -> None:

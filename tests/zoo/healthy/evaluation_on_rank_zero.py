@@ -1,9 +1,11 @@
-"""Rank 0 evaluates through the wrapper; DDP leaves out the next broadcast, and all fits again.
+"""Rank 0 evaluates for long through the wrapper; DDP leaves out the next broadcast: all fits.
 
 ranks: 3
 expect: nothing
 status: aligned
 """
+
+import time
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -16,5 +18,6 @@ model = DistributedDataParallel(net)
 for epoch in range(3):
     model(torch.randn(4, 2)).sum().backward()
     if rank == 0 and epoch == 1:
+        time.sleep(3)
         with torch.no_grad():
             model(torch.randn(4, 2))

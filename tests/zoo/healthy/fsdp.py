@@ -26,7 +26,9 @@ with tempfile.TemporaryDirectory() as own:
     for step in range(4):
         net(torch.ones(1, 4)).sum().backward()
         if step == 1:
-            saving = async_save(net.state_dict(), checkpoint_id=shared[0])
-            assert isinstance(saving, Future)
-            saving.result()
+            saving = async_save(
+                net.state_dict(), checkpoint_id=shared[0], process_group=dist.new_group()
+            )
+    assert isinstance(saving, Future)
+    saving.result()
     dist.barrier()

@@ -2,7 +2,7 @@
 
 expect: nothing
 status: aligned
-env: COLLECTRACE_MAX_BYTES=300000
+env: COLLECTRACE_MAX_BYTES=300000 TORCH_FR_BUFFER_SIZE=2000
 """
 
 import torch

@@ -1,0 +1,79 @@
+"""The case collection: every case and every twin on real ranks, each held to its header."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+
+from tests.zoo import rivals
+from tests.zoo.case import HERE, Case, collection, marked_lines, read
+from tests.zoo.protocol import Mode
+from tests.zoo.runner import Server
+from tests.zoo.verdict import Verdict, check
+
+CASES: Final = list(collection())
+RUNS: Final = [
+    (case, twin) for case in CASES for twin in (False, True) if case.has_twin or not twin
+]
+AT_A_TIME: Final = 8
+"""Runs; most of them only wait for a timeout."""
+
+Judge = Callable[[Case, bool], Verdict]
+
+
+@pytest.fixture(scope="module")
+def judge(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
+    """All the runs that are asked for, side by side; each test waits for its own."""
+    asked = [
+        cast("tuple[Case, bool]", item.callspec.params["run"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == "test_verdict"
+    ]
+    base = tmp_path_factory.mktemp("zoo")
+    with Server() as server, ThreadPoolExecutor(AT_A_TIME) as pool:
+        futures: dict[tuple[str, bool], Future[Verdict]] = {
+            (case.name, twin): pool.submit(
+                check, server, case, twin=twin, folder=base / f"{n}-{case.path.stem}"
+            )
+            for n, (case, twin) in enumerate(asked)
+        }
+        yield lambda case, twin: futures[case.name, twin].result()
+        pool.shutdown(cancel_futures=True)
+
+
+def name_of(run: tuple[Case, bool]) -> str:
+    case, twin = run
+    return f"{case.name}{' twin' if twin else ''}"
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_verdict(run: tuple[Case, bool], judge: Judge) -> None:
+    verdict = judge(*run)
+    said = [f"{f.severity} {f.kind} {f.suspects}: {f.headline}" for f in verdict.alignment.findings]
+    assert verdict.problems == [], (verdict.outcome.exits, said)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.expect], ids=lambda case: case.name)
+def test_a_mistake_has_a_marked_line_and_can_be_put_right(case: Case) -> None:
+    assert marked_lines(case.source) or case.severity != "error"
+    assert case.has_twin or case.synthetic or case.path.parent.name == "healthy"
+
+
+@pytest.mark.parametrize("mode", ["detail", "recorder"])
+def test_rivals_are_heard(mode: Mode, tmp_path: Path) -> None:
+    """A mismatch that torch's own tools are known to find, and its twin."""
+    case = read(HERE / "matching" / "missing_on_one_rank.py")
+    with Server() as server:
+        found = rivals.hear(server, case, mode, twin=False, folder=tmp_path / "case")
+        quiet = rivals.hear(server, case, mode, twin=True, folder=tmp_path / "twin")
+    assert found.spoke
+    assert found.is_right(case)
+    assert not quiet.spoke
+    assert not found.broke
+    assert not quiet.broke

@@ -130,7 +130,7 @@ def main() -> int:
     parser.add_argument("case", type=int, choices=range(1, 7))
     parser.add_argument("--barrier", choices=BARRIER_HOLDS, default="native")
     parser.add_argument("--batches", type=int, default=5, metavar="N", help="of rank 0")
-    parser.add_argument("--timeout", type=float, default=15.0, metavar="SECONDS")
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--log-dir", default="logs", metavar="DIR")
     parser.add_argument("--untraced", action="store_true")
     options = parser.parse_args()

@@ -233,7 +233,7 @@ class Intake:
             self.disabled |= record.reason == "disabled"
             self.dropped = max(self.dropped, record.dropped)
         else:
-            self._lists[type(record)].append(record)
+            self._lists.get(type(record), []).append(record)
         if self.first_t is None:
             self.first_t = record.t
 

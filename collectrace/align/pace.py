@@ -35,6 +35,16 @@ class Delay:
     sites: Counter[str] = field(default_factory=Counter)
     """ns by the line it was late to."""
 
+    @property
+    def typical(self) -> float:
+        """How late it was, ns, where it counted: the mean over the time that was lost."""
+        return sum(ns * ns for ns in self.sizes) / self.total if self.total else 0.0
+
+    @property
+    def times(self) -> float:
+        """How many delays of that size it makes: one for a single long one among many small."""
+        return self.total / self.typical if self.total else 0.0
+
 
 @dataclass(slots=True)
 class Pace:
@@ -82,7 +92,7 @@ def _pace(case: Case, clocks: Clocks, stream: StreamKey, ranks: tuple[int, ...])
     every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
         for start in range(first, last + 1, every):
-            _walk(pace, clocks, tracks, start, min(start + _STRETCH, last + 1))
+            _walk(pace, clocks, tracks, start, min(start + _STRETCH, last))
     return pace
 
 
@@ -99,13 +109,13 @@ def _common(tracks: Sequence[tuple[Track, int]], agreed: int) -> Iterator[tuple[
 
 
 def _walk(
-    pace: Pace, clocks: Clocks, tracks: Mapping[int, tuple[Track, int]], start: int, stop: int
+    pace: Pace, clocks: Clocks, tracks: Mapping[int, tuple[Track, int]], start: int, last: int
 ) -> None:
     """Rows that follow each other; the first only says how the ranks stood before the second."""
     at = {rank: bisect_left(track.seq, start - shift) for rank, (track, shift) in tracks.items()}
     times: dict[int, int] = {}
     held = False
-    for i in range(stop - start):
+    for i in range(last - start + 1):
         before = times
         times = {rank: clocks.when(rank, track.t[at[rank] + i])
                  for rank, (track, _) in tracks.items()}  # fmt: skip
@@ -123,7 +133,8 @@ def _walk(
 
 def _behind(times: Mapping[int, int], rank: int) -> float:
     """By how many ns a rank came later than most others did."""
-    return times[rank] - median(t for other, t in times.items() if other != rank)
+    mine = times[rank]
+    return -median(t - mine for other, t in times.items() if other != rank)
 
 
 def _count(delay: Delay, added: int, track: Track, row: int) -> None:

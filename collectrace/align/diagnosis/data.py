@@ -13,6 +13,8 @@ from collectrace.align.pace import Pace
 from collectrace.findings import Finding
 
 _FEWEST_ROWS: Final = 16
+_FEWEST_TIMES: Final = 4
+"""Delays that make a habit; a checkpoint is none."""
 _SHARE_OF_DELAYS: Final = 0.5
 """Of all delays, what one rank must cause to be called the straggler."""
 _SHARE_OF_TIME: Final = 0.05
@@ -75,7 +77,7 @@ def straggler(case: Case) -> Finding | None:
         severity="info",
         headline=(
             f"rank {slow.rank} is a straggler: it came last to {slow.last} of {of} "
-            f"collectives, {_ms(median(slow.sizes))} late, {words.seconds(slow.total)} of "
+            f"collectives, {_ms(slow.typical)} late, {words.seconds(slow.total)} of "
             f"{words.seconds(worst.span)} in all"
         ),
         cause=cause,
@@ -98,8 +100,8 @@ def _is_lagging(found: Pace, uncertainty: int) -> bool:
         found.rows >= _FEWEST_ROWS
         and found.excess > max(_LEAST, _SHARE_OF_TIME * found.span)
         and slow.total > _SHARE_OF_DELAYS * found.total
-        and len(slow.sizes) >= _FEWEST_ROWS // 4
-        and median(slow.sizes) > 2 * uncertainty
+        and slow.times >= _FEWEST_TIMES
+        and slow.typical > 2 * uncertainty
     )
 
 

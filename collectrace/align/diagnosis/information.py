@@ -9,7 +9,7 @@ from typing import Final
 from collectrace.align import words
 from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
-from collectrace.align.diagnosis import data, ddp, inputs
+from collectrace.align.diagnosis import data, ddp, inputs, skew
 from collectrace.align.states import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
@@ -27,7 +27,7 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
         *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
         data.straggler(case),
         data.sampler_epoch(case),
-        _config_skew(case),
+        skew.config_skew(case),
     ]
     return [finding for finding in found if finding is not None]
 
@@ -134,7 +134,9 @@ def _raised(case: Case) -> Finding | None:
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised; no collective has to be changed."
     if all(s.by_peers for s in raised):
-        headline = f"{who} lost a connection or timed out, though the collectives agree"
+        headline = (
+            f"the job crashed: {who} lost a connection or timed out, though the collectives agree"
+        )
         fix = (
             "Look at the network, and for a rank that came late or died; a longer timeout goes to "
             "init_process_group."
@@ -172,44 +174,3 @@ def _uneven(case: Case) -> Finding | None:
         else "DistributedSampler, drop_last=True, or `with model.join():`.",
         notes=data.table(case),
     )
-
-
-# -- habits ----------------------------------------------------------------------------------
-
-
-def _config_skew(case: Case) -> Finding | None:
-    """Versions, or variables that change how collectives behave, differ between ranks."""
-    headers = {rank: log.header for rank, log in case.evidence.logs.items()}
-    parts = []
-    tables = (
-        ("version of", {rank: h.versions for rank, h in headers.items()}),
-        ("variable", {rank: h.env for rank, h in headers.items()}),
-    )
-    for what, per_rank in tables:
-        for name in sorted({name for table in per_rank.values() for name in table}):
-            values: dict[str, list[int]] = {}
-            for rank, table in per_rank.items():
-                values.setdefault(table.get(name, "unset"), []).append(rank)
-            if len(values) > 1 and not _is_own(name):
-                listed = ", ".join(
-                    f"{words.brief(value, 60)} on {words.ranks(ranks)}"
-                    for value, ranks in list(values.items())[:_MOST_NAMES]
-                )
-                parts.append(f"{what} {name}: {listed}")
-    if not parts:
-        return None
-    return _finding(
-        "config_skew",
-        f"the ranks were not started alike: {'; '.join(parts[:_MOST_NAMES])}",
-        "Different versions choose different algorithms and issue different collectives; different "
-        "variables change timeouts and transports.",
-        "Give every rank the same environment.",
-    )
-
-
-def _is_own(name: str) -> bool:
-    """Variables that are meant to differ from rank to rank, or host to host."""
-    return name.endswith(("RANK", "IFNAME", "_HCA", "_FILE", "_DIR")) or name in _OWN
-
-
-_OWN: Final = frozenset({"CUDA_VISIBLE_DEVICES", "TORCHELASTIC_RUN_ID", "HOSTNAME"})

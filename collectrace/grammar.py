@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_MOST_RUNS: Final = 8
-"""Runs of ranks that a sentence can hold; of more the first are told, and how many there are."""
+_MOST_RUNS: Final = 12
+"""Runs of numbers that are listed; of more the first are, and how many there are."""
+
+_LONGEST: Final = 24
+"""Characters of a list of ranks that a sentence can hold."""
+
+_FIRST: Final = 2
+"""Runs that stand for a list that is longer."""
 
 _SERIES: Final = 5
 """Numbers at equal distances that are told as a series."""
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """``0-2,5``: sorted, neighbours joined; ``0,8,..,504``; ``0,3,5-7,9,12,15,.. (40 in all)``."""
+    """``0-2,5``: sorted, neighbours joined; ``0,8,..,504``; ``0,3,5-7,9,12,.. (40 in all)``."""
     chosen = sorted(set(numbers))
     step = chosen[1] - chosen[0] if len(chosen) >= _SERIES else 1
     if step > 1 and chosen == list(range(chosen[0], chosen[-1] + 1, step)):
@@ -31,9 +37,12 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def ranks(members: Iterable[int]) -> str:
-    """``rank 1``, ``ranks 0-2,5``."""
+    """``rank 1``, ``ranks 0-2,5``; of a list too long for a sentence ``56 ranks (1-7,9-15,..)``."""
     chosen = sorted(set(members))
-    return f"rank{'s' * (len(chosen) != 1)} {ranges(chosen)}"
+    listed = ranges(chosen)
+    if len(listed) > _LONGEST:
+        return f"{len(chosen)} ranks ({','.join(listed.split(',')[:_FIRST])},..)"
+    return f"rank{'s' * (len(chosen) != 1)} {listed}"
 
 
 def verb(members: Sequence[int], singular: str, plural: str) -> str:

@@ -28,8 +28,10 @@ _CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 
 def seconds(ns: float) -> str:
-    """``0.2 s``, ``75 s``, ``30 min``."""
+    """``17 ms``, ``0.2 s``, ``75 s``, ``30 min``."""
     s = max(0.0, ns / 1e9)
+    if s < 0.1:
+        return f"{1000 * s:.0f} ms"
     if s < 10:
         return f"{s:.1f} s"
     return f"{s:.0f} s" if s < 600 else f"{s / 60:.0f} min"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -37,17 +38,25 @@ class Page:
             whole.plain = whole.plain.encode(encoding, "replace").decode(encoding)
         self.console.print(whole, soft_wrap=True, highlight=False)
 
-    def prose(self, text: Text | str, *, indent: int = 0, label: str = "", hang: int = 0) -> None:
+    def prose(
+        self,
+        text: Text | str,
+        *,
+        indent: int = 0,
+        label: str = "",
+        hang: int = 0,
+        style: str = "bold",
+    ) -> None:
         """Wrapped text; ``label`` stands before its first line, in the indentation.
 
-        Lines after the first are indented by ``hang`` more.
+        Lines after the first are indented by ``hang`` more; ``style`` is the label's.
         """
         whole = text if isinstance(text, Text) else Text(text)
         first = (
             Text(" " * (indent - len(label) - 2) + label + "  ") if label else Text(" " * indent)
         )
         if label:
-            first.stylize("bold")
+            first.stylize(style)
         for paragraph in whole.split("\n"):
             width = max(self.width - indent - hang, _NARROWEST_CELL)
             for wrapped in paragraph.wrap(self.console, width):
@@ -81,23 +90,33 @@ class Page:
         self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], indent: int, fixed: int
     ) -> list[int]:
         count = max(len(cells) for cells, _ in rows)
-        natural = [
-            max(
-                (line.cell_len for cells, _ in rows if n < len(cells) for line in cells[n]),
-                default=0,
-            )
-            for n in range(count)
+        lines = [
+            [line for cells, _ in rows if n < len(cells) for line in cells[n]] for n in range(count)
+        ]
+        natural = [max((line.cell_len for line in column), default=0) for column in lines]
+        # A word is never broken: a site in two pieces can be neither clicked nor found.
+        longest = [
+            max((cell_len(word) for line in column for word in line.plain.split()), default=0)
+            for column in lines
         ]
         room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
-        return natural[:fixed] + share(natural[fixed:], room)
+        return natural[:fixed] + share(natural[fixed:], longest[fixed:], room)
+
+    def fits(
+        self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], *, indent: int, fixed: int
+    ) -> bool:
+        """Whether :meth:`columns` would keep within the page."""
+        widths = self._widths(rows, indent, fixed)
+        return indent + sum(widths) + 2 * (len(widths) - 1) <= self.width
 
 
-def share(natural: Sequence[int], room: int) -> list[int]:
+def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Widths for columns: what they want where that fits, else the wide ones give way."""
     widths = list(natural)
+    floors = [max(n, _NARROWEST_CELL) for n in least]
     while sum(widths) > room:
-        widest = max(widths)
-        if widest <= _NARROWEST_CELL:
+        yielding = [n for n, width in enumerate(widths) if width > floors[n]]
+        if not yielding:
             break
-        widths[widths.index(widest)] -= 1
+        widths[max(yielding, key=lambda n: widths[n])] -= 1
     return widths

@@ -14,7 +14,7 @@ from typing import Final
 from collectrace.findings import Table, TableRow
 from collectrace.records import Call
 from collectrace.report import text
-from collectrace.signature import canonical_op, counts
+from collectrace.signature import canonical_op, counts, is_user
 
 NO_CALL: Final = "no call"
 
@@ -49,32 +49,61 @@ MARKS: Final = {"": "", "root": "cause >", "fatal": "fatal >"}
 GAP: Final = Row("", "..", "", ())
 
 
-def rows(table: Table) -> list[Row]:
-    """Every row of a table, a gap wherever positions were left out."""
+def only_file(table: Table) -> str:
+    """The file in which all lines of a table are; empty if there are several."""
+    sites = {c.site for row in table.rows for c in row.cells if c is not None and is_user(c)}
+    files = {text.short_site(site or "").rpartition(":")[0] for site in sites}
+    return files.pop() if len(files) == 1 else ""
+
+
+def rows(table: Table, *, without: str = "") -> list[Row]:
+    """Every row of a table, a gap wherever positions were left out, and where iterations begin.
+
+    ``without``: a file that cells need not name, where there is no room for it.
+    """
     out: list[Row] = []
     last: int | None = None
+    iteration = 0
     for row in table.rows:
         if last is not None and row.seq > last + 1:
             out.append(GAP)
-        out.append(_row(row))
+        begun = _iteration(row)
+        if begun > iteration:
+            out.append(Row("", "", f"iteration {begun}", ()))
+            iteration = begun
+        out.append(_row(row, without))
         last = row.seq
     return out
 
 
-def _row(row: TableRow) -> Row:
+def _iteration(row: TableRow) -> int:
+    """The DDP iteration that all ranks have begun; 0 where that is not known.
+
+    Ranks that ran out of inputs count on inside join(), and begin none.
+    """
+    begun = [
+        c.iteration
+        for c in row.cells
+        if c is not None and c.iteration is not None and not c.role.startswith("join.")
+    ]
+    return min(begun, default=0)
+
+
+def _row(row: TableRow, without: str) -> Row:
     present = [c for c in row.cells if c is not None and not c.void]
     differs = _differing(present)
     op = text.clean(present[0].op) if present and "op" not in differs else ""
-    cells = tuple(_cell(c, differs, wanted=bool(row.mark)) for c in row.cells)
+    cells = tuple(_cell(c, differs, without, wanted=bool(row.mark)) for c in row.cells)
     return Row(MARKS[row.mark], str(row.seq), op, cells)
 
 
-def _cell(c: Call | None, differs: Collection[str], *, wanted: bool) -> Cell:
+def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: bool) -> Cell:
     if c is None:
         return Cell("", NO_CALL if wanted else "-")
     if c.void:
         return Cell("", f"{text.clean(c.op)} (not described)")
-    return Cell(_what(c, differs), text.short_issuer(c))
+    who = text.short_issuer(c)
+    return Cell(_what(c, differs), who.replace(f"{without}:", "line ") if without else who)
 
 
 def _differing(calls: Sequence[Call]) -> Collection[str]:

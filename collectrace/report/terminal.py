@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from collectrace.findings import Alignment, Ended, Finding, RankState, Side
+from collectrace.findings import Alignment, Ended, Finding, RankState, Side, State, Table
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
@@ -28,11 +28,16 @@ _WHOLE: Final = 3
 """Errors without a cause of their own that are told in full; of the rest the headline."""
 
 _MOST_SIDES: Final = 6
+_MOST_EFFECTS: Final = 4
 _MOST_COLUMNS: Final = 4
+_FEWEST_COLUMNS: Final = 2
 _MOST_STATES: Final = 8
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
+
+_MESSAGES: Final = frozenset({"p2p_unmatched", "p2p_mismatch"})
+"""Numbered per channel, not per group."""
 
 _NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
@@ -40,6 +45,19 @@ _NUMBER: Final = re.compile(r"\d+")
 _STATUS_STYLE: Final = {"aligned": "green", "diverged": "red", "hung": "red", "unknown": "yellow"}
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _ROW_STYLE: Final = {sidebyside.MARKS["root"]: "bold red", sidebyside.MARKS["fatal"]: "red"}
+
+_STATE: Final[dict[State, str]] = {
+    "finished": "finished",
+    "raised": "raised an exception",
+    "blocked": "waiting",
+    "busy": "busy",
+    "died": "died",
+    "silent": "no sign of life",
+    "running": "running",
+    "missing": "left no file",
+}
+
+_LABEL_STYLE: Final = {"fix": "bold green", "note": "dim"}
 
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
@@ -56,13 +74,13 @@ def render(alignment: Alignment, console: Console) -> None:
     causes = [n for n in range(len(findings)) if _cause(findings, n) is None]
     whole = [n for n in causes if findings[n].severity == "error"][:_WHOLE]
     for n in whole:
-        _error(page, findings, n)
+        _error(page, alignment, n)
         page.line()
     others = [n for n in causes if n not in whole and findings[n].kind != "evidence_gap"]
     if others:
         _heading(page, "also" if whole else "noticed")
         for n in others:
-            _remark(page, findings, n)
+            _remark(page, findings, n, whole=not whole)
         page.line()
     _ranks(page, alignment)
     _gaps(page, alignment)
@@ -83,7 +101,8 @@ def _heading(page: Page, words: str) -> None:
 # One finding
 
 
-def _error(page: Page, findings: Sequence[Finding], n: int) -> None:
+def _error(page: Page, alignment: Alignment, n: int) -> None:
+    findings = alignment.findings
     finding = findings[n]
     page.prose(Text(text.clean(finding.headline), _SEVERITY_STYLE["error"]))
     page.prose(_place(finding), indent=_INDENT)
@@ -93,22 +112,28 @@ def _error(page: Page, findings: Sequence[Finding], n: int) -> None:
         _side(page, finding, side, sources)
     if len(finding.sides) > _MOST_SIDES:
         rest = [r for side in finding.sides[_MOST_SIDES:] for r in side.ranks]
-        page.line(f"and {text.ranks(rest)}, each in a place of its own", indent=_INDENT)
+        page.line(f"and {text.ranks(rest)}, in further variants (see --json)", indent=_INDENT)
+    if all(side.call is None for side in finding.sides):
+        for site in sources:
+            _place_of(page, site, sources)
     if finding.table is not None:
         page.line()
-        _table(page, finding.table.columns, sidebyside.rows(finding.table))
+        _table(page, finding, finding.table, alignment.ranks)
     page.line()
-    _labelled(page, "cause", finding.cause)
-    _labelled(page, "fix", finding.fix)
-    for note in finding.notes:
-        _labelled(page, "note", note)
+    _explanation(page, finding, depth=0)
     _consequences(page, findings, n, depth=0)
+
+
+def _explanation(page: Page, finding: Finding, *, depth: int) -> None:
+    _labelled(page, "cause", finding.cause, depth=depth)
+    _labelled(page, "fix", finding.fix, depth=depth)
+    _labelled(page, "note", "\n".join(finding.notes), depth=depth)
 
 
 def _place(finding: Finding) -> str:
     where: str = finding.kind
     if finding.seq is not None and finding.kind != "group_mismatch":
-        where += f" at call {finding.seq}"
+        where += f" at {'message' if finding.kind in _MESSAGES else 'call'} {finding.seq}"
     if finding.group is not None:
         group = finding.group
         members = text.ranks(group.ranks) if group.ranks else ""
@@ -121,12 +146,14 @@ def _place(finding: Finding) -> str:
 
 
 def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
-    who = Text.assemble((text.ranks(side.ranks), "bold"), f", {side.state}")
+    members = f"rank{'s' * (len(side.ranks) != 1)} {text.ranges(side.ranks)}"
+    who = Text.assemble((members, "bold"), f", {_STATE[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
     page.line(who, indent=_INDENT)
     if side.call is None:
-        page.line(sidebyside.NO_CALL, indent=2 * _INDENT)
+        if any(other.call is not None for other in finding.sides):
+            page.line(sidebyside.NO_CALL, indent=2 * _INDENT)
         return
     c = side.call
     words = text.call(c)
@@ -142,65 +169,121 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
 
 
 def _site(page: Page, c: Call, sources: dict[str, str]) -> None:
-    if c.site is None:
-        return
-    place = Text.assemble((text.site(c.site), "cyan"))
-    source = text.clean(sources.get(c.site, "").strip())
+    if c.site is not None:
+        _place_of(page, c.site, sources)
+    if c.via is not None:
+        page.line(f"via {text.site(c.via)}", indent=2 * _INDENT)
+
+
+def _place_of(page: Page, site: str, sources: dict[str, str]) -> None:
+    """A line of the user's code, and what stands there."""
+    place = Text.assemble((text.site(site), "cyan"))
+    source = text.clean(sources.get(site, "").strip())
     if source and 2 * _INDENT + len(place) + 3 + len(source) <= page.width:
         place.append(f"   {source}")
         source = ""
     page.line(place, indent=2 * _INDENT)
     if source:
         page.prose(source, indent=4 * _INDENT)
-    if c.via is not None:
-        page.line(f"via {text.site(c.via)}", indent=2 * _INDENT)
 
 
-def _table(page: Page, columns: Sequence[Sequence[int]], rows: Sequence[sidebyside.Row]) -> None:
-    shown = columns[:_MOST_COLUMNS]
-    header = ["", "call", "", *(text.ranks(column) for column in shown)]
+def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState]) -> None:
+    rows = sidebyside.rows(table)
+    ends = _ends(finding, table, ranks)
+    two = table.columns[:_FEWEST_COLUMNS]
+    file = sidebyside.only_file(table)
+    if file and not page.fits(_lines(page, two, rows, ends), indent=_INDENT, fixed=3):
+        rows = sidebyside.rows(table, without=file)
+        page.line(Text(f"lines of {file}", "dim"), indent=_INDENT)
+    for most in range(min(_MOST_COLUMNS, len(table.columns)), 0, -1):
+        lines = _lines(page, table.columns[:most], rows, ends)
+        if most <= _FEWEST_COLUMNS or page.fits(lines, indent=_INDENT, fixed=3):
+            break
+    page.columns(lines, indent=_INDENT, fixed=3)
+    rest = [r for column in table.columns[most:] for r in column]
+    if rest:
+        page.line(f"not shown: {text.ranks(rest)} (see --json)", indent=_INDENT)
+
+
+def _lines(
+    page: Page,
+    columns: Sequence[Sequence[int]],
+    rows: Sequence[sidebyside.Row],
+    ends: Sequence[str],
+) -> list[tuple[list[list[Text]], str]]:
+    header = ["", "call", "", *(text.ranks(column) for column in columns)]
     lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
     # How wide a cell may be before it is better told on two lines: an even share of the page.
-    even = (page.width - 32) // max(len(shown), 1)
+    even = (page.width - 32) // max(len(columns), 1)
     digits = max(len("call"), *(len(row.seq) for row in rows)) if rows else 0
     for row in rows:
         cells = [[Text(row.mark)], [Text(row.seq.rjust(digits))], [Text(row.shared)]]
-        cells += [[Text(part) for part in c.lines(even)] for c in row.cells[:_MOST_COLUMNS]]
-        lines.append((cells, _ROW_STYLE.get(row.mark, "")))
-    page.columns(lines, indent=_INDENT, fixed=3)
-    if len(columns) > _MOST_COLUMNS:
-        rest = [r for column in columns[_MOST_COLUMNS:] for r in column]
-        page.line(f"not shown: {text.ranks(rest)}; they are in --json", indent=_INDENT)
+        cells += [[Text(part) for part in c.lines(even)] for c in row.cells[: len(columns)]]
+        lines.append((cells, _ROW_STYLE.get(row.mark, "" if row.cells else "dim")))
+    if ends:
+        end = ["", "", "then", *ends[: len(columns)]]
+        lines.append(([[Text(cell)] for cell in end], "dim"))
+    return lines
+
+
+def _ends(finding: Finding, table: Table, ranks: Sequence[RankState]) -> list[str]:
+    """What became of the ranks of each column; nothing where the table ends before their calls."""
+    states = {rank.rank: rank for rank in ranks}
+    last = table.rows[-1].seq if table.rows else 0
+    group = finding.group.name if finding.group is not None else None
+    ends = []
+    for column in table.columns:
+        known = [states[rank] for rank in column if rank in states]
+        if any(
+            r.last_call is not None and r.last_call.group == group and r.last_call.seq > last
+            for r in known
+        ):
+            ends.append("..")
+        else:
+            ends.append(", ".join(dict.fromkeys(_STATE[rank.state] for rank in known)))
+    return ends if any(ends) else []
 
 
 def _labelled(page: Page, label: str, words: str, *, depth: int = 0) -> None:
     if words:
         indent = _LABEL + depth * _INDENT
-        page.prose(text.clean(words, lines=True), indent=indent, label=label.ljust(_LABEL - 4))
+        style = _LABEL_STYLE.get(label, "bold")
+        lines = text.clean(words, lines=True)
+        page.prose(lines, indent=indent, label=label.ljust(_LABEL - 4), style=style)
 
 
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:
-    for n, finding in enumerate(findings):
-        if _cause(findings, n) == cause:
-            at = "" if finding.seq is None else f" at call {finding.seq}"
-            words = f"{finding.headline}\n({finding.kind}{at})"
-            _labelled(page, "led to", words, depth=depth)
-            _consequences(page, findings, n, depth=depth + 1)
+    """What followed: of the first the whole story, of the others that they did."""
+    effects = [n for n in range(len(findings)) if _cause(findings, n) == cause]
+    for n in effects[:_MOST_EFFECTS]:
+        finding = findings[n]
+        at = "" if finding.seq is None else f" at call {finding.seq}"
+        place = f"{finding.kind}{at}"
+        if finding.group is not None and finding.group != findings[cause].group:
+            place += f" of {text.group(finding.group)}"
+        words = f"{finding.headline} ({place})"
+        if n == effects[0]:
+            words += f"\n{finding.cause}"
+        _labelled(page, "led to", words, depth=depth)
+        _consequences(page, findings, n, depth=depth + 1)
+    if len(effects) > _MOST_EFFECTS:
+        more = text.counted(len(effects) - _MOST_EFFECTS, "more consequence")
+        _labelled(page, "led to", f"{more}, in --json", depth=depth)
 
 
-def _remark(page: Page, findings: Sequence[Finding], n: int) -> None:
+def _remark(page: Page, findings: Sequence[Finding], n: int, *, whole: bool) -> None:
+    """A finding beside the errors; ``whole``: there are none, so this is what there is to say."""
     finding = findings[n]
     severity = (f"{finding.severity}: ", _SEVERITY_STYLE[finding.severity])
     head = Text.assemble(severity, text.clean(finding.headline))
     page.prose(head, indent=_INDENT, hang=_INDENT)
-    if finding.severity == "info":
+    if finding.severity == "info" and not whole:
         return
     for side in finding.sides[:_MOST_SIDES]:
         if side.call is not None and side.call.site is not None:
             place = f"{text.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
             page.prose(place, indent=2 * _INDENT, hang=_INDENT)
-    _labelled(page, "cause", finding.cause, depth=1)
-    _labelled(page, "fix", finding.fix, depth=1)
+    _explanation(page, finding, depth=1)
     _consequences(page, findings, n, depth=1)
 
 
@@ -237,26 +320,29 @@ def _rank(rank: RankState) -> tuple[str, str, str]:
     """State and end, detail, last call: ranks of which the same can be said are told together."""
     ended = "" if rank.state == "missing" else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
+    detail = "" if detail == _STATE[rank.state] else detail
     if len(detail) > _LONGEST_DETAIL:
         detail = detail[: _LONGEST_DETAIL - 2] + ".."
     last, c = "", rank.last_call
     if c is not None and rank.state != "finished":
         where = f" at {text.short_site(c.site)}" if c.site else ""
-        last = f"last call: {text.clean(c.op)} {c.seq}{where}"
-    return ", ".join(part for part in (rank.state, ended) if part), detail, last
+        of = "" if c.group.partition("@")[0] == "0" else f" of {text.named_group(c.group)}"
+        last = f"last call: {text.clean(c.op)}{where}, call {c.seq}{of}"
+    return ", ".join(part for part in (_STATE[rank.state], ended) if part), detail, last
 
 
 def _gaps(page: Page, alignment: Alignment) -> None:
     evidence = alignment.evidence
     gaps = []
-    if evidence.missing_ranks:
+    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    if evidence.missing_ranks and not told:
         gaps.append(f"{text.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
         gaps.append(f"{text.counted(evidence.damaged_lines, 'line')} could not be read.")
     if evidence.dropped:
         gaps.append(f"{text.counted(evidence.dropped, 'record')} could not be written.")
     gaps += [text.clean(note) for note in evidence.notes]
-    gaps += [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    gaps += told
     if gaps:
         _heading(page, "what the logs cannot tell")
         for gap in gaps:
@@ -286,4 +372,5 @@ def _summary(alignment: Alignment) -> str:
     effects = sum(_cause(alignment.findings, n) is not None for n in errors)
     causes = len(errors) - effects
     also = f", {text.counted(effects, 'consequence')}" if effects else ""
-    return f"{text.counted(causes, 'error')}{also} on {world}."
+    first = " Start with the first: others may go with it." if causes > 1 else ""
+    return f"{text.counted(causes, 'error')}{also} on {world}.{first}"

@@ -16,7 +16,8 @@ from collectrace.records import Call
 from collectrace.report import text
 from collectrace.report.layout import share
 from collectrace.report.terminal import render
-from tests import samples
+from tests import samples, stories
+from tests.judging import aligned
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -38,12 +39,29 @@ def screen(alignment: Alignment, width: int = 80) -> str:
     ],
 )
 def test_screen(sample: Callable[[], Alignment]) -> None:
-    """``UPDATE_GOLDEN=1`` writes what is seen; read the difference before it is committed."""
-    file = GOLDEN / f"{sample.__name__}.txt"
-    seen = screen(sample())
+    compare(screen(sample()), sample.__name__)
+
+
+@pytest.mark.parametrize("kind", stories.KINDS)
+def test_every_kind_on_the_screen(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way from rank files to the page, one run for each kind of finding."""
+    monkeypatch.chdir(GOLDEN.parents[1])  # sites below the working directory are told relative
+    compare(screen(aligned(stories.KINDS[kind](), tmp_path)), f"kind_{kind}")
+
+
+def compare(seen: str, name: str) -> None:
+    """Hold a screen against its golden file.
+
+    ``UPDATE_GOLDEN=1 pytest tests/unit/test_terminal.py`` writes what is seen instead; read
+    ``git diff tests/golden`` before it is committed.
+    """
+    file = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(seen)
     assert seen == file.read_text()
+    assert max(map(len, seen.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
@@ -143,8 +161,9 @@ def test_rows_that_were_left_out_are_a_gap() -> None:
     rows = tuple(TableRow(seq=n, cells=(samples.call(n),) * 2) for n in (1, 2, 40))
     table = Table(columns=((0,), (1,)), rows=rows)
     seen = screen(replace(samples.missing_call(), findings=(replace(finding, table=table),)))
-    shown = [line.split()[0] for line in seen.splitlines() if "train.py:41" in line or ".." in line]
-    assert shown == ["1", "2", "..", "40"]
+    before = seen.partition("cause ")[0]
+    shown = [line.split()[0] for line in before.splitlines() if "train.py" in line or ".." in line]
+    assert shown == ["1", "2", "..", "40", "then"]
 
 
 def test_a_finding_whose_cause_is_not_there_is_told_by_itself() -> None:
@@ -158,7 +177,7 @@ def test_the_fourth_error_is_told_by_its_headline() -> None:
     seen = screen(replace(samples.join_with_barrier(), findings=several))
     assert seen.count("cause >") == 3
     assert "error: headline 4" in seen
-    assert "diverged: 5 errors on 2 ranks. Exit status 1." in seen
+    assert "diverged: 5 errors on 2 ranks. Start with the first: others may go with it." in seen
 
 
 @pytest.mark.parametrize(
@@ -209,9 +228,14 @@ def test_call(call: Call, words: str) -> None:
 
 
 def test_wide_columns_give_way_first() -> None:
-    assert share([10, 60, 50], 100) == [10, 45, 45]
-    assert share([10, 20], 100) == [10, 20]
-    assert share([100, 100, 100], 10) == [16, 16, 16]
+    words = [8, 8, 8]
+    assert share([10, 60, 50], words, 100) == [10, 45, 45]
+    assert share([10, 20], words[:2], 100) == [10, 20]
+    assert share([100, 100, 100], words, 10) == [16, 16, 16]
+
+
+def test_no_column_is_narrower_than_its_longest_word() -> None:
+    assert share([60, 60], [8, 40], 60) == [20, 40]
 
 
 def test_ranks_that_say_the_same_are_told_together() -> None:
@@ -229,11 +253,11 @@ def test_ranks_that_say_the_same_are_told_together() -> None:
         for r in range(32)
     )
     seen = screen(replace(base, ranks=ranks)).partition("ranks\n")[2]
-    assert "  0-2,4-8,10-31  blocked, still alive\n" in seen
-    assert "  3,9            blocked, still alive\n" in seen
+    assert "  0-2,4-8,10-31  waiting, still alive\n" in seen
+    assert "  3,9            waiting, still alive\n" in seen
     assert seen.count("likewise") == 2
     assert "(rank 0; the others likewise)" in seen
-    assert seen.count("last call: all_reduce 6650") == 1
+    assert seen.count("last call: all_reduce at train.py:41, call 6650") == 1
 
 
 def test_no_end_of_states_fills_the_screen() -> None:

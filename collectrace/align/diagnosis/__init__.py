@@ -110,10 +110,10 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         if c.iteration is not None:
             found.setdefault(c.iteration, []).extend(s.ranks)
     if len(found) == 1:
-        parts.append(f"iteration {min(found)} of DDP")
+        parts.append(f"DDP iteration {min(found)}")
     elif found:
         told = [f"{n} on {words.ranks(ranks)}" for n, ranks in sorted(found.items())]
-        parts.append(f"iteration of DDP: {', '.join(told[:_MOST_ITERATIONS])}")
+        parts.append(f"DDP iteration {', '.join(told[:_MOST_ITERATIONS])}")
     before = [loop.before(case, s.ranks[0], candidate.stream, candidate.seq) for s, _ in sides]
     periods = {b.period for b in before if b is not None}
     left = [
@@ -125,8 +125,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     main = next((b for b in before if b is not None), None)
     if main is not None and len(periods) == 1 and main.period > 1:
         parts.append(
-            f"call {main.position} of the {main.period} in each round of the loop, after "
-            f"{words.counted(main.rounds, 'equal round')}"
+            f"the {words.ordinal(main.position)} of {main.period} calls in each round of the loop, "
+            f"after {words.counted(main.rounds, 'equal round')}"
         )
         who = {r for ranks in left for r in ranks}
         # Who goes on as before may be the one to blame: then this would only mislead.

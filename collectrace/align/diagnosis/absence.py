@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -108,12 +109,24 @@ def _failed_call(case: Case, candidate: Candidate, source: Stillness) -> Wording
 
 
 def _details(case: Case, ranks: Iterable[int]) -> str:
-    by_detail: dict[str, list[int]] = {}
+    """What became of ranks; those whose words differ in numbers only are told by their first."""
+    alike: dict[str, list[int]] = {}
     for rank in ranks:
-        by_detail.setdefault(case.standings[rank].detail, []).append(rank)
-    return " ".join(
-        f"{words.upper(words.ranks(those))}: {text}." for text, those in by_detail.items() if text
-    )
+        alike.setdefault(_NUMBER.sub("#", case.standings[rank].detail), []).append(rank)
+    parts = []
+    for those in list(alike.values())[:_MOST_DETAILS]:
+        texts = {case.standings[rank].detail for rank in those}
+        text = case.standings[those[0]].detail
+        if len(texts) > 1:
+            more = words.counted(len(those) - 1, "more rank")
+            parts.append(f"Rank {those[0]}: {text} ({more} likewise).")
+        elif text:
+            parts.append(f"{words.upper(words.ranks(those))}: {text}.")
+    return " ".join(parts)
+
+
+_NUMBER: Final = re.compile(r"\d+")
+_MOST_DETAILS: Final = 4
 
 
 # -- reasons, the most telling first ---------------------------------------------------------
@@ -220,7 +233,7 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
     if not slow:
         return None
     who = words.ranks(s.rank for s in slow)
-    stacks = [f" Rank {s.rank} was at {top}." for s in slow[:3] if (top := _stack(s))]
+    stacks = [f" Rank {s.rank} was at {_short(top)}." for s in slow[:3] if (top := _stack(s))]
     text = f"{_details(case, [s.rank for s in slow])}{''.join(stacks)}{_last_calls(case, slow)}"
     text += _chain(case, candidate)
     if all(s.state == "silent" for s in slow):
@@ -242,6 +255,12 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
         "needs a longer timeout of init_process_group.",
     )
+
+
+def _short(frame: str) -> str:
+    """``train.py:20 (load)`` for ``/job/train.py:20 load``."""
+    site, _, function = frame.partition(" ")
+    return f"{words.site(site)} ({function})" if function else words.site(site)
 
 
 def _stack(standing: Standing) -> str:
@@ -349,14 +368,15 @@ def message(case: Case, candidate: Candidate) -> Wording:
     n = issue.seq - 1
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
-    if issue.hint:
-        cause += f" What nearly fits: {issue.hint}."
     standing = case.standings.get(peer)
     if candidate.cause is not None:
         cause += f" {words.upper(other)} could not come to it because of the cause above."
     elif standing is not None and (how := _end(standing)):
         cause += f" {words.upper(other)} {how}."
-    return Wording(headline, cause, FOLLOWS if candidate.cause is not None else _P2P_FIX)
+    fix = FOLLOWS if candidate.cause is not None else _P2P_FIX
+    if issue.hint and candidate.cause is None:
+        fix = f"Name the same peer and the same tag on both sides: {issue.hint}."
+    return Wording(headline, cause, fix)
 
 
 def _end(standing: Standing) -> str:

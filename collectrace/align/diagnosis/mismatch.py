@@ -186,8 +186,8 @@ def _garbage_rank(case: Case, candidate: Candidate) -> str:
     died = [s for s, _ in sides if s.state == "died"]
     if died and candidate.group is not None and "gloo" in candidate.group.backend:
         text += (
-            f" gloo aborts a process that is sent more bytes than it awaits: so died "
-            f"{words.ranks(died[0].ranks)}."
+            f" gloo aborts a process that is sent more bytes than it awaits: "
+            f"{words.ranks(died[0].ranks)} died of it."
         )
     return text
 
@@ -367,8 +367,8 @@ def _dtype(_: Case, candidate: Candidate) -> Reason | None:
     cause = f"The {words.name(sides[0][1])} got tensors of different dtypes: {listed}."
     if names & _HALF and names - _HALF <= {"float32"}:
         cause += (
-            " Half precision on some ranks only: those ran under torch.autocast, or with a "
-            "converted model, and the others did not."
+            " Half precision on some ranks only is what torch.autocast leaves behind, or a model "
+            "that was converted, where the others did neither."
         )
         fix = (
             "Enter torch.autocast on every rank or on none, or convert before the call "

@@ -102,16 +102,19 @@ def deadlock(case: Case, candidate: Candidate) -> Wording:
         one_line = len({(e.waiting.op, e.waiting.site) for e in source}) == 1
         first, last = (_what(case, edge) for edge in (source[0], source[-1]))
         order = (
-            f"Enter the groups in the same order on every rank; moving one call is enough: rank "
+            f"enter the groups in the same order on every rank; moving one call is enough: rank "
             f"{source[0].waiting.rank} issues {last} before {first}."
         )
         groups = len({edge.waiting.group for edge in source})
         if one_line:
             cause += f" It is one line, and the ranks give it {groups} different groups."
-            fix = f"Pass the same group on every rank, if one is meant.\nElse: {order}"
+            fix = f"Pass the same group on every rank, if one is meant.\nElse {order}"
         else:
             cause += f" They entered {groups} groups in different orders."
-            fix = f"{order}\nOr, if one of these calls was meant for the other group, pass that."
+            fix = (
+                f"{words.upper(order)}\n"
+                "Or, if one of these calls was meant for the other group, pass that."
+            )
     return Wording(_circle(case, source), cause, fix)
 
 

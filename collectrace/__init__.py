@@ -59,7 +59,15 @@ def disable() -> None:
 
 @contextmanager
 def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -> Iterator[None]:
-    """Record what happens inside the ``with`` block; options as in :func:`enable`."""
+    """Record what happens inside the ``with`` block; options as in :func:`enable`.
+
+    Where tracing is on already it changes nothing, and leaves it on.
+    """
+    from collectrace.tracer import session
+
+    if session.current() is not None:
+        yield
+        return
     enable(log_dir, **options)  # type: ignore[arg-type]
     try:
         yield

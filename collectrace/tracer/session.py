@@ -17,7 +17,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 import torch.distributed as dist
@@ -48,6 +48,9 @@ _ENVIRONMENT: Final = (
 class Session:
     """One enable() and what follows from it, until disable()."""
 
+    runs: ClassVar[int] = 0
+    """Begun in this process so far: an init that is traced again is another run."""
+
     def __init__(self, config: Config) -> None:
         # Where enable() was called: a script may go to another folder before it meets the others.
         self.config = replace(config, log_dir=config.log_dir.absolute())
@@ -56,7 +59,6 @@ class Session:
         self.rank: int | None = None
         self.world_size: int | None = None
         self.run: str | None = None
-        self.inits = 0
         self.over = False
         """The run's default group was destroyed; a new one would begin another run."""
         self.targets: list[str] = []
@@ -98,10 +100,10 @@ class Session:
             if not self.over:
                 return self.recorder
             self.finish(records.Exit(reason="finished"))
-        self.inits += 1
+        Session.runs += 1
         self.rank, self.world_size, self.run = rank, world_size, None
         self.over = self._finished = False
-        name = f"{socket.gethostname()}-{os.getpid()}-{self.inits}.jsonl"
+        name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures)
         self._watchdog = Watchdog(self.recorder, self.config)
@@ -178,7 +180,7 @@ class Session:
         if self._last_words is not None:
             self._last_words.forget()
         self.recorder = self._watchdog = self._last_words = None
-        self.inits = 0
+        Session.runs = 0
         self._finished = False
         self._beginning = threading.RLock()
 
@@ -201,7 +203,7 @@ class Session:
         stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
         candidate = f"{stamp}-{secrets.token_hex(3)}"
         # torchrun's store outlives both a re-init and a restart of all workers.
-        key = f"collectrace/run/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{self.inits}"
+        key = f"collectrace/run/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{Session.runs}"
         try:
             agreed = store.compare_set(key, "", candidate)
         except Exception:

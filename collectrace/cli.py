@@ -77,19 +77,35 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNUSABLE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+_TO_BEGIN: Final = f"""\
+to begin:
+  import collectrace; collectrace.enable()   at the top of the training script, or
+  {f"{PROGRAM} run train.py":<40}   a script as it is
+  {f"{PROGRAM} align logs/":<40}   after the hang, or while it lasts
+
+{PROGRAM} COMMAND --help tells more."""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
-        description="Find the first collective where the ranks of a torch.distributed job part "
+        description="Find the first collective where the ranks of a torch.distributed job part\n"
         "ways: which one, which rank, which line of your code, why, and what to change.",
+        epilog=_TO_BEGIN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True
+    )
     for name, command in COMMANDS.items():
+        # What a command does stands first, its arguments next, examples and the rest behind them.
+        what, _, more = inspect.cleandoc(command.execute.__doc__ or "").partition("\n\n")
         sub = commands.add_parser(
             name,
             help=command.help,
-            description=inspect.cleandoc(command.execute.__doc__ or ""),
+            description=what,
+            epilog=more,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -137,8 +153,9 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:  # noqa: ARG001 - the script has the process's own streams
     """Trace a script that does not trace itself, and is otherwise run as python runs it.
 
-    python -m collectrace run train.py --lr 0.1
-    torchrun --nproc-per-node 2 -m collectrace run train.py --lr 0.1
+    for example:
+      python -m collectrace run train.py --lr 0.1
+      torchrun --nproc-per-node 2 -m collectrace run train.py --lr 0.1
     """
     import collectrace
     from collectrace import launch
@@ -209,14 +226,20 @@ def _seconds(text: str) -> float:
 def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outcome:
     """Read the logs of a run and tell where its ranks part ways.
 
+    for example:
+      python -m collectrace align logs/                    the latest run in this folder
+      python -m collectrace align logs/ --context 20       more rows around the difference
+      python -m collectrace align logs/ --follow           beside a job that runs
+      python -m collectrace align logs/ --json -           the findings, for programs
+
     exit status:
       0  aligned: every rank issued the same collectives
       1  diverged or hung: the report says where, who and why
       2  the logs cannot be used, or the command line is wrong
       3  unknown: nothing wrong found, but the logs cannot show that all is well
 
-    --follow ends with the report and these, too; with --json - standard output still gets one
-    object, at the end, and the picture goes to standard error.
+    --follow ends with the report and these, too; with --json - standard output still
+    gets one object, at the end, and the picture goes to standard error.
     """
     if arguments.follow:
         return _follow(arguments, stdout, stderr)

@@ -36,7 +36,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     found = inputs.of_candidate(case, candidate)
     did = [_did(case, side.ranks, found) for side in candidate.sides if side.call is None]
     here, them = candidate.present, words.verb(who, "it", "them")
-    there = f" without {what}, which {words.ranks(here)} called"
+    there = f" without {what}, to which {words.ranks(here)} came"
     if clock.waited(case, candidate):
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"

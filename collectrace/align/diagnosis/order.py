@@ -42,9 +42,19 @@ def edit(case: Case, candidate: Candidate) -> Edit | None:
     right, wrong = pair
     a, b = (_after(case, side.ranks[0], candidate) for side in pair)
     one, two = [program_text(c) for c in a], [program_text(c) for c in b]
-    if len(one) > 1 and len(two) > 1 and one[0] != one[1] and one[:2] == two[1::-1]:
+    if _is_swapped(one, two):
         return Edit("swapped", wrong.ranks, right.ranks, (a[0], a[1]))
     return _by_script(candidate, right, wrong, a, b) or _by_habit(case, candidate, right, wrong)
+
+
+def _is_swapped(one: Sequence[str], two: Sequence[str]) -> bool:
+    """Two calls change places, and the streams agree behind them.
+
+    In a loop of two calls one that is left out looks the same at first: what follows tells.
+    """
+    both = min(len(one), len(two))
+    turned = both > 1 and one[0] != one[1] and one[:2] == two[1::-1]
+    return turned and one[2:both] == two[2:both]
 
 
 def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:

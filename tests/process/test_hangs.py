@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -48,6 +49,30 @@ def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Rank
     assert "test_hangs.py:" in told[0]
     assert "python -m collectrace.align" in told[0]
     assert "collectrace:" not in ran.output(1)
+
+
+def _hangs_on() -> None:
+    dist.barrier()
+    if dist.get_rank() == 1:
+        time.sleep(2 * LONG)
+    dist.all_reduce(torch.ones(1))
+
+
+def test_a_stall_is_told_again_at_growing_intervals(ranks: Ranks) -> None:
+    ran = ranks.run(_hangs_on, env={"COLLECTRACE_STALL_AFTER": "1"})
+    stalls = ran.log(0).of(Stall)
+    # After 1 s, and again each time it has lasted twice as long: 2, 4, perhaps 8 of 8 seconds.
+    assert 3 <= len(stalls) <= 4
+    assert all(later.pending >= 2 * earlier.pending for earlier, later in pairwise(stalls))
+    assert stalls[0].pending >= 1e9
+    told = [line for line in ran.output(0).splitlines() if line.startswith("collectrace:")]
+    assert len(told) == len(stalls)
+    for line, stall in zip(told, stalls, strict=True):
+        assert f"for {stall.pending / 1e9:.0f} s" in line
+        assert str(ran.log(0).path.parent) in line
+    for stall in stalls:
+        [main] = [frames for name, frames in stall.stacks.items() if name.startswith("MainThread")]
+        assert any(frame.endswith(" _hangs_on") for frame in main)
 
 
 def test_torchs_own_flight_recorder_goes_beside_the_log(ranks: Ranks) -> None:

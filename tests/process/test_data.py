@@ -1,0 +1,124 @@
+"""Uneven data on real ranks: the loader that is slow on one, the sampler that is never told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
+
+from collectrace.align import align
+from collectrace.findings import Alignment, Kind
+from tests.process.ranks import Ran, Ranks
+
+SLOW = 0.06
+
+
+class _Slow(Dataset[int]):
+    """Each sample takes longer on rank 1."""
+
+    def __len__(self) -> int:
+        return 80
+
+    def __getitem__(self, index: int) -> int:
+        if dist.get_rank() == 1:
+            time.sleep(SLOW)
+        return index
+
+
+def _loads_slowly() -> None:
+    data = _Slow()
+    for batch in DataLoader(data, sampler=DistributedSampler(data, shuffle=False)):
+        dist.all_reduce(batch)
+
+
+def _computes_slowly() -> None:
+    for _ in range(40):
+        if dist.get_rank() == 1:
+            time.sleep(SLOW)
+        dist.all_reduce(torch.ones(1))
+
+
+def _keeps_step() -> None:
+    for n in range(40):
+        time.sleep(SLOW if n % 2 == dist.get_rank() else 0)
+        dist.all_reduce(torch.ones(1))
+
+
+class _Stream(IterableDataset[int]):
+    """Rank 1 has more."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(5 + 3 * dist.get_rank()))
+
+
+def _runs_out() -> None:
+    for batch in DataLoader(_Stream()):
+        if batch.item() < 5:
+            dist.all_reduce(batch)
+
+
+def _shuffles(told: bool) -> None:
+    data = list(range(8))
+    sampler: DistributedSampler[int] = DistributedSampler(data, shuffle=True)  # type: ignore[arg-type]
+    loader: DataLoader[torch.Tensor] = DataLoader(data, sampler=sampler)  # type: ignore[arg-type]
+    for epoch in range(3):
+        if told:
+            sampler.set_epoch(epoch)
+        for batch in loader:
+            dist.all_reduce(batch)
+
+
+def noticed(ran: Ran) -> tuple[Alignment, set[Kind]]:
+    """What is told of a job that is all right, none of it an error."""
+    alignment = align(ran.logs)
+    assert alignment.status == "aligned"
+    assert all(finding.severity == "info" for finding in alignment.findings)
+    return alignment, {finding.kind for finding in alignment.findings}
+
+
+def test_a_slow_loader_on_one_rank_is_a_straggler_with_a_table(ranks: Ranks) -> None:
+    alignment, kinds = noticed(ranks.run(_loads_slowly))
+    assert kinds == {"straggler"}
+    found = alignment.findings[0]
+    assert found.suspects == (1,)
+    assert "for data" in found.cause
+    assert "num_workers" in found.fix
+    waits = [note for note in found.notes if "40 batches, waited" in note]
+    assert [wait.split(":")[0] for wait in waits] == ["rank 0", "rank 1"]
+
+
+def test_a_slow_rank_is_a_straggler_and_nothing_else(ranks: Ranks) -> None:
+    alignment, kinds = noticed(ranks.run(_computes_slowly))
+    assert kinds == {"straggler"}
+    found = alignment.findings[0]
+    assert found.suspects == (1,)
+    assert "for data" not in found.cause
+    assert "test_data.py:" in found.cause
+
+
+def test_ranks_that_are_slow_in_turn_keep_step(ranks: Ranks) -> None:
+    assert noticed(ranks.run(_keeps_step))[1] == set()
+
+
+def test_a_loader_that_holds_more_on_one_rank_is_told_with_a_table(ranks: Ranks) -> None:
+    alignment, kinds = noticed(ranks.run(_runs_out))
+    assert kinds == {"uneven_inputs"}
+    found = alignment.findings[0]
+    assert "rank 0 had 5 batches and rank 1 had 8" in found.headline
+    assert found.notes[0].startswith("rank 0: 5 batches, waited")
+    assert found.notes[1].startswith("rank 1: 8 batches, waited")
+
+
+def test_a_sampler_that_never_hears_of_epochs_is_told(ranks: Ranks) -> None:
+    alignment, kinds = noticed(ranks.run(_shuffles, 2, False))
+    assert kinds == {"sampler_epoch"}
+    assert "ranks 0-1" in alignment.findings[0].headline
+    assert "3 times" in alignment.findings[0].headline
+    assert "test_data.py:" in alignment.findings[0].cause
+
+
+def test_a_sampler_that_hears_of_each_epoch_is_not(ranks: Ranks) -> None:
+    assert noticed(ranks.run(_shuffles, 2, True))[1] == set()

@@ -44,8 +44,8 @@ def _opt(text: str) -> Any:
 class Activity:
     """What one thread of a rank is in the middle of."""
 
-    thread: str = _doc("thread name; `MainThread` for the main one")
-    what: str = _doc("`call`, `wait`, `backward`, `group`, `batch` or `sync`")
+    thread: str = _doc("thread name, `MainThread` for the main one; `device`: its type")
+    what: str = _doc("`call`, `wait`, `backward`, `group`, `batch`, `sync`; `device` for a device")
     since: int = _doc("when it began, ns")
     group: str | None = _opt("group of the collective")
     device: str | None = _opt("device type of the collective")
@@ -221,6 +221,20 @@ class NoSync(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Unwaited(Record):
+    """The Work of an asynchronous call was let go, and nobody had waited for it."""
+
+    kind: ClassVar[str] = "unwaited"
+    group: str = _doc("group of the call")
+    device: str = _doc("device type of the call")
+    seq: int = _doc("sequence number of the first such call since the last record")
+    op: str = _doc("op of the call")
+    count: int = _doc("such calls from this line since the last record", default=1)
+    touched: bool | None = _opt("true: it was waited for, but its tensor was written to before")
+    site: str | None = _opt("`path:line`")
+
+
+@dataclass(slots=True, kw_only=True)
 class Alive(Record):
     """A heartbeat."""
 
@@ -278,7 +292,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Group, Call, Done, Join, NoSync, Batch, Epoch, Sync, Alive, Stall, Checkpoint, Exit,
+        Header, Group, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited, Alive, Stall,
+        Checkpoint, Exit,
     )
 }  # fmt: skip
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from torch.distributed import Work
 from torch.nn.parallel import DistributedDataParallel
 
 from collectrace import records
@@ -49,7 +48,8 @@ def work_wait(session: Session) -> Wrapper:
         if state.call is not None:
             # Inside a synchronous API, whose scope knows it already.
             return wrapped(*args, **kwargs)
-        call = recorder.issued_by(instance)
+        recorder.works.awaited(instance)
+        call = recorder.works.call_of(instance)
         if call is None:
             return wrapped(*args, **kwargs)
         template, seq = call
@@ -64,6 +64,31 @@ def work_wait(session: Session) -> Wrapper:
         # wait() on a device only orders streams: there the watchdog's question decides.
         if template.counter.device == "cpu":
             recorder.completed(call)
+        return result
+
+    return wrapper
+
+
+def awaits(session: Session) -> Wrapper:
+    """A method of Work by which one waits in another way: its future, or a stream of a device."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        recorder = session.recorder
+        if recorder is not None:
+            recorder.works.awaited(instance)
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def is_completed(session: Session) -> Wrapper:
+    """``Work.is_completed``: who has heard that it is need not wait."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        result = wrapped(*args, **kwargs)
+        recorder = session.recorder
+        if result and recorder is not None:
+            recorder.works.awaited(instance)
         return result
 
     return wrapper

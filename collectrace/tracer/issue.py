@@ -7,17 +7,13 @@ once, as a :class:`Template`; a call then costs a key, a look-up, two digests an
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import threading
-import weakref
-from collections import deque
 from types import FrameType
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
-from torch.distributed import Work
 
 from collectrace import records
 from collectrace.records import Call
@@ -39,6 +35,7 @@ from collectrace.tracer.describe import Fields, Reader
 from collectrace.tracer.groups import GroupBook, GroupState
 from collectrace.tracer.scopes import Scope, ThreadState, now
 from collectrace.tracer.streams import Progress, Stream
+from collectrace.tracer.works import Works
 from collectrace.tracer.writer import CHECKPOINT_EVERY, Writer
 
 log = logging.getLogger("collectrace")
@@ -52,17 +49,13 @@ _MAX_TEMPLATES: Final = 20_000
 _MAX_BUCKETS: Final = 10_000
 """Remembered until the backward ends; without an end in sight the rest is not."""
 
-_HELD_WORKS: Final = 8
-_HELD_BYTES: Final = 64 << 20
-"""A Work keeps its tensors alive: how many are held to ask them, and of what size in all."""
-
 
 class Template:
     """What is the same for all calls from one line, on one stream, of one kind."""
 
     __slots__ = (
-        "body", "counter", "is_async", "is_bucket", "keep", "nbytes", "op", "pair_step", "peer",
-        "program_step", "site", "stream", "tag", "wire_step",
+        "body", "counter", "is_async", "is_bucket", "keep", "nbytes", "on_device", "op",
+        "pair_step", "peer", "program_step", "role", "site", "stream", "tag", "wire_step",
     )  # fmt: skip
 
     def __init__(self, call: Call, counter: Progress, fields: Fields, keep: Any) -> None:
@@ -72,6 +65,9 @@ class Template:
         self.counter = counter
         self.stream = counter if isinstance(counter, Stream) else None
         self.is_async = fields.is_async
+        self.on_device = call.device != "cpu"
+        """The host runs ahead: that a call has returned does not say that it is complete."""
+        self.role = call.role
         self.is_bucket = call.role.endswith(".bucket")
         self.nbytes = fields.nbytes
         self.keep = keep
@@ -80,16 +76,6 @@ class Template:
         self.body = records.encode(call).partition(b'"seq":0')[2].rstrip(b"}\n")
         self.wire_step = self.program_step = 0
         self.pair_step: int | None = None
-
-
-class HeldWork:
-    """A Work whose completion is asked for now and then."""
-
-    __slots__ = ("nbytes", "seq", "since", "template", "work")
-
-    def __init__(self, template: Template, seq: int, work: Any, since: int) -> None:
-        self.template, self.seq, self.work, self.since = template, seq, work, since
-        self.nbytes = template.nbytes
 
 
 class Recorder:
@@ -111,11 +97,7 @@ class Recorder:
         self.failures = 0
         self.hook_role: str | None = None
         """Role under which a comm hook was run last; its callbacks arrive on threads of C++."""
-        self.held: deque[HeldWork] = deque()
-        self.handed: weakref.WeakKeyDictionary[Any, tuple[Template, int]] = (
-            weakref.WeakKeyDictionary()
-        )
-        """Works as the user got them, not kept alive: what somebody waits for is known by them."""
+        self.works = Works()
         self.buckets: list[tuple[Template, int]] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.active = True
@@ -139,7 +121,6 @@ class Recorder:
             return None
         t = now()
         try:
-            frame = sys._getframe(above).f_back
             pg = reader.group(args)
             state = self._state.state
             group = self._groups.get(pg)
@@ -149,14 +130,21 @@ class Recorder:
                     return None
             scope: Scope = state.scope
             bare = scope.api is None
+            # From the public function on: what it calls below lies on the way of every call.
+            caller = None if bare else state.caller
+            frame = caller or sys._getframe(above).f_back
             place = sites.find(frame)
+            by_engine = bare and (frame is None or id(frame.f_code) == _ENGINE)
             reduce_op, state.reduce_op = state.reduce_op, None
+            if by_engine and reader.is_all_reduce:
+                # DDP's C++ reducer knows one: it is asked once, for the template.
+                reduce_op = reader
             key = (
-                reader, scope, place, bare and (frame is None or id(frame.f_code) == _ENGINE),
-                state.label, reader.key(args, reduce_op),
+                reader, scope, place, by_engine, state.label, reader.key(args, reduce_op)
             )  # fmt: skip
             template = group.templates.get(key)
             if template is None:
+                frame = sys._getframe(above).f_back
                 template = self._template(group, reader, args, place, frame, state)
                 if len(group.templates) >= _MAX_TEMPLATES:
                     group.templates.clear()
@@ -164,7 +152,7 @@ class Recorder:
             if template is _IGNORED:
                 return None
             call = self._number(template, t, state)
-            return call if bare or template.is_async else None
+            return call if bare or template.is_async or template.on_device else None
         except Exception as problem:
             return self._void(reader, args, t, problem)
 
@@ -178,22 +166,33 @@ class Recorder:
             if writer.fd < 0:
                 # Before the stream moves on: its head says where the calls before this one stand.
                 writer.recover()
-            counter = template.counter
-            seq = counter.seq = counter.seq + 1
-            stream = template.stream
+            counter, stream = template.counter, template.stream
             iteration = self.iteration
-            if stream is None:
-                line = b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, seq, template.body)
-            else:
+            while True:
+                # A signal handler may issue a call in the midst of this, even in the midst of a
+                # multiplication: the number is taken at once with all that depends on it.
+                before = counter.seq
+                seq = before + 1
+                if stream is None:
+                    line = b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, seq, template.body)
+                    if counter.seq == before:
+                        counter.seq = seq
+                        break
+                    continue
                 # signature.extend, written out: two calls less.
-                digest = stream.digest = (stream.digest * BASE + template.wire_step) % PRIME
-                program = stream.program = (stream.program * BASE + template.program_step) % PRIME
+                digest = (stream.digest * BASE + template.wire_step) % PRIME
+                program = (stream.program * BASE + template.program_step) % PRIME
+                pairs, step = stream.pairs, template.pair_step
+                if pairs is not None or step is not None:
+                    pairs = extend(EMPTY if pairs is None else pairs, step or 0)
                 line = b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
                     t, seq, template.body, b',"iteration":%d' % iteration if iteration else b"",
-                    digest, program,
-                    b"" if stream.pairs is None and template.pair_step is None
-                    else self._pairs(stream, template),
+                    digest, program, b"" if pairs is None else b',"pairs":%d' % pairs,
                 )  # fmt: skip
+                if counter.seq == before:
+                    counter.seq = seq
+                    stream.digest, stream.program, stream.pairs = digest, program, pairs
+                    break
             writer.write(line)
             if writer.total >= writer.next_checkpoint:
                 self.checkpoint()
@@ -202,11 +201,6 @@ class Recorder:
             self.calls += 1
             self.ns += now() - t
         return call
-
-    def _pairs(self, stream: Stream, template: Template) -> bytes:
-        before = EMPTY if stream.pairs is None else stream.pairs
-        stream.pairs = extend(before, template.pair_step or 0)
-        return b',"pairs":%d' % stream.pairs
 
     def issued(self, call: tuple[Template, int], result: Any) -> None:
         """The backend has it, and somebody holds a Work to wait for."""
@@ -220,16 +214,12 @@ class Recorder:
         state = self._state.state
         template.counter.open[seq] = t = state.call_t
         state.call, state.issued = None, call
-        if template.is_bucket and len(self.buckets) < _MAX_BUCKETS:
+        if template.is_bucket and not template.on_device and len(self.buckets) < _MAX_BUCKETS:
             self.buckets.append(call)
             return
         work = result[-1] if isinstance(result, tuple) else result
-        if work is not None and template.nbytes <= _HELD_BYTES:
-            self.held.append(HeldWork(template, seq, work, t))
-            while (
-                len(self.held) > _HELD_WORKS or sum(h.nbytes for h in list(self.held)) > _HELD_BYTES
-            ):
-                self.release(self.held[0])
+        if work is not None:
+            self.works.hold(template, seq, work, t)
 
     def failed(self, call: tuple[Template, int] | None, problem: BaseException) -> None:
         """The call raised: say so, and who."""
@@ -253,19 +243,6 @@ class Recorder:
 
     # -- off the hot path -----------------------------------------------------------------
 
-    def issued_by(self, work: Any) -> tuple[Template, int] | None:
-        """The call that a Work stands for; None where that is not known any more."""
-        call = self.handed.get(work)
-        if call is not None:
-            return call
-        found = (h for h in [*self.held][::-1] if Work.unbox(h.work) is work)
-        return next(((h.template, h.seq) for h in found), None)
-
-    def release(self, held: HeldWork) -> None:
-        """Let a Work and its tensors go."""
-        with contextlib.suppress(ValueError):  # another thread has let it go meanwhile
-            self.held.remove(held)
-
     def _template(
         self, group: GroupState, reader: Reader, args: tuple[Any, ...],
         place: sites.Place, frame: FrameType | None, state: ThreadState,
@@ -276,8 +253,8 @@ class Recorder:
         fields = reader.fields(args, len(group.ranks))
         if not fields.real:
             return _IGNORED
-        site, via = sites.resolve(place)
-        if not place[0]:
+        site, via = sites.resolve(sites.find(frame))
+        if site is None:
             site, via = scopes.backward.site
         by_engine = scope.api is None and (frame is None or id(frame.f_code) == _ENGINE)
         role = self._role(scope, fields, state, by_engine=by_engine)

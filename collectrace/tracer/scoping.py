@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from torch.distributed import ReduceOp
+from torch.distributed import ReduceOp, Work
 
 from collectrace.tracer import scopes, sites
 from collectrace.tracer.patching import Wrapper
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Make = Callable[["Session"], Wrapper]
 
 _local = scopes._local
+_getframe = sys._getframe
 
 _SUM: Final = ReduceOp.SUM
 _MEMBER: Final = ReduceOp.RedOpType
@@ -41,12 +42,16 @@ def api(name: str) -> Make:
             recorder = session.recorder
             state = _local.state
             scope = state.scope
-            if recorder is None or scope.api is not None:
+            if recorder is None:
                 return wrapped(*args, **kwargs)
-            state.scope = scope.children.get(name) or scope.inside_api(name)
             if position is not None:
                 op = args[position] if len(args) > position else kwargs.get("op", _SUM)
                 state.reduce_op = op if op.__class__ is _MEMBER else None
+            if scope.api is not None:
+                return wrapped(*args, **kwargs)
+            state.scope = scope.children.get(name) or scope.inside_api(name)
+            caller, state.caller = state.caller, _getframe(1)
+            state.issued = None
             try:
                 result = wrapped(*args, **kwargs)
             except BaseException as problem:
@@ -54,7 +59,7 @@ def api(name: str) -> Make:
                     recorder.failed(state.call, problem)
                 raise
             finally:
-                state.scope = scope
+                state.scope, state.caller = scope, caller
                 state.reduce_op = None
             call = state.call
             if call is not None:
@@ -63,6 +68,8 @@ def api(name: str) -> Make:
                 counter = call[0].counter
                 if call[1] > counter.done:
                     counter.done = call[1]
+            elif state.issued is not None and isinstance(result, Work):
+                recorder.works.hand(result, state.issued, args[0] if args else None)
             return result
 
         return wrapper

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from collectrace.signature import EMPTY
+
+_MOST_OPEN: Final = 10_000
 
 
 class Progress:
@@ -45,19 +47,33 @@ class Progress:
         for seq, since in list(self.open.items()):
             if seq < self.done and since < before:
                 del self.open[seq]
+        # Works too large to be held are never asked, and their calls never known to be complete.
+        for seq in list(self.open)[:-_MOST_OPEN]:
+            self.open.pop(seq, None)
 
 
 class Stream(Progress):
     """The collectives of one group on one device type."""
 
-    __slots__ = ("backend", "digest", "pairs", "program")
+    __slots__ = ("backend", "digest", "in_order", "pairs", "program")
 
     def __init__(self, group: str, device: str, backend: str) -> None:
         super().__init__(group, device)
         self.backend = backend
+        self.in_order = backend == "nccl"
+        """Calls complete in order: a group has a stream of its own on its device."""
         self.digest = EMPTY
         self.program = EMPTY
         self.pairs: int | None = None
+
+    def complete(self, seq: int) -> None:
+        """One call is complete, and where they are in order all before it."""
+        super().complete(seq)
+        if self.in_order:
+            for earlier in list(self.open):
+                if earlier > seq:
+                    break
+                self.open.pop(earlier, None)
 
     def row(self) -> list[Any]:
         """As in a checkpoint."""

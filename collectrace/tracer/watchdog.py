@@ -9,13 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from torch.distributed import Work
-
 from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
 from collectrace.tracer import scopes
-from collectrace.tracer.issue import Recorder
+from collectrace.tracer.issue import Recorder, Template
 from collectrace.tracer.lastwords import DeadMansSwitch, LastWords
 from collectrace.tracer.scopes import ThreadState, now
 from collectrace.tracer.stall import Stalls
@@ -97,16 +95,11 @@ class Watchdog:
         self._stalls.look(doing)
 
     def poll(self) -> None:
-        """Ask the held works; forget those that are old."""
-        recorder = self._recorder
-        for held in list(recorder.held):
-            work = Work.unbox(held.work)
-            # A Work written in Python is not run on a thread its author never thought of.
-            if type(work).is_completed is Work.is_completed and work.is_completed():
-                held.template.counter.complete(held.seq)
-            elif now() - held.since < self._heartbeat * 2e9:
-                continue
-            recorder.release(held)
+        """Ask the works that are held; tell of those that nobody waited for."""
+        works = self._recorder.works
+        works.poll(round(self._heartbeat * 2e9))
+        for record in works.misused():
+            self._recorder.write(record)
 
     def tell_done(self) -> None:
         """Write the watermarks that have moved."""
@@ -153,6 +146,9 @@ def activities(recorder: Recorder) -> list[Activity]:
         activity = _activity(state, recorder)
         if activity is not None:
             found.append(activity)
+    for held in recorder.works.fronts():
+        template = held.template
+        found.append(_in_call("device", template.counter.device, template, held.seq, held.since))
     return found
 
 
@@ -171,9 +167,13 @@ def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
         return activity
     else:
         return None
+    return _in_call(what, state.name, template, seq, since)
+
+
+def _in_call(what: str, thread: str, template: Template, seq: int, since: int) -> Activity:
     counter = template.counter
     return Activity(
-        thread=state.name, what=what, since=since, group=counter.group, device=counter.device,
+        thread=thread, what=what, since=since, group=counter.group, device=counter.device,
         seq=seq, op=template.op, peer=template.peer, tag=template.tag, site=template.site,
     )  # fmt: skip
 

@@ -223,7 +223,7 @@ def caught() -> None:
 
 def in_a_handler() -> None:
     try:
-        {}["nothing"]
+        os.environ["nothing at all"]
     except KeyError:
         sys.exit(0)
 

@@ -11,6 +11,7 @@ import contextlib
 import io
 import logging
 import re
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -56,10 +57,8 @@ class Said:
     """The tool, or the job under it, failed for a reason of the tool's own."""
 
     def is_right(self, case: Case) -> bool:
-        """Whether exactly the guilty are named; where nobody can be, everybody or nobody."""
-        if case.suspects:
-            return self.ranks == set(case.suspects)
-        return self.spoke and len(self.ranks) != 1
+        """Whether exactly the guilty are named; anybody will do where nobody is to blame."""
+        return self.spoke and (not case.suspects or self.ranks == set(case.suspects))
 
 
 def hear(server: Server, case: Case, mode: Mode, *, twin: bool, folder: Path) -> Said:
@@ -81,7 +80,7 @@ def detail(outcome: Outcome) -> Said:
             named.append(int(found.group(1)))
         for absent in _ABSENT.finditer(text):
             named += _numbers(absent.group(1))
-    crashed = any(status is not None and status < 0 for status in outcome.exits)
+    crashed = -signal.SIGSEGV in outcome.exits
     return Said(bool(named), _most(named), crashed and not named)
 
 

@@ -36,7 +36,7 @@ import torch.distributed.tensor
 # torch's stubs know neither of these two.
 from torch._C._distributed_c10d import _dump_fr_trace  # type: ignore[attr-defined]
 from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import _world
+from torch.distributed.distributed_c10d import ProcessGroup, _world
 
 import collectrace
 from tests.zoo.protocol import Mode, Request
@@ -190,6 +190,8 @@ def record_flight(output: Path, rank: int) -> None:
             trace = pickle.loads(_dump_fr_trace())
             # On gloo torch 2.13 leaves the names of groups out, and its analyser trips over that.
             for group, ranks in dict(_world.pg_group_ranks).items():
+                if not isinstance(group, ProcessGroup):
+                    continue  # what stands for groups that this rank is not in
                 name = group.group_name
                 groups[name] = {"name": name, "desc": group.group_desc, "ranks": str([*ranks])}
             trace["pg_config"] = groups
@@ -199,7 +201,7 @@ def record_flight(output: Path, rank: int) -> None:
 
     def dump_for_ever() -> None:
         while True:
-            time.sleep(0.2)
+            time.sleep(0.05)
             dump()
 
     threading.Thread(target=dump_for_ever, daemon=True).start()

@@ -104,6 +104,7 @@ class Reader:
         self._defaults = {a.name: a.default_value for a in schema_arguments}
         self._group = self._index.get("process_group", -1)
         self._reduce_op_index = self._index.get("reduce_op", -1)
+        self.is_all_reduce = row.op == "all_reduce"
         parts, self._tail = _projectors(schema_arguments)
         self._parts = tuple(parts)
         # Nearly every collective has one argument of tensors; then there is nothing to loop over.
@@ -124,6 +125,9 @@ class Reader:
             reduced: object = id(reduce_op)
         else:
             reduced = args[self._reduce_op_index].op()
+        if self._only is _project_list and len(args[0]) == 1:
+            t = args[0][0]
+            return t.__class__, t.dtype, t.shape, t.device, args[self._tail :], reduced
         if self._only is not None:
             return self._only(args[0]), args[self._tail :], reduced
         # The dispatcher leaves out trailing arguments that have their default.
@@ -220,9 +224,6 @@ def _project_tensor(t: Any) -> tuple[Any, ...]:
 
 
 def _project_list(tensors: Any) -> tuple[Any, ...]:
-    if len(tensors) == 1:
-        t = tensors[0]
-        return (t.__class__, t.dtype, t.shape, t.device)
     return tuple([(t.__class__, t.dtype, t.shape, t.device) for t in tensors])
 
 

@@ -116,7 +116,16 @@ def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
 def wrap(parent: Any, original: Any, handler: Wrapper) -> Any:
     """What takes the place of a function of a module, or of a class."""
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
-    return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
+    return _method(original, handler) if isinstance(parent, type) else _function(original, handler)
+
+
+def _function(original: Any, handler: Wrapper) -> Any:
+    class Called(Patched):
+        # wrapt's own asks a function for the `__self__` it never has: half of what a call costs.
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return handler(original, None, args, kwargs)
+
+    return Called(original, handler)
 
 
 def _method(original: Any, handler: Wrapper) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class ThreadState:
         "__weakref__",
         "call",
         "call_t",
+        "caller",
         "ident",
         "is_main",
         "issued",
@@ -148,6 +150,8 @@ class ThreadState:
         self.ident = threading.get_ident()
         self.is_main = self.ident == threading.main_thread().ident
         self.name = _thread_name(self.ident)
+        self.caller: FrameType | None = None
+        """The frame that called the public function in progress."""
         self.reduce_op: object = None
         """The member of the ReduceOp enum that the API call in progress was given."""
         self.label = "" if self.is_main else self.name

@@ -41,6 +41,8 @@ _PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
 
 # The code object is kept beside its class so that its id cannot be given to another.
 _codes: dict[int, tuple[int, CodeType]] = {}
+_torch_codes: set[int] = set()
+"""Ids of those that are torch's: on every stack they come first."""
 
 
 Place = tuple[int, int, int, int]
@@ -57,9 +59,12 @@ def classify(code: CodeType) -> int:
     if known is not None:
         return known[0]
     if len(_codes) >= _MAX_CODES:
+        _torch_codes.clear()
         _codes.clear()
     kind = _classify_path(code.co_filename)
     _codes[id(code)] = (kind, code)
+    if kind == TORCH:
+        _torch_codes.add(id(code))
     return kind
 
 
@@ -88,6 +93,9 @@ def _torch_root() -> str:
 
 def find(frame: FrameType | None) -> Place:
     """The place of the user's code among ``frame`` and its callers."""
+    skipped = _torch_codes
+    while frame is not None and id(frame.f_code) in skipped:
+        frame = frame.f_back
     via = via_lasti = 0
     known = _codes
     while frame is not None:

@@ -13,7 +13,7 @@ from tests.judging import aligned
 from tests.stories import part, steps, waits
 from tests.synthetic import Run
 
-EVAL = {"site": "/job/eval.py:7"}
+EVAL: dict[str, Any] = {"site": "/job/eval.py:7"}
 
 
 def first(run: Run, folder: Path) -> Finding:

@@ -212,6 +212,21 @@ def test_no_sync_entered_alike_explains_nothing(tmp_path: Path) -> None:
     assert "no_sync" not in first(run, tmp_path).cause
 
 
+def test_no_sync_shifted_with_as_many_buckets(tmp_path: Path) -> None:
+    """Nothing hangs, and gradients of different steps are averaged."""
+    run = Run(2)
+    for rank in run:
+        for n in (2, 4) if rank.rank else (1, 4):
+            rank.call("all_reduce", role="ddp.backward.bucket", shape=[10], iteration=n, site=LINE)
+        rank.exit()
+    found = first(run, tmp_path)
+    assert (found.kind, found.severity) == ("role_mismatch", "warning")
+    assert found.headline == (
+        "rank 0 was in DDP backward() with iteration 1 at train.py:21, rank 1 with iteration 2"
+    )
+    assert "Gradients or buffers of different steps are combined" in found.cause
+
+
 def test_two_models_in_another_order(tmp_path: Path) -> None:
     run = trained()
     for rank in run:

@@ -40,7 +40,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if clock.waited(case, candidate):
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
-    reason = first(_REASONS, case, candidate) or _generic(candidate)
+    reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     return Wording(words.listed(did) + there, reason.cause, reason.fix)
 
 
@@ -320,24 +320,18 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _elsewhere_blocked(case: Case, candidate: Candidate) -> Reason | None:
-    chain = _chain(case, candidate)
-    if not chain:
-        return None
-    return Reason(f"{chain.strip()} Nothing shows which of them is wrong.", EVERY_RANK)
-
-
-def _generic(candidate: Candidate) -> Reason:
+def _generic(case: Case, candidate: Candidate) -> Reason:
     who = words.ranks(candidate.absent)
+    n = words.counted((candidate.seq or 1) - 1, "call")
     return Reason(
-        f"{words.upper(who)} issued {(candidate.seq or 1) - 1} calls in this group, the others one "
-        "more. The logs do not show why.",
+        f"{words.upper(who)} issued {n} in this group, the others one more."
+        f"{_chain(case, candidate)} The logs do not show why.",
         EVERY_RANK,
     )
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_cause, _raised, _died, _elsewhere, _evaluated, _uneven, _finished, _elsewhere_blocked,
+    _after_cause, _raised, _died, _elsewhere, _evaluated, _uneven, _finished,
 )  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from collectrace import roles
 from collectrace.align import words
 from collectrace.align.case import Candidate, Case
 from collectrace.align.diagnosis import ddp, inputs, loop, order
+from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
     EVERY_RANK,
@@ -22,9 +22,8 @@ from collectrace.align.diagnosis.wording import (
     place,
 )
 from collectrace.align.evidence import Divergence
-from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import canonical_op, counts, is_user
+from collectrace.signature import counts
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -42,109 +41,6 @@ def _is_ambiguous(candidate: Candidate) -> bool:
         and not candidate.suspects
         and candidate.cause is None
         and candidate.kind != "split_mismatch"
-    )
-
-
-# -- the headline ----------------------------------------------------------------------------
-
-
-def headline(case: Case, candidate: Candidate) -> str:
-    """Who did what, where the others did what: one line that stands alone."""
-    sides = called(candidate)
-    met = _met_a_shadow(candidate)
-    if met is not None:
-        (mine, call), (joined, _) = met
-        was = words.verb(joined.ranks, "was", "were")
-        return (
-            f"{words.ranks(mine.ranks)} called {words.name(call)}{words.at(call)} where "
-            f"{words.ranks(joined.ranks)}, out of inputs, {was} in join()"
-        )
-    if isinstance(candidate.source, Divergence) and candidate.source.bad_pairs:
-        return _first_pair(candidate.source)
-    suspects = set(candidate.suspects)
-    wrong = [(s, c) for s, c in sides if set(s.ranks) <= suspects]
-    right = [(s, c) for s, c in sides if not set(s.ranks) <= suspects]
-    if not wrong or not right:
-        wrong, right = sides[:1], sides[1:]
-    shown = [*wrong[:_MOST_SIDES], *right[:_MOST_SIDES]]
-    more = len(sides) - len(shown)
-    text = _alike(shown, candidate) or _unlike(shown, len(wrong[:_MOST_SIDES]), candidate)
-    text += f", and {words.counted(more, 'more variant')}" if more else ""
-    edit = order.headline(case, candidate)
-    return f"{text}: {edit}" if edit else text
-
-
-_MOST_SIDES: Final = 2
-
-
-def _met_a_shadow(candidate: Candidate) -> tuple[tuple[Side, Call], tuple[Side, Call]] | None:
-    """A user's call, and the shadow of join() that it met."""
-    users = [(s, c) for s, c in called(candidate) if is_user(c)]
-    shadows = [(s, c) for s, c in called(candidate) if roles.is_shadow(c.role)]
-    return (users[0], shadows[0]) if users and shadows else None
-
-
-def _alike(sides: list[tuple[Side, Call]], candidate: Candidate) -> str:
-    """The same call at the same line, but for one thing; empty where it is not that."""
-    calls = [c for _, c in sides]
-    if len({(canonical_op(c.op), c.role, c.site) for c in calls}) > 1:
-        return ""
-    told = [_detail(c, candidate) for c in calls]
-    if not all(told):
-        return ""
-    (side, call), *others = sides
-    rest = ", ".join(
-        f"{words.ranks(s.ranks)} with {what}" for (s, _), what in zip(others, told[1:], strict=True)
-    )
-    return f"{words.did(side.ranks, call)} with {told[0]}{words.at(call)}, {rest}"
-
-
-def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) -> str:
-    """Different calls, or the same from different lines."""
-    names = [words.name(c) for _, c in sides]
-    if len(set(names)) < len(names):
-        names = [
-            name if is_user(c) else roles.short(c.role)
-            for name, (_, c) in zip(names, sides, strict=True)
-        ]
-    if len({c.model or 1 for _, c in sides}) > 1:
-        names = [name + words.of_model(c) for name, (_, c) in zip(names, sides, strict=True)]
-    one_line = len({c.site for _, c in sides}) == 1
-    parts = []
-    for (side, call), name in zip(sides, names, strict=True):
-        detail = _detail(call, candidate)
-        what = f"{name} with {detail}" if detail else name
-        at = "" if one_line else words.at(call)
-        parts.append(words.did(side.ranks, call, what) + at)
-    link = " where " if candidate.suspects else " while "
-    text = link.join(words.listed(group) for group in (parts[:wrong], parts[wrong:]) if group)
-    return f"{text} ({words.site(sides[0][1].site or '?')})" if one_line else text
-
-
-def _detail(call: Call, candidate: Candidate) -> str:
-    """What of a call differs, by the kind of the row; empty where it is the call itself."""
-    if candidate.kind in ("dtype_mismatch", "shape_mismatch"):
-        return words.tensors(call)
-    if candidate.kind == "reduce_op_mismatch":
-        return call.reduce_op or ""
-    if candidate.kind == "root_mismatch" and call.root is not None:
-        return f"{words.root(call)} {call.root}"
-    source = candidate.source
-    if isinstance(source, Divergence) and source.attribute == "iteration":
-        return f"iteration {call.iteration}"
-    return ""
-
-
-def _first_pair(source: Divergence) -> str:
-    sender, receiver = source.bad_pairs[0]
-    sent, wanted = _pair(source, sender, receiver)
-    call = source.calls.get(sender)
-    of = f", in {words.name(call)}{words.at(call)}" if call is not None else ""
-    if sender == receiver:
-        return f"rank {sender} sends itself {_elements(sent)} and expects {wanted}{of}"
-    return (
-        f"rank {sender} sends rank {receiver} {_elements(sent)} where rank {receiver} expects "
-        f"{wanted}{of}"
     )
 
 
@@ -213,7 +109,7 @@ _READ_AS: Final = {
 
 def _misread(case: Case, root: Candidate) -> str:
     """join() took the value of the user's call for the answer to its own question."""
-    met = _met_a_shadow(root)
+    met = met_a_shadow(root)
     if met is None or root.stream is None or root.seq is None:
         return ""
     (user, call), (reader, shadow) = met
@@ -239,7 +135,7 @@ def _consequence(_: Case, candidate: Candidate) -> Reason | None:
 
 def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
     """A user's own collective inside ``join()``, which shadows only the framework's."""
-    met = _met_a_shadow(candidate)
+    met = met_a_shadow(candidate)
     if met is None:
         return None
     (side, call), (joined, shadow) = met
@@ -280,10 +176,10 @@ def _split(_: Case, candidate: Candidate) -> Reason | None:
         return None
     parts = []
     for sender, receiver in source.bad_pairs[:4]:
-        sent, wanted = _pair(source, sender, receiver)
+        sent, wanted = pair(source, sender, receiver)
         whom = "itself" if sender == receiver else f"rank {receiver}"
         which = "and" if sender == receiver else "which"
-        parts.append(f"rank {sender} sends {_elements(sent)} to {whom}, {which} expects {wanted}")
+        parts.append(f"rank {sender} sends {elements(sent)} to {whom}, {which} expects {wanted}")
     more = len(source.bad_pairs) - len(parts)
     text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
     text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
@@ -292,26 +188,6 @@ def _split(_: Case, candidate: Candidate) -> Reason | None:
         "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
         "sizes first (all_to_all_single of the counts) and use what was received.",
     )
-
-
-def _pair(source: Divergence, sender: int, receiver: int) -> tuple[str, str]:
-    """What one rank sends another, and what that one awaits, as far as it is known."""
-    members = list(source.group.ranks)
-    return (
-        _split_at(source.calls.get(sender), 0, members, receiver),
-        _split_at(source.calls.get(receiver), 1, members, sender),
-    )
-
-
-def _elements(n: str) -> str:
-    return f"{n} element{'s' * (n != '1')}"
-
-
-def _split_at(call: Call | None, which: int, members: list[int], rank: int) -> str:
-    if call is None or call.splits is None or len(call.splits) <= which or rank not in members:
-        return "?"
-    sizes, index = call.splits[which], members.index(rank)
-    return str(sizes[index]) if index < len(sizes) else "?"
 
 
 def _coalesced(_: Case, candidate: Candidate) -> Reason | None:

@@ -54,7 +54,8 @@ def candidates(case: Case) -> list[Candidate]:
         if not any(edge.waiting.channel == issue.channel for edge in absorbed)
     ]
     found += [_of_cycle(case, cycle) for cycle in circles]
-    found += list(_still(case))
+    spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
+    found += [still for still in _still(case) if still.stream not in spoken_for]
     return found
 
 
@@ -184,9 +185,17 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in astray:
             return False
         row = edge.row if edge.row is not None else w.seq or 0
-        return key not in first or row < first[key]
+        return (key not in first or row < first[key]) and _is_lasting(case, edge)
 
     return [cycle for cycle in cycles(case.graph) if all(map(is_clean, cycle))]
+
+
+def _is_lasting(case: Case, edge: Edge) -> bool:
+    """Whether a wait that may end by itself, for a busy device, has gone on for too long."""
+    w = edge.waiting
+    if not edge.queued or w.stream is None or w.seq is None:
+        return True
+    return clock.is_still(case, w.stream, w.seq, [case.standings[w.rank]])
 
 
 def _of_cycle(case: Case, cycle: Cycle) -> Candidate:

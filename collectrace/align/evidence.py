@@ -27,6 +27,7 @@ from collectrace.records import (
     NoSync,
     Stall,
     Sync,
+    Unwaited,
 )
 from collectrace.signature import Attribute
 
@@ -80,6 +81,7 @@ class RankLog(Protocol):
     batches: Sequence[Batch]
     epochs: Sequence[Epoch]
     syncs: Sequence[Sync]
+    unwaited: Sequence[Unwaited]
     dones: Mapping[StreamKey, Done]
     """The latest watermark per stream."""
     channel_dones: Mapping[ChannelKey, Done]

@@ -25,6 +25,7 @@ from collectrace.records import (
     Record,
     Stall,
     Sync,
+    Unwaited,
     decode,
 )
 from collectrace.signature import ALL_TO_ALL, POINT_TO_POINT, pair_step
@@ -67,6 +68,7 @@ class Intake:
         self.batches: list[Batch] = []
         self.epochs: list[Epoch] = []
         self.syncs: list[Sync] = []
+        self.unwaited: list[Unwaited] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.alive: Alive | None = None
@@ -86,7 +88,7 @@ class Intake:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], list[Any]] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs,
+            Sync: self.syncs, Unwaited: self.unwaited,
         }  # fmt: skip
 
     def last_t(self) -> int:

@@ -27,11 +27,12 @@ from collectrace.records import (
     NoSync,
     Stall,
     Sync,
+    Unwaited,
     decode,
 )
 from collectrace.signature import EMPTY
 
-_Named = TypeVar("_Named", Group, Join)
+_Named = TypeVar("_Named", Group, Join, Unwaited)
 _Numbered = TypeVar("_Numbered", Activity, Done)
 _Moment = TypeVar("_Moment", Alive, Stall, Exit)
 
@@ -49,6 +50,7 @@ class FileLog:
     batches: Sequence[Batch]
     epochs: Sequence[Epoch]
     syncs: Sequence[Sync]
+    unwaited: Sequence[Unwaited]
     dones: Mapping[StreamKey, Done]
     channel_dones: Mapping[ChannelKey, Done]
     failed: Sequence[Done]
@@ -102,6 +104,7 @@ class FileLog:
         self.joins = [self._named(join) for join in found.joins]
         self.no_syncs, self.batches = found.no_syncs, found.batches
         self.epochs, self.syncs = found.epochs, found.syncs
+        self.unwaited = [self._named(record) for record in found.unwaited]
         self.alive, self.stall = self._moment(found.alive), self._moment(found.stall)
         self.exit = self._moment(found.exit)
         if self.exit is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -235,19 +235,34 @@ def _waiting(log: RankLog, rank: int) -> tuple[Waiting, ...]:
     stale = last is not None and last.t > told
     # A thread that has issued a call since is no longer in what it was in.
     moved_on = (last.thread or MAIN) if last is not None and stale else None
+    front = None if stale else _front(log, rank, inside)
     found = [
         waiting
         for activity in inside
-        if activity.thread != moved_on
-        and (waiting := _of_activity(log, rank, activity)) is not None
-    ]
+        if activity.what != "device" and activity.thread != moved_on
+        and (waiting := _of_activity(log, rank, activity, front)) is not None
+    ]  # fmt: skip
     if not any(w.thread == MAIN for w in found):
-        found += _inferred(log, rank, told)
+        found += [front] if front is not None else _inferred(log, rank, told)
     return tuple(found)
 
 
-def _of_activity(log: RankLog, rank: int, activity: Activity) -> Waiting | None:
-    """What a thread waits for; None where it only works."""
+def _front(log: RankLog, rank: int, inside: Sequence[Activity]) -> Waiting | None:
+    """What a device is in: of all calls that were asked and are incomplete the one issued first.
+
+    The host runs ahead of it, so this, and not the latest call, is what the rank is held up by.
+    """
+    devices = (a for a in inside if a.what == "device" and a.group is not None)
+    first = min(devices, key=lambda a: a.since, default=None)
+    if first is None:
+        return None
+    return _of_activity(log, rank, replace(first, thread=MAIN), None)
+
+
+def _of_activity(
+    log: RankLog, rank: int, activity: Activity, front: Waiting | None
+) -> Waiting | None:
+    """What a thread waits for; None where it only works. ``front``: what its device is in."""
     since = log.when(activity.since)
     if activity.what == "group":
         asked = _unanswered(log)
@@ -258,6 +273,8 @@ def _of_activity(log: RankLog, rank: int, activity: Activity) -> Waiting | None:
         )  # fmt: skip
     last = log.last_call
     if activity.what in ("backward", "sync") and activity.seq is None:
+        if front is not None:
+            return replace(front, thread=activity.thread, what=activity.what)
         # It computes, unless something it issued is still on its way.
         if last is None or last.t < activity.since or _is_done(log, rank, last):
             return None
@@ -287,13 +304,8 @@ def _inferred(log: RankLog, rank: int, told: int) -> list[Waiting]:
         return [_of_group(log, rank, asked)]
     if last is None or last.void or _is_done(log, rank, last):
         return []
-    if last.t > told:
-        waits = not last.async_ or last.role in _AWAITED
-    else:
-        # On a GPU the host runs ahead. The watchdog asks every work it holds: one that is still
-        # incomplete after two heartbeats is what the device is in.
-        waits = last.device != "cpu" and told - last.t > 2e9 * log.header.heartbeat
-        return [replace(_of_call(log, rank, last), what="device")] if waits else []
+    # On a device a call returns at once: that it is the last line says nothing.
+    waits = last.t > told and last.device == "cpu" and (not last.async_ or last.role in _AWAITED)
     return [_of_call(log, rank, last)] if waits else []
 
 

@@ -27,6 +27,8 @@ class Edge:
     target: Node
     row: int | None
     """The first row of the stream (message of the channel) that the target has not issued."""
+    queued: bool = False
+    """The target has issued it, and its device is held up in a call that was issued before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def build(standings: Mapping[int, Standing], comparison: Comparison) -> WaitGrap
             Edge(w, _thread(rank, w, waiting), row)
             for rank, row in _needs(w, standings, comparison)
         )
+        + tuple(_queued(w, waiting, standings, comparison))
         for node, w in waiting.items()
     }
     any_of = (n for n, w in waiting.items() if w.channel is not None and w.channel.source < 0)
@@ -84,6 +87,32 @@ def _needs(
         for rank, log in logs.items():
             if not any(g.group == w.group for g in log.groups):
                 yield rank, None
+
+
+def _queued(
+    w: Waiting,
+    waiting: Mapping[Node, Waiting],
+    standings: Mapping[int, Standing],
+    comparison: Comparison,
+) -> Iterator[Edge]:
+    """The ranks whose device has not come to it, though they have issued it.
+
+    A device takes the calls of its host in the order of issue. That holds within one group; calls
+    of several groups may run side by side where a device has room for both, and block each other
+    where it has not (NCCL, "Using multiple NCCL communicators concurrently").
+    """
+    info = comparison.groups.get(w.group)
+    if w.stream is None or w.seq is None or w.device in ("", "cpu") or info is None:
+        return
+    for node, front in waiting.items():
+        log = standings[node[0]].log
+        if node[0] not in info.ranks or node[0] == w.rank or log is None:
+            continue
+        if front.device != w.device or front.stream == w.stream:
+            continue
+        (call,) = log.calls(w.stream, w.seq, w.seq + 1)
+        if call is not None and log.when(call.t) > front.since:
+            yield Edge(w, node, w.seq, queued=True)
 
 
 def _message(

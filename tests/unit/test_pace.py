@@ -202,7 +202,7 @@ def test_it_waits_longer_for_data(tmp_path: Path) -> None:
     assert "longer for data" in found.cause
     assert "num_workers" in found.fix
     assert any(note.startswith("rank 2: 60 batches, waited 1.2 s") for note in found.notes)
-    assert any(note.startswith("rank 0: 60 batches, waited 0.0 s") for note in found.notes)
+    assert any(note.startswith("rank 0: 60 batches, waited 0 ms") for note in found.notes)
 
 
 def test_other_slowness_is_not_blamed_on_data(tmp_path: Path) -> None:

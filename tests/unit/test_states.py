@@ -10,6 +10,7 @@ import pytest
 from collectrace.align import reader
 from collectrace.align.evidence import RankLog
 from collectrace.align.states import Standing, standings
+from collectrace.records import Activity
 from tests.judging import LATER, case_of
 from tests.synthetic import Rank, Run
 
@@ -154,13 +155,34 @@ def test_a_thread_that_waits_beside_a_working_one(run: Run, tmp_path: Path) -> N
 
 def test_a_device_that_does_not_come_back(tmp_path: Path) -> None:
     run = Run(world=2, backend="nccl", device="cuda")
-    run.all("all_reduce")
-    for rank in run:
-        rank.beat(30)
-    run.rank(1).done(1)
+    zero, one = run
+    stuck = zero.call("all_reduce")
+    one.call("all_reduce")
+    zero.call("all_reduce", async_=True)  # the host runs ahead
+    zero.beat(30, zero.inside(stuck, what="device", thread="cuda"))
+    one.beat(30)
+    one.done(1)
     found = case_of(run, tmp_path).standings
     assert [s.state for s in found.values()] == ["blocked", "busy"]
-    assert found[0].waiting[0].what == "device"
+    assert [(w.what, w.thread, w.seq) for w in found[0].waiting] == [("device", "MainThread", 1)]
+
+
+def test_a_device_synchronise_waits_for_what_the_device_is_in(tmp_path: Path) -> None:
+    run = Run(world=1, backend="nccl", device="cuda")
+    zero = run.rank(0)
+    stuck = zero.call("all_reduce")
+    zero.call("broadcast")
+    syncing = Activity(thread="MainThread", what="sync", since=zero.now)
+    zero.beat(30, syncing, zero.inside(stuck, what="device", thread="cuda"))
+    (waiting,) = first(run, tmp_path).waiting
+    assert (waiting.what, waiting.seq) == ("sync", 1)
+
+
+def test_a_call_on_a_device_returns_at_once(tmp_path: Path) -> None:
+    """A job killed right after it is not blocked in it, as far as anybody knows."""
+    run = Run(world=1, backend="nccl", device="cuda")
+    run.rank(0).call("all_reduce")
+    assert first(run, tmp_path).state == "running"
 
 
 def test_busy_after_its_last_call(run: Run, tmp_path: Path) -> None:

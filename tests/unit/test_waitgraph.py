@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from collectrace.align.blame import judge
 from collectrace.align.case import Case
 from collectrace.align.waitgraph import cycles, follow, reachable, stuck
 from tests.judging import case_of
@@ -118,3 +119,38 @@ def test_without_a_file_a_rank_is_no_node(tmp_path: Path) -> None:
     blocked(run.rank(0))
     run.omit(1)
     assert not edges(case_of(run, tmp_path))
+
+
+def queued(seconds: float) -> Run:
+    """Two groups entered in opposite order: each device is in what the other has yet to reach."""
+    run = Run(world=2, backend="nccl", device="cuda")
+    run.group("1", [0, 1])
+    run.group("2", [0, 1])
+    for rank, order in zip(run, (("1", "2"), ("2", "1")), strict=True):
+        fronts = [rank.call("all_reduce", group) for group in order]
+        rank.beat(seconds, rank.inside(fronts[0], what="device", thread="cuda"))
+    return run
+
+
+def test_calls_that_queue_behind_each_other_on_devices(tmp_path: Path) -> None:
+    case = case_of(queued(60), tmp_path)
+    assert edges(case) == {(0, 1), (1, 0)}
+    (cycle,) = cycles(case.graph)
+    assert all(edge.queued for edge in cycle)
+    (found,) = judge(case)
+    assert (found.kind, found.suspects) == ("deadlock", ())
+
+
+def test_devices_that_have_only_just_begun_are_in_no_deadlock(tmp_path: Path) -> None:
+    assert not judge(case_of(queued(2), tmp_path))
+
+
+def test_the_same_order_on_devices_is_no_circle(tmp_path: Path) -> None:
+    """One device is a call ahead of the other."""
+    run = Run(world=2, backend="nccl", device="cuda")
+    run.group("1", [0, 1])
+    run.group("2", [0, 1])
+    for rank, front in zip(run, (0, 1), strict=True):
+        fronts = [rank.call("all_reduce", group) for group in ("1", "2")]
+        rank.beat(60, rank.inside(fronts[front], what="device", thread="cuda"))
+    assert not cycles(case_of(run, tmp_path).graph)

@@ -10,6 +10,7 @@ from collectrace.align import words
 from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
 from collectrace.align.diagnosis import data, ddp, inputs, skew
+from collectrace.align.diagnosis.unwaited import unwaited_work
 from collectrace.align.states import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
@@ -27,6 +28,7 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
         *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
         data.straggler(case),
         data.sampler_epoch(case),
+        *unwaited_work(case),
         skew.config_skew(case),
     ]
     return [finding for finding in found if finding is not None]

@@ -135,7 +135,10 @@ _MOST_SHOWN: Final = 3
 
 
 def _edge(case: Case, edge: Edge) -> str:
-    return f"rank {edge.waiting.rank} waits in {_what(case, edge)} for rank {edge.target[0]}"
+    behind = ", whose device has not come to it" if edge.queued else ""
+    return (
+        f"rank {edge.waiting.rank} waits in {_what(case, edge)} for rank {edge.target[0]}{behind}"
+    )
 
 
 def _what(case: Case, edge: Edge) -> str:

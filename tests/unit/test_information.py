@@ -39,7 +39,7 @@ def test_uneven_inputs_come_with_a_table(tmp_path: Path) -> None:
     assert "rank 0 had 5 batches" in found.headline
     assert found.notes == (
         "rank 0: 5 batches, waited 5 ms for data (1.0 ms each)",
-        "rank 1: 6 batches, waited 0.1 s for data (10.0 ms each)",
+        "rank 1: 6 batches, waited 60 ms for data (10.0 ms each)",
     )
 
 

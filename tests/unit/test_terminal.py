@@ -18,6 +18,7 @@ from collectrace.report.layout import share
 from collectrace.report.terminal import render
 from tests import samples, stories
 from tests.judging import aligned
+from tests.synthetic import Run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -154,6 +155,44 @@ def test_a_shorter_table_says_what_it_leaves_out() -> None:
     assert "not shown: ranks 4-11" in seen
     assert "float32[3]" in seen
     assert "float32[4]" not in seen
+
+
+def test_where_sites_do_not_fit_lines_do(tmp_path: Path) -> None:
+    """A site is never cut: four columns of one long file's name show its lines."""
+    run = Run(4)
+    for rank in run:
+        site = f"/job/some_very_long_module_name.py:{40 + rank.rank}"
+        stories.waits(rank, shape=[rank.rank + 1], site=site)
+    seen = screen(aligned(run, tmp_path))
+    table = seen[seen.index("  lines of some_very_long_module_name.py\n") :]
+    table = table.partition("\n  cause   ")[0]
+    assert "rank 0      rank 1      rank 2      rank 3" in table
+    assert [f"line {n}" in table for n in (40, 41, 42, 43)] == [True] * 4
+    assert max(map(len, table.splitlines())) <= 80
+    wide = screen(aligned(run, tmp_path / "again"), 200)
+    assert "lines of" not in wide
+    assert wide.count("some_very_long_module_name.py:40") >= 2
+
+
+def test_what_became_of_ranks_is_told_where_the_table_holds_their_last_call() -> None:
+    base = samples.join_with_barrier()
+    assert "then        raised an exception         died" in screen(base)
+    later = replace(base.ranks[1], last_call=samples.call(90))
+    seen = screen(replace(base, ranks=(base.ranks[0], later)))
+    assert "then        raised an exception         ..\n" in seen
+
+
+def test_the_first_consequence_is_told_whole_and_the_fifth_counted() -> None:
+    root = samples.join_with_barrier().findings[0]
+    effects = [
+        replace(root, headline=f"effect {n}", cause=f"why {n}.", caused_by=0) for n in range(6)
+    ]
+    seen = screen(replace(samples.join_with_barrier(), findings=(root, *effects)))
+    assert "why 0." in seen
+    assert "why 1." not in seen
+    assert "effect 3" in seen
+    assert "effect 4" not in seen
+    assert "2 more consequences, in --json" in seen
 
 
 def test_rows_that_were_left_out_are_a_gap() -> None:

@@ -6,6 +6,7 @@ nothing that happens to this process afterwards, C++ ``terminate`` and SIGKILL i
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -22,6 +23,9 @@ _SEGMENTS: Final = 8
 """Into how many segments ``max_bytes`` is divided; one of them is the first, which stays."""
 
 _LARGEST_SEGMENT: Final = 64 << 20
+_MEETINGS: Final = 20
+"""How often a folder may be gone again before its file is open, until that counts as a failure."""
+
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
 
@@ -147,10 +151,8 @@ class Writer:
         """Open the file, if a new attempt is due."""
         if self._closed or (self._retry_at and time.monotonic_ns() < self._retry_at):
             return False
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            self._current.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._current, flags, 0o644)
+            fd = _open(self._current)
         except OSError as problem:
             self._put_off(problem)
             return False
@@ -213,6 +215,16 @@ def _lines(fd: int) -> int:
         count += chunk.count(b"\n")
         offset += len(chunk)
     return count
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    for _ in range(_MEETINGS):
+        # A rank that has left the folder of the provisional files removes it if it is empty.
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, flags, 0o644)
+    return os.open(path, flags, 0o644)
 
 
 def _remove(provisional: Path) -> None:

@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -74,6 +75,7 @@ def part_step(empty_ns: float, *, quick: bool) -> Part:
         "ratio": middle(r["on"] / r["off"] for r in rounds),
         "control": middle(r["again"] / r["off"] for r in rounds),
         "bytes": middle(r["line_bytes"] for r in rounds),
+        "path": middle(r["path_bytes"] for r in rounds),
     }  # fmt: skip
     part.claims = [
         Claim("the tracer's bill is at most 3 % of the step", middle(share), 3),
@@ -114,8 +116,10 @@ def read_bill(logs: Path, rank: int) -> dict[str, float]:
     last = records.decode(lines[-1])
     assert isinstance(last, records.Exit)
     assert last.calls == len(calls)
+    sites = [orjson.loads(line)["site"] for line in calls if b'"site"' in line]
     return {
         "ns": last.ns, "calls": last.calls, "line_bytes": sum(map(len, calls)) / len(calls),
+        "path_bytes": sum(map(len, sites)) / len(calls),
         "buckets": sum(b".backward.bucket" in line for line in calls),
     }  # fmt: skip
 

@@ -147,7 +147,7 @@ def _place(finding: Finding) -> str:
 
 def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
     members = f"rank{'s' * (len(side.ranks) != 1)} {text.ranges(side.ranks)}"
-    who = Text.assemble((members, "bold"), f", {_STATE[side.state]}")
+    who = Text.assemble((members, "bold"), f": {_STATE[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
     page.line(who, indent=_INDENT)

@@ -249,8 +249,8 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
             "give init_process_group a timeout that covers the slowest batch.",
         )
     return Reason(
-        f"{words.upper(who)} {'is' if len(slow) == 1 else 'are'} alive, in code without "
-        f"collectives, and the others wait. {text}",
+        f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
+        f"waited. {text}",
         f"Find out what {who} is doing there (`py-spy dump`, the `stall` line of its log): an "
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
         "needs a longer timeout of init_process_group.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from collectrace.tracer.writer import Writer
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_no_line_is_lost_when_another_rank_removes_the_folder(

@@ -25,13 +25,17 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     wrong = any(candidate.severity == "error" for candidate in judged)
     found = [
         _gap(case, judged),
-        *([] if wrong else [_early_termination(case) or _raised(case), _uneven(case)]),
-        data.straggler(case),
+        *([] if wrong else _of_a_run_that_agrees(case)),
         data.sampler_epoch(case),
         *unwaited_work(case),
         skew.config_skew(case),
     ]
     return [finding for finding in found if finding is not None]
+
+
+def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
+    """What beside an error would only distract from it."""
+    return [_early_termination(case) or _raised(case), _uneven(case), data.straggler(case)]
 
 
 def _finding(

@@ -84,18 +84,18 @@ class Server:
         """Run a case in an empty folder; within the context, ranks that hang live if it says so."""
         folder.mkdir(parents=True)
         logs = folder / "logs"
+        # Soon, where a case hangs; rivals are given time, as they have to tell by then.
+        hangs, patience = case.is_error and not twin, 4 if mode == "traced" else 8
+        timeout = {"ZOO_TIMEOUT": str(patience if hangs else 60)}
         request = Request(
             script=str(case.path),
             argv=("--twin",) if twin else (),
             ranks=1 if case.synthetic else case.ranks,
-            limit=case.limit(twin),
+            limit=case.limit(twin) + patience - 4,
             kill_after=case.kill_after,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
-            env=ENVIRONMENT
-            | {"COLLECTRACE_LOG_DIR": str(logs)}
-            | {"ZOO_TIMEOUT": "4" if case.is_error and not twin else "60"}
-            | case.env,
+            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env,
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

@@ -1,7 +1,7 @@
 """Rank 1 scales a sum that is still on its way, and only then waits for it.
 
 expect: unwaited_work
-severity: info
+severity: warning
 suspects: 1
 status: aligned
 """

@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import torch
 
-_PACKAGE: Final = f"{__name__.partition('.')[0]}."
+_PACKAGE: Final = f"{__name__.rpartition('.')[0]}."
+
+_HANDED_OVER: Final = {"wrapped", "__wrapped__", "handler", "hook"}
+"""Arguments, free variables and attributes by which a function of ours calls one that is not."""
 
 
 def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
@@ -34,11 +37,15 @@ def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
 
 
 def hide_package() -> None:
-    """Keep everything in this package from being compiled."""
+    """Keep everything in this package from being compiled, and what it uses of the library.
+
+    Only where it wraps a function, what it calls may be the user's.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE):
             for code in _codes(module):
-                hide_from_dynamo(code, callees=False)
+                names = {*code.co_varnames[: code.co_argcount], *code.co_freevars, *code.co_names}
+                hide_from_dynamo(code, callees=not names & _HANDED_OVER)
 
 
 def see_through(method: Any, original: Any) -> None:

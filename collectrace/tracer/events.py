@@ -16,8 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 from collectrace import records
 from collectrace.tracer import scopes, sites
 from collectrace.tracer.groups import Ordinals
+from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.issue import Recorder
-from collectrace.tracer.patching import Patched, Wrapper
+from collectrace.tracer.patching import wrap
 from collectrace.tracer.scopes import now
 
 if TYPE_CHECKING:
@@ -101,11 +102,15 @@ def ddp_forward(session: Session) -> Wrapper:
     """The part of DDP's forward before the module's own: counts iterations."""
     forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
+    def count(instance: Any) -> int:
+        forwards[instance] = n = forwards.get(instance, 0) + 1
+        return n
+
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
         if recorder is None or recorder.book.is_elsewhere():
             return wrapped(*args, **kwargs)
-        recorder.iteration = forwards[instance] = forwards.get(instance, 0) + 1
+        recorder.iteration = count(instance)
         state = _local.state
         scope = state.scope
         state.scope = scope.inside_role("ddp.forward", instance)
@@ -135,9 +140,9 @@ def register_comm_hook(session: Session) -> Wrapper:
                 state.scope = scope
 
         if "hook" in kwargs and callable(kwargs["hook"]):
-            kwargs = {**kwargs, "hook": Patched(kwargs["hook"], traced)}
+            kwargs = {**kwargs, "hook": wrap(None, kwargs["hook"], traced, session.failed)}
         elif len(args) > 1 and callable(args[1]):
-            args = (args[0], Patched(args[1], traced), *args[2:])
+            args = (args[0], wrap(None, args[1], traced, session.failed), *args[2:])
         return wrapped(*args, **kwargs)
 
     return wrapper
@@ -151,7 +156,8 @@ def no_sync(session: Session) -> Wrapper:
         def tell(phase: str) -> None:
             recorder = session.recorder
             if recorder is not None:
-                recorder.write(records.NoSync(phase=phase, site=site))
+                with _guarded(recorder, "recording no_sync()"):
+                    recorder.write(records.NoSync(phase=phase, site=site))
 
         tell("entered")
         try:
@@ -297,10 +303,13 @@ def next_batch(session: Session) -> Wrapper:
             raise
         finally:
             state.scope, state.since = scope, before
-            with _guarded(recorder, "recording a batch"):
-                tell(recorder, instance, now() - began, ended=ended)
+            tell(recorder, instance, now() - began, ended=ended)
 
     def tell(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
+        with _guarded(recorder, "recording a batch"):
+            write(recorder, iterator, wait, ended=ended)
+
+    def write(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
         count = passes.setdefault(iterator, [0])
         count[0] += not ended
         first = count[0] == 1 and not ended

@@ -7,6 +7,7 @@ once, as a :class:`Template`; a call then costs a key, a look-up, two digests an
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -370,13 +371,14 @@ class Recorder:
             )  # fmt: skip
         if self.failures >= self._max_failures:
             self.active = False
-            self.write(
-                records.Exit(
-                    reason="disabled", error=type(problem).__name__, message=str(problem)[:500],
-                    calls=self.calls, ns=self.ns, bytes=self.writer.total,
-                    dropped=self.writer.dropped, failures=self.failures,
-                )
-            )  # fmt: skip
+            with contextlib.suppress(Exception):  # it may be writing that fails
+                self.write(
+                    records.Exit(
+                        reason="disabled", error=type(problem).__name__, message=str(problem)[:500],
+                        calls=self.calls, ns=self.ns, bytes=self.writer.total,
+                        dropped=self.writer.dropped, failures=self.failures,
+                    )
+                )  # fmt: skip
 
     def _void(
         self, reader: Reader, args: tuple[Any, ...], t: int, problem: Exception

@@ -11,7 +11,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group
 from collectrace.tracer import groups, scopes, sites
-from collectrace.tracer.patching import Wrapper
+from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.scopes import now
 
 if TYPE_CHECKING:
@@ -53,15 +53,18 @@ def destroy_process_group(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
         everything = pg is None or pg is c10d.GroupMember.WORLD
-        session.settle_accounts()
+        try:
+            session.settle_accounts()
+        except Exception as problem:
+            recorder.fail(problem, "settling accounts")
         result = wrapped(*args, **kwargs)
+        if everything:
+            session.over = True
         gone = list(recorder.book.states) if everything else [pg]
         for one in gone:
             state = recorder.book.forget(one)
             if state is not None:
                 recorder.write(replace(state.record, t=0, phase="destroyed", site=sites.here()[0]))
-        if everything:
-            session.over = True
         return result
 
     return wrapper

@@ -18,16 +18,17 @@ from typing import Any, Final, Protocol
 import wrapt
 
 from collectrace.tracer import dynamo
+from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.wire import Undo
-
-Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""wrapt's signature: wrapped, instance, args, kwargs."""
 
 
 class Live(Protocol):
-    """Whoever installs says when it is over."""
+    """Whoever installs says when it is over, and hears of what failed."""
 
     live: bool
+
+    def failed(self, problem: Exception, doing: str) -> None:
+        """A wrapper failed; the call it stands around did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Target:
     """Dotted path inside the module."""
     make: Callable[[Any], Wrapper]
     """Makes the wrapper, given the hooks of this installation."""
+    guarded: bool = True
+    """Not on the hot path, whose wrapper has too little in it to fail."""
 
     @property
     def where(self) -> str:
@@ -108,14 +111,17 @@ def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
             continue
         parent, attribute, original = found
         if wrapped is not original:
-            wrapper, wrapped = wrap(parent, original, target.make(hooks)), original
+            failed = hooks.failed if target.guarded else None
+            wrapper, wrapped = wrap(parent, original, target.make(hooks), failed), original
         undos.append(put(parent, attribute, wrapper))
     return wrapper is not None
 
 
-def wrap(parent: Any, original: Any, handler: Wrapper) -> Any:
+def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed | None) -> Any:
     """What takes the place of a function of a module, or of a class."""
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
+    if failed is not None:
+        handler = guarded(handler, getattr(original, "__name__", "a hook"), failed)
     return _method(original, handler) if isinstance(parent, type) else _function(original, handler)
 
 

@@ -23,7 +23,8 @@ from torch._C._distributed_c10d import AllgatherOptions
 
 from collectrace.tracer import events, scopes
 from collectrace.tracer.describe import OPS, Args, Fields, Reader
-from collectrace.tracer.patching import Wrapper, is_wrapper, put, wrap
+from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.patching import is_wrapper, put, wrap
 from collectrace.tracer.wire import Undo
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def install(session: Session) -> Undo:
         overrides.wrap(known)
     # Every class that is written in Python must call it.
     overrides.undos.append(
-        put(dist.ProcessGroup, "__init__", wrap(dist.ProcessGroup, init, constructed))
+        put(dist.ProcessGroup, "__init__", wrap(dist.ProcessGroup, init, constructed, session.failed))
     )
     return overrides.undo
 
@@ -184,7 +185,7 @@ class _Overrides:
         found = inspect.getattr_static(cls, name, None)
         if found is inspect.getattr_static(base, name, None) or is_wrapper(found):
             return
-        self.undos.append(put(cls, name, wrap(cls, found, handler)))
+        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.failed)))
 
     def _recorded(self, name: str) -> Wrapper:
         session = self._session
@@ -195,9 +196,9 @@ class _Overrides:
             recorder = session.recorder
             if recorder is None:
                 return wrapped(*args, **kwargs)
-            # Two of our frames lie between: this one, and what stands in the method's place.
+            # Of our frames lie between: this one, its guard, what stands in the method's place.
             given = (instance, _positional(wrapped, args, kwargs), kwargs)
-            call = recorder.issue(reader, given, above=2)
+            call = recorder.issue(reader, given, above=3)
             group = recorder.book.states.get(instance)
             state = local.state
             scope, mine = state.scope, state.call

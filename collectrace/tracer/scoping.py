@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torch.distributed import ReduceOp, Work
 
 from collectrace.tracer import scopes, sites
-from collectrace.tracer.patching import Wrapper
+from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.scopes import now
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ def api(name: str) -> Make:
                 if call[1] > counter.done:
                     counter.done = call[1]
             elif state.issued is not None and isinstance(result, Work):
-                recorder.works.hand(result, state.issued, args[0] if args else None)
+                try:
+                    recorder.works.hand(result, state.issued, args[0] if args else None)
+                except Exception as problem:
+                    recorder.fail(problem, "following a Work")
             return result
 
         return wrapper

@@ -79,7 +79,10 @@ class Session:
         self._undos.append(python_groups.install(self))
         self._undos.append(self.exits.install())
         if dist.is_initialized():
-            self._join_late()
+            try:
+                self._join_late()
+            except Exception as problem:
+                self.failed(problem, "joining a run under way")
 
     def stop(self) -> None:
         """Take everything off again and close the file."""
@@ -87,6 +90,11 @@ class Session:
         self.live = False
         while self._undos:
             self._undos.pop()()
+
+    def failed(self, problem: Exception, doing: str) -> None:
+        """A wrapper failed."""
+        if self.recorder is not None:
+            self.recorder.fail(problem, doing)
 
     # -- runs -----------------------------------------------------------------------------
 
@@ -143,6 +151,16 @@ class Session:
         if recorder is None or self._finished:
             return
         self._finished = True
+        try:
+            self._end(recorder, last)
+        except Exception as problem:
+            recorder.fail(problem, "ending the record")
+        finally:
+            recorder.active = False
+            recorder.writer.close()
+            self.recorder = None
+
+    def _end(self, recorder: Recorder, last: records.Exit) -> None:
         if self._watchdog is not None:
             self._watchdog.stop()
         recorder.active = False
@@ -158,7 +176,6 @@ class Session:
             recorder.writer.close()
         if self._last_words is not None:
             self._last_words.close()
-        self.recorder = None
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from collectrace.tracer import events, lifecycle
-from collectrace.tracer.patching import Target, Wrapper
+from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.patching import Target
 from collectrace.tracer.scoping import api, around, backward, role, role_of
 
 _DIST: Final = ("torch.distributed", "torch.distributed.distributed_c10d")
@@ -33,7 +34,7 @@ _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration"
 
 def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
-        yield Target(_DIST, name, api(name))
+        yield Target(_DIST, name, api(name), guarded=False)
     yield Target(_DIST[:1], "Work.wait", events.work_wait)
     yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
     for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):

@@ -1,0 +1,55 @@
+"""What fails inside a wrapper is the tracer's failure alone: the user's call is made, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+"""wrapt's signature: wrapped, instance, args, kwargs."""
+
+Failed = Callable[[Exception, str], None]
+"""Told of a failure, and of what was being done."""
+
+
+class _Once:
+    """A function, and what came of calling it."""
+
+    __slots__ = ("__wrapped__", "made", "problem", "result")
+
+    def __init__(self, function: Any) -> None:
+        self.__wrapped__ = function
+        self.made = False
+        self.result: Any = None
+        self.problem: BaseException | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.made = True
+        try:
+            self.result = self.__wrapped__(*args, **kwargs)
+        except BaseException as problem:
+            self.problem = problem
+            raise
+        return self.result
+
+
+def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
+    """The handler, without its failures: ``failed`` hears of them, the user's call does not."""
+
+    def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        once = _Once(wrapped)
+        try:
+            return handler(once, instance, args, kwargs)
+        except BaseException as problem:
+            if problem is once.problem or not isinstance(problem, Exception):
+                once.problem = None  # or it would keep this frame alive, and the frame it
+                raise
+            failed(problem, f"following {name}")
+        if once.problem is not None:
+            try:
+                raise once.problem
+            finally:
+                once.problem = None
+        return once.result if once.made else wrapped(*args, **kwargs)
+
+    return guard

@@ -1,0 +1,165 @@
+"""The tracer fails on purpose: one warning, a count in the file, and training notices nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+import collectrace
+from collectrace.records import Exit
+from tests.process import trainings
+from tests.process.ranks import Ranks, read_log
+from tests.process.test_python_groups import through
+
+
+class Injected(Exception):
+    """Of the test."""
+
+
+def work() -> Any:
+    """A bit of everything that is patched; what it came to."""
+    rank = dist.get_rank()
+    group, inner = through()
+    dist.all_reduce(torch.ones(2), group=group)
+    results: list[Any] = []
+    data = TensorDataset(torch.arange(12.0).reshape(6, 2))
+    sampler: Any = DistributedSampler(data, shuffle=True)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(2, 1))
+    model.register_comm_hook(Counter(), trainings.own_hook)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        with model.join():
+            for (batch,) in DataLoader(data, batch_size=1 + rank, sampler=sampler):
+                model(batch).sum().backward()
+        with model.no_sync():
+            model(torch.ones(1, 2)).sum().backward()
+    with contextlib.suppress(RuntimeError):
+        torch.accelerator.synchronize()
+    x = torch.full((3,), float(rank))
+    pending = dist.all_reduce(x, async_op=True)
+    assert pending is not None
+    pending.wait()
+    objects: list[Any] = [None, None]
+    dist.all_gather_object(objects, rank, group=inner)
+    send = dist.isend(x, 1 - rank)
+    dist.recv(x, 1 - rank)
+    assert send is not None
+    send.wait()
+    try:
+        dist.broadcast(x, 7)
+    except RuntimeError as problem:
+        results.append(str(problem))
+    dist.barrier()
+    dist.destroy_process_group(group)
+    return [*results, x.tolist(), objects, trainings.state(model)]
+
+
+# -- whatever fails -------------------------------------------------------------------------
+
+PLACES: Final = (
+    "tracer.sites:find", "tracer.sites:resolve", "tracer.sites:codes",
+    "tracer.scopes:Scope.inside_role", "tracer.scopes:Scope.inside_what",
+    "tracer.scopes:Scope.inside_group", "tracer.scopes:Backward.enter",
+    "tracer.scopes:Backward.leave", "tracer.describe:Reader.key", "tracer.describe:Reader.fields",
+    "tracer.python_groups:Method.fields", "tracer.python_groups:_positional",
+    "tracer.groups:GroupBook.name_of", "tracer.groups:GroupBook.adopt",
+    "tracer.groups:GroupState.stream", "tracer.groups:backend_of", "tracer.groups:Ordinals.of",
+    "tracer.issue:Recorder._number", "tracer.issue:Recorder._template",
+    "tracer.issue:Recorder.write", "tracer.issue:Recorder.checkpoint",
+    "tracer.issue:Recorder.completed", "tracer.streams:Progress.complete",
+    "tracer.streams:Progress.watermark", "tracer.works:Works.awaited", "tracer.works:Works.call_of",
+    "tracer.works:Works.hand", "tracer.session:Session.settle_accounts",
+    "tracer.lifecycle:_arguments", "tracer.lifecycle:Group", "tracer.events:_length",
+    "tracer.writer:Writer.write", "records:encode", "records:Batch", "records:Epoch",
+    "records:Join", "records:NoSync", "records:Sync", "records:Done",
+)  # fmt: skip
+"""Of what lies between a user's call and the line in the file."""
+
+SILENT: Final = ("tracer.issue:Recorder.write", "tracer.writer:Writer.write", "records:encode")
+"""Where nothing can be written any more."""
+
+
+def failing(place: str) -> Any:
+    """Patches a function of the tracer with one that raises."""
+    module, _, name = f"collectrace.{place}".partition(":")
+    *outer, attribute = name.split(".")
+    holder = pkgutil.resolve_name(f"{module}:{'.'.join(outer)}" if outer else module)
+    assert attribute in vars(holder), place
+    return mock.patch.object(holder, attribute, side_effect=Injected(place))
+
+
+def each(folder: str) -> list[str]:
+    """Where work() came to something else than it does without the tracer."""
+    with collectrace.trace(Path(folder) / "none"):
+        expected = work()
+    different = [] if work() == expected else ["none"]
+    for place in PLACES:
+        collectrace.enable(Path(folder) / place)
+        with failing(place):
+            print(f"--- {place}", flush=True)
+            if work() != expected:
+                different.append(place)
+            print("---", flush=True)
+        collectrace.disable()
+    return different
+
+
+def ends(folder: Path) -> list[Exit]:
+    [path] = folder.glob("*/rank00000.jsonl")
+    return read_log(path).of(Exit)
+
+
+def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_path: Path) -> None:
+    ran = ranks.run(each, 2, str(tmp_path), trace=False, fails=True, limit=120)
+    assert ran.result() == ran.result(1) == []
+    [healthy] = ends(tmp_path / "none")
+    assert (healthy.reason, healthy.failures) == ("disabled", 0)
+    told = re.findall(r"^--- (\S+)\n(.*?)^---\n", ran.output(), re.MULTILINE | re.DOTALL)
+    assert [place for place, _ in told] == list(PLACES)
+    for place, said in told:
+        warnings = [line for line in said.splitlines() if "internal failure" in line]
+        assert len(warnings) == 1, (place, said)
+        assert warnings[0].endswith(f"Injected: {place}. Training goes on untouched.")
+        if place not in SILENT:
+            assert ends(tmp_path / place)[-1].failures >= 1, place
+
+
+# -- and too often --------------------------------------------------------------------------
+
+
+def too_often() -> list[float]:
+    results = []
+    with mock.patch("collectrace.tracer.describe.Reader.key", side_effect=Injected):
+        for n in range(10):
+            x = torch.full((2,), float(n))
+            dist.all_reduce(x)
+            results.append(x[0].item())
+    dist.all_reduce(torch.ones(1))  # nothing fails any more, and the tracer is off
+    return results
+
+
+def test_too_many_failures_switch_it_off(ranks: Ranks) -> None:
+    ran = ranks.run(too_often, fails=True, env={"COLLECTRACE_MAX_FAILURES": "4"})
+    for rank in range(2):
+        assert ran.result(rank) == [2.0 * n for n in range(10)]
+        assert ran.output(rank).count("internal failure") == 1
+        log = ran.log(rank)
+        assert [c.void for c in log.calls] == [True] * 4, "the last of them too, or none after it"
+        assert [c.seq for c in log.calls] == [1, 2, 3, 4]
+        first = log.of(Exit)[0]
+        assert (first.reason, first.error, first.failures) == ("disabled", "Injected", 4)
+        assert log.records.index(first) > log.records.index(log.calls[2])
+        assert log.exit is not None
+        assert log.exit.failures == 4

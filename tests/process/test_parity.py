@@ -231,7 +231,7 @@ def on_and_off(rank: int) -> Any:
 
 
 def test_disable_leaves_nothing_behind(ranks: Ranks) -> None:
-    ran = ranks.run(scenario, 2, "on_and_off", [], False, trace=False, init=False)
+    ran = ranks.run(scenario, 2, __name__, "on_and_off", [], False, trace=False, init=False)
     for rank in range(2):
         first, *others = ran.result(rank)
         assert all(one == first for one in others)

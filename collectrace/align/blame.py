@@ -24,7 +24,9 @@ _ORDER: Final[tuple[Kind, ...]] = (
 )  # fmt: skip
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 _ABSENCES: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
-_NEVER_CAME: Final = frozenset({"raised", "died", "busy", "silent", "running", "missing"})
+_NEVER_CAME: Final = frozenset(
+    {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
+)
 _PASSABLE: Final[frozenset[Kind]] = MISMATCHES | {"group_mismatch", "p2p_mismatch"}
 """What a rank may get past, and be wrong ever after; at the others it stays."""
 
@@ -49,8 +51,10 @@ def _sentence(case: Case, candidate: Candidate) -> None:
         if candidate.absent and not is_proven(case, candidate):
             candidate.severity = "info"
     elif isinstance(source, ChannelIssue):
-        if candidate.kind == "p2p_unmatched" and not is_proven(case, candidate):
-            candidate.severity = "info"
+        if candidate.kind == "p2p_unmatched":
+            candidate.suspects = culprits(case, candidate)
+            if not is_proven(case, candidate):
+                candidate.severity = "info"
     elif isinstance(source, Stillness):
         candidate.suspects = source.failed or suspects_of_stillness(case, candidate)
     elif isinstance(source, Divergence):
@@ -170,21 +174,26 @@ def _rank(candidate: Candidate) -> tuple[int, int, int, int]:
 
 
 def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """Rules 6 and 7: who was waited for in the end, or whoever did what fewer did."""
+    if isinstance(candidate.source, GroupConflict) and candidate.source.seq == IN_INIT:
+        return candidate.absent
+    found = culprits(case, candidate)
+    if found:
+        return found
+    if candidate.absent and all(case.standings[r].state == "finished" for r in candidate.absent):
+        return smaller_part(candidate)
+    return ()
+
+
+def culprits(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Rule 6: follow ranks that are blocked elsewhere to those that are not.
 
     Who raised, died, is busy or silent is a suspect, however many they are; that one is slow
     only counts where it was waited for long enough.
     """
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
-    if isinstance(candidate.source, GroupConflict) and candidate.source.seq == IN_INIT:
-        return candidate.absent
     patient = _waited_long(case, candidate)
-    found = [rank for rank in ends if _is_culprit(case.standings[rank], patient=patient)]
-    if found:
-        return tuple(sorted(found))
-    if candidate.absent and all(case.standings[r].state == "finished" for r in candidate.absent):
-        return smaller_part(candidate)
-    return ()
+    return tuple(sorted(r for r in ends if _is_culprit(case.standings[r], patient=patient)))
 
 
 def _is_culprit(standing: Standing, *, patient: bool) -> bool:
@@ -308,14 +317,16 @@ def _variants(conflict: GroupConflict) -> list[tuple[int, ...]]:
 
 
 def source_is_absence(case: Case, candidate: Candidate) -> bool:
-    """Ranks that never came to create a group, because they came to nothing any more."""
+    """Ranks that never came to create a group, because they came to nothing any more.
+
+    Those that wait for the ranks in it, in a call of their own, did something else instead.
+    """
     source = candidate.source
     if not isinstance(source, GroupConflict) or not candidate.absent:
         return False
     asked = [group for _, group in source.variants if group is not None]
-    return len(asked) == 1 and all(
-        case.standings[rank].state in _NEVER_CAME for rank in candidate.absent
-    )
+    came_nowhere = all(case.standings[rank].state in _NEVER_CAME for rank in candidate.absent)
+    return len(asked) == 1 and came_nowhere and not _turned_away(case, candidate)
 
 
 # -- rules 11 and 12 -------------------------------------------------------------------------

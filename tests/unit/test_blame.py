@@ -440,6 +440,34 @@ def test_messages_blame_nobody(tmp_path: Path) -> None:
     assert (found.kind, found.suspects, found.severity) == ("p2p_unmatched", (), "error")
 
 
+def test_a_stage_that_failed_is_why_its_messages_have_no_partner(tmp_path: Path) -> None:
+    """One absence, seen by both neighbours."""
+    run = Run(world=3)
+    zero, one, two = run
+    zero.beat(20, zero.inside(zero.recv(2)))
+    one.beat(20, one.inside(one.send(2)))
+    two.exit("exception", error="ValueError", message="the loss is not finite")
+    root, effect = judged(run, tmp_path)
+    assert (root.kind, root.suspects) == (effect.kind, effect.suspects) == ("p2p_unmatched", (2,))
+    assert effect.cause is root
+
+
+def test_who_makes_a_group_while_the_others_call_it_elsewhere_is_the_suspect(
+    tmp_path: Path,
+) -> None:
+    """They did something else instead: no absence, though they gave up in the end."""
+    run = healthy(3)
+    run.rank(0).group("1", [0, 1, 2], phase="asked")
+    run.rank(0).beat(20)
+    for n in (1, 2):
+        call = run.rank(n).call("all_reduce")
+        run.rank(n).wait(8)
+        run.rank(n).exit("exception", **TIMEOUT, site=call.site)
+    root, *rest = judged(run, tmp_path)
+    assert (root.kind, root.suspects) == ("group_mismatch", (0,))
+    assert all(c.cause is root for c in rest)
+
+
 # -- rule 11: exceptions ---------------------------------------------------------------------
 
 

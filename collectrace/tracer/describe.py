@@ -69,8 +69,6 @@ OPS: Final[dict[str, OpRow]] = {
 REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 """Names of ReduceOp's integers (torch/csrc/distributed/c10d/Types.hpp, enum RedOpType)."""
 
-_unbox_group = dist.ProcessGroup.unbox
-
 
 @dataclass(slots=True)
 class Fields:
@@ -102,7 +100,9 @@ class Reader:
         self.row = row
         self._index = {a.name: i for i, a in enumerate(schema_arguments)}
         self._defaults = {a.name: a.default_value for a in schema_arguments}
-        self._group = self._index.get("process_group", -1)
+        self.group_index = self._index.get("process_group", -1)
+        self.unbox: Callable[[Any], Any] = dist.ProcessGroup.unbox
+        """From the argument to the ProcessGroup."""
         self._reduce_op_index = self._index.get("reduce_op", -1)
         self.is_all_reduce = row.op == "all_reduce"
         parts, self._tail = _projectors(schema_arguments)
@@ -112,7 +112,7 @@ class Reader:
 
     def group(self, args: Args) -> Any:
         """The ProcessGroup of a call."""
-        return _unbox_group(args[self._group])
+        return self.unbox(args[self.group_index])
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
         """Equal for two calls on one group exactly when their records' fixed parts are.

@@ -90,13 +90,10 @@ class Method(Reader):
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
         schema = getattr(torch.ops.c10d, operator).default._schema
         super().__init__(OPS[operator], schema.arguments)
+        self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options
         self._all = [a.name for a in schema.arguments]
-
-    def group(self, args: Args) -> Any:
-        """The ProcessGroup of a call."""
-        return args[0]
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
         """As for the operator."""

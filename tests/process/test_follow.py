@@ -103,7 +103,9 @@ def job(ranks: Ranks, tmp_path: Path) -> Callable[..., Any]:
         function: Callable[..., Any], world: int, *args: Any, exits: tuple[int | None, ...]
     ) -> Iterator[Job]:
         with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(ranks.run, function, world, *args, exits=exits)
+            # On a busy machine ranks may be late by more than the runner's two seconds.
+            env = {"COLLECTRACE_STALL_AFTER": "60"}
+            ended = pool.submit(ranks.run, function, world, *args, exits=exits, env=env)
             running = Job(tmp_path / "run1" / "logs", ended)
             try:
                 yield running
@@ -111,7 +113,8 @@ def job(ranks: Ranks, tmp_path: Path) -> Callable[..., Any]:
                 for rank, alive in enumerate(running.alive()):
                     if alive:
                         running.kill(rank)
-            ended.result(PATIENCE)
+        # Not reached where the test has failed already, which says more.
+        ended.result(PATIENCE)
 
     return start
 

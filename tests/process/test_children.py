@@ -223,7 +223,7 @@ def caught() -> None:
 
 def in_a_handler() -> None:
     try:
-        os.environ["nothing at all"]
+        os.environ["NOTHING_AT_ALL"]
     except KeyError:
         sys.exit(0)
 

@@ -25,8 +25,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
-# What cases use is imported before the fork: it would cost each rank seconds.
+# What cases use is imported before the fork: it would cost each rank seconds. DDP's constructor
+# imports dynamo.
 import torch
+import torch._dynamo
 import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
 import torch.distributed.checkpoint
 import torch.distributed.fsdp

@@ -128,6 +128,7 @@ class Slow(IterableDataset[Any]):
 
 
 def loading() -> list[Any]:
+    dist.barrier()  # or the faster rank may be gone before the other has met it
     data = TensorDataset(torch.arange(10.0))
     sampler: Any = DistributedSampler(data, shuffle=True)
     seen: list[Any] = []
@@ -175,6 +176,7 @@ def test_data_is_told_as_it_is_fetched(ranks: Ranks) -> None:
 
 
 def synchronises() -> list[str]:
+    dist.barrier()  # or the faster rank may be gone before the other has met it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [outcome(torch.accelerator.synchronize), outcome(torch.cuda.synchronize)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -85,15 +86,22 @@ class GroupBook:
         self.states: dict[Any, GroupState] = {}
         self.default: Any = None
         """The default group of the rank whose record this is."""
+        self._beginner = threading.get_ident()
         self.asked = 0
         """Groups asked for so far, by members and others alike."""
         self._uses: dict[str, int] = {}
 
-    def is_elsewhere(self) -> bool:
-        """Whether the calling thread is another rank than the one whose record this is."""
-        if not ranks_are_threads() or self.default is None:
+    def is_elsewhere(self, *, may_begin: bool = False) -> bool:
+        """Whether the calling thread is another rank than the one whose record this is.
+
+        ``may_begin``: whether it becomes one, if it is none so far.
+        """
+        if not ranks_are_threads():
             return False
-        return c10d._world.default_pg not in (None, self.default)
+        if self.default is None:
+            return threading.get_ident() != self._beginner
+        theirs = c10d._world.default_pg
+        return theirs is not self.default and (may_begin or theirs is not None)
 
     def name_of(self, c10d_name: str) -> str:
         """A name that is unique in this process: ``name@n`` for a name's n-th use."""

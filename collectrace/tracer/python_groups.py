@@ -148,7 +148,11 @@ def install(session: Session) -> Undo:
         overrides.wrap(known)
     # Every class that is written in Python must call it.
     overrides.undos.append(
-        put(dist.ProcessGroup, "__init__", wrap(dist.ProcessGroup, init, constructed, session.failed))
+        put(
+            dist.ProcessGroup,
+            "__init__",
+            wrap(dist.ProcessGroup, init, constructed, session.failed),
+        )
     )
     return overrides.undo
 

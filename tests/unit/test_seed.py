@@ -89,7 +89,7 @@ def test_a_barrier_inside_join_that_is_an_all_reduce(
     assert "float32[1]" in consequence.headline
     assert "_find_common_rank" in consequence.cause
     assert "garbage authoritative rank" in consequence.cause
-    assert f"so died rank {died}." in consequence.cause
+    assert f"rank {died} died of it." in consequence.cause
     # What rank 0 read from the barrier's value decides how it goes on.
     belief = {"zeros": "that no rank had inputs left", "ones": "that some rank still had inputs"}
     assert consequence.cause.endswith(f"for join()'s count, and read from it {belief[kind]}.")

@@ -23,7 +23,7 @@ _RECORDER: Final = "TORCH_FR_BUFFER_SIZE"
 def part_pair(*, quick: bool) -> Part:
     """(c) collectrace beside TORCH_DISTRIBUTED_DEBUG=DETAIL and torch's Flight Recorder."""
     part = Part("c", "added to a gloo all_reduce of one float, two processes")
-    rounds, chunks = (2, 8) if quick else (5, 30)
+    rounds, chunks = (3, 5) if quick else (11, 10)
     plain, recorded, pairs = [], [], []
     for _ in range(rounds):
         # Fresh processes in turns: the Flight Recorder cannot be switched in one that runs.

@@ -111,13 +111,8 @@ def ddp_forward(session: Session) -> Wrapper:
         if recorder is None or recorder.book.is_elsewhere():
             return wrapped(*args, **kwargs)
         recorder.iteration = count(instance)
-        state = _local.state
-        scope = state.scope
-        state.scope = scope.inside_role("ddp.forward", instance)
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            state.scope = scope
+        scope = _local.state.scope.inside_role("ddp.forward", instance)
+        return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
 
@@ -130,14 +125,9 @@ def register_comm_hook(session: Session) -> Wrapper:
             recorder = session.recorder
             if recorder is None:
                 return hook(*hook_args, **hook_kwargs)
-            state = _local.state
-            scope = state.scope
-            state.scope = scope.inside_role("ddp.backward.bucket", instance)
-            recorder.hook_role = state.scope.role
-            try:
-                return hook(*hook_args, **hook_kwargs)
-            finally:
-                state.scope = scope
+            scope = _local.state.scope.inside_role("ddp.backward.bucket", instance)
+            recorder.hook_role = scope.role
+            return scopes.within(scope, hook, hook_args, hook_kwargs)
 
         if "hook" in kwargs and callable(kwargs["hook"]):
             kwargs = {**kwargs, "hook": wrap(None, kwargs["hook"], traced, session.failed)}
@@ -185,15 +175,10 @@ def notify_join(session: Session) -> Wrapper:
         if session.recorder is None:
             return wrapped(*args, **kwargs)
         joinable = args[0] if args else kwargs.get("joinable")
-        state = _local.state
-        scope = state.scope
-        state.scope = scope.inside_role("ddp.forward.notify_join", joinable)
+        scope = _local.state.scope.inside_role("ddp.forward.notify_join", joinable)
         if not isinstance(joinable, DistributedDataParallel):
-            state.scope = state.scope.inside_api(f"{type(joinable).__name__}.step")
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            state.scope = scope
+            scope = scope.inside_api(f"{type(joinable).__name__}.step")
+        return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
 
@@ -207,13 +192,8 @@ def count_nonjoined(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         if recorder.iteration:
             recorder.iteration += 1
-        state = _local.state
-        scope = state.scope
-        state.scope = scope.inside_role("join.count_nonjoined", instance._joinables[0])
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            state.scope = scope
+        scope = _local.state.scope.inside_role("join.count_nonjoined", instance._joinables[0])
+        return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
 
@@ -224,14 +204,9 @@ def notify_to_terminate(session: Session) -> Wrapper:
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None:
             return wrapped(*args, **kwargs)
-        state = _local.state
-        scope = state.scope
         # In the name of the first joinable, as the others' side of it is.
-        state.scope = scope.inside_role("join.terminate", instance._joinables[0])
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            state.scope = scope
+        scope = _local.state.scope.inside_role("join.terminate", instance._joinables[0])
+        return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
 

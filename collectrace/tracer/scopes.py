@@ -186,6 +186,16 @@ _states: dict[int, weakref.ref[ThreadState]] = {}
 _local = _Local()
 
 
+def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function with the calling thread in this scope."""
+    mine = _local.state
+    before, mine.scope = mine.scope, scope
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        mine.scope = before
+
+
 def state() -> ThreadState:
     """The calling thread's state."""
     return _local.state

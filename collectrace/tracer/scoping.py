@@ -92,13 +92,8 @@ def role_of(choose: Callable[..., str]) -> Make:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             if session.recorder is None:
                 return wrapped(*args, **kwargs)
-            state = _local.state
-            scope = state.scope
-            state.scope = scope.inside_role(choose(*args, **kwargs), instance)
-            try:
-                return wrapped(*args, **kwargs)
-            finally:
-                state.scope = scope
+            scope = _local.state.scope.inside_role(choose(*args, **kwargs), instance)
+            return scopes.within(scope, wrapped, args, kwargs)
 
         return wrapper
 

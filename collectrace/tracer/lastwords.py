@@ -14,8 +14,10 @@ handlers, which need no GIL, write every thread's Python stack for each of them:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
+import gc
 import os
 import signal
 from pathlib import Path
@@ -26,6 +28,10 @@ from collectrace.dumps import Dump
 
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
+_SIGACTION: Final = 256
+"""Bytes; the struct is smaller everywhere."""
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class _SigEvent(ctypes.Structure):
@@ -55,22 +61,19 @@ class DeadMansSwitch:
     """
 
     def __init__(self, signum: int, native_id: int) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self._timer = ctypes.c_void_p()
         event = _SigEvent(None, signum, _SIGEV_THREAD_ID, native_id)
-        if self._libc.timer_create(
-            _CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)
-        ):
+        if _libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)):
             raise OSError(ctypes.get_errno(), "timer_create")
 
     def set(self, seconds: float) -> None:
         """Go off that much later, unless set again; 0: never."""
         value = _Time(int(seconds), int(seconds % 1 * 1e9))
-        self._libc.timer_settime(self._timer, 0, ctypes.byref(_Timer(_Time(), value)), None)
+        _libc.timer_settime(self._timer, 0, ctypes.byref(_Timer(_Time(), value)), None)
 
     def remove(self) -> None:
         """Give the timer back."""
-        self._libc.timer_delete(self._timer)
+        _libc.timer_delete(self._timer)
 
 
 class LastWords:
@@ -84,7 +87,8 @@ class LastWords:
     def __init__(self, rank_file: Path) -> None:
         self._paths = [rank_file.with_suffix(f".{name}.txt") for name in ("stacks", "ends")]
         self._files: list[int] = []
-        self._signals: list[int] = []
+        self._handlers: dict[int, int] = {}
+        """faulthandler's function, as it stands in the kernel, by signal."""
         self._enabled = False
         self.signum: int | None = None
         """The signal that dumps the stacks; None where none was free."""
@@ -102,7 +106,8 @@ class LastWords:
         self.signum = _free_signal()
         if self.signum is not None:
             self._register(self.signum, stacks, chain=False)
-        self._register(signal.SIGTERM, ends, chain=True)
+        if _in_place(_action(signal.SIGTERM)) not in self._handlers.values():
+            self._register(signal.SIGTERM, ends, chain=True)
         if not faulthandler.is_enabled():
             faulthandler.enable(ends)
             self._enabled = True
@@ -112,7 +117,7 @@ class LastWords:
             faulthandler.register(signum, fd, all_threads=True, chain=chain)
         except (RuntimeError, OSError, ValueError):
             return
-        self._signals.append(signum)
+        self._handlers[signum] = _in_place(_action(signum))
 
     def collect(self) -> Dump | None:
         """The stacks of a GIL that was held, once it is free again; the file is emptied."""
@@ -137,22 +142,46 @@ class LastWords:
                 continue
 
     def forget(self) -> None:
-        """Take the handlers off; all that a forked child must do."""
-        for signum in self._signals:
+        """Take the handlers off; all that a forked child must do.
+
+        What the user has put over them since stays.
+        """
+        for signum, ours in self._handlers.items():
+            action = _action(signum)
             faulthandler.unregister(signum)
-        if self._enabled:
+            if _in_place(action) != ours:
+                _libc.sigaction(signum, action, None)
+        if self._enabled and any(
+            hasattr(held, "fileno") for held in gc.get_referents(faulthandler)
+        ):
+            # It has a file of the user's now, and does not say what for: perhaps it is theirs.
+            with contextlib.suppress(OSError):  # there may be no standard error
+                os.dup2(2, self._files.pop(), inheritable=False)
+        elif self._enabled:
             faulthandler.disable()
         for fd in self._files:
             try:
                 os.close(fd)
             except OSError:
                 continue
-        self._files, self._signals, self._enabled, self.signum = [], [], False, None
+        self._files, self._handlers, self._enabled, self.signum = [], {}, False, None
 
 
 def _free_signal() -> int | None:
     # Real-time signals that nobody handles; from the middle, glibc and others use the ends.
     for signum in range(signal.SIGRTMIN + 7, signal.SIGRTMAX - 2):
-        if signal.getsignal(signum) is signal.SIG_DFL:
+        if _in_place(_action(signum)) == signal.SIG_DFL:
             return signum
     return None
+
+
+def _action(signum: int) -> ctypes.Array[ctypes.c_char]:
+    """The kernel's struct sigaction: Python knows nothing of handlers that C has installed."""
+    action = ctypes.create_string_buffer(_SIGACTION)
+    _libc.sigaction(signum, None, action)
+    return action
+
+
+def _in_place(action: ctypes.Array[ctypes.c_char]) -> int:
+    # On Linux the handler is its first member.
+    return ctypes.c_size_t.from_buffer(action).value

@@ -171,6 +171,41 @@ def test_the_users_own_handler_of_sigterm_runs(ranks: Ranks) -> None:
     assert [end.reason for log in ran.files for end in log.of(Exit)].count("finished") == 2
 
 
+def _handles_it_later(file: str) -> None:
+    import collectrace
+
+    seen: list[int] = []
+
+    def is_handled() -> bool:
+        seen.clear()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return seen == [signal.SIGTERM] and faulthandler.is_enabled()
+
+    faulthandler.disable()
+    collectrace.disable()
+    collectrace.enable()
+    signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
+    with Path(file).open("w") as mine:
+        faulthandler.enable(mine)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if is_handled() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        collectrace.disable()
+        assert is_handled()
+        faulthandler.disable()
+        faulthandler.register(signal.SIGTERM, mine)
+        collectrace.enable()
+        os.kill(os.getpid(), signal.SIGTERM)
+        collectrace.disable()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert Path(file).read_text().count("_handles_it_later") == 2
+
+
+def test_handlers_that_came_later_outlive_ours(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.run(_handles_it_later, 1, str(tmp_path / "stacks"))
+
+
 def _terminates_a_child() -> None:
     child = os.fork()
     if child == 0:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from collectrace.align import diagnosis, reader
+from collectrace.align import diagnosis, hosts, reader
 from collectrace.align.blame import judge
 from collectrace.align.case import MISMATCHES, Candidate, Case
 from collectrace.align.compare import compare
@@ -69,6 +69,8 @@ def judged(
     evidence: Found, comparison: Comparison, context: int = CONTEXT, *, brief: bool = False
 ) -> Alignment:
     """What has been compared, explained; ``brief``: without what is no error by itself."""
+    for rank, base in hosts.align(evidence, comparison).shifts.items():
+        evidence.logs[rank].keep_time(base)
     case = Case(evidence, comparison, standings(evidence))
     candidates = judge(case)
     findings = diagnosis.findings(case, candidates, context)

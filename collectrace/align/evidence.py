@@ -119,6 +119,9 @@ class RankLog(Protocol):
     def when(self, t: int) -> int:
         """A record's ``t`` on the shared clock."""
 
+    def keep_time(self, base: int) -> None:
+        """Let ``base`` and a record's ``t`` make the time on the shared clock, ns."""
+
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 

@@ -15,10 +15,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from collectrace.align.case import Case
-from collectrace.align.evidence import RankLog, StreamKey
+from collectrace.align.evidence import Comparison, Evidence, RankLog, StreamKey
 
-_MOST_ROWS: Final = 4000
+_MOST_ROWS: Final = 1000
 """Rows looked at per stream, spread over its length."""
 
 _SAME_CLOCK: Final = 1_000_000_000
@@ -76,19 +75,19 @@ class _Host:
     ranks: list[int]
 
 
-def align(case: Case) -> Clocks:
+def align(evidence: Evidence, comparison: Comparison) -> Clocks:
     """The clocks of a run's ranks."""
-    hosts = _hosts(case.evidence.logs)
+    hosts = _hosts(evidence.logs)
     shifts = {rank: host.base for host in hosts for rank in host.ranks}
     names = tuple(host.name for host in hosts)
     if len(hosts) < 2:
         return Clocks(shifts, hosts=names)
     reference = hosts[0]
-    here = _rows(case, reference)
+    here = _rows(evidence, comparison, reference)
     worst = apart = 0
     unknown = []
     for host in hosts[1:]:
-        bounds = _bounds(here, _rows(case, host))
+        bounds = _bounds(here, _rows(evidence, comparison, host))
         if not bounds.known:
             unknown.append(host.name)
             continue
@@ -137,15 +136,15 @@ def _bounds(here: _Rows, there: _Rows) -> Bounds:
     return bounds
 
 
-def _rows(case: Case, host: _Host) -> _Rows:
+def _rows(evidence: Evidence, comparison: Comparison, host: _Host) -> _Rows:
     """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
     found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
-    for stream, members in case.comparison.streams.items():
-        last = case.comparison.agreed.get(stream, 0)
+    for stream, members in comparison.streams.items():
+        last = comparison.agreed.get(stream, 0)
         step = max(1, last // _MOST_ROWS)
         rows = found.setdefault(stream, {})
         for rank in host.ranks:
-            log = case.log(rank)
+            log = evidence.logs.get(rank)
             if rank not in members or log is None:
                 continue
             track, shift = log.track(stream)

@@ -76,6 +76,7 @@ class FileLog:
         self.tape = reading.tape
         self._header = header
         self._reading = reading
+        self._base: int | None = None
         self._names: Mapping[str, str] = {}
         self._shifts: Mapping[str, int] = {}
         self._local: dict[str, str] = {}
@@ -188,7 +189,13 @@ class FileLog:
 
     def when(self, t: int) -> int:
         """A record's ``t`` on the clock that all ranks share."""
-        return self.header.wall + t - self.header.t
+        return t + (self.header.wall - self.header.t if self._base is None else self._base)
+
+    def keep_time(self, base: int) -> None:
+        """Let ``base`` and a record's ``t`` make the time on the clock that all ranks share."""
+        if base != self._base:
+            self._base = base
+            self._publish()
 
     def _call(self, key: Key, seq: int) -> Call | None:
         row = self._reading.locate(key, seq)

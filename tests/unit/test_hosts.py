@@ -10,7 +10,7 @@ import pytest
 from collectrace.align import hosts
 from collectrace.align.hosts import Clocks
 from tests.cluster import Cluster
-from tests.judging import case_of
+from tests.judging import aligned, case_of, errors
 from tests.synthetic import SECOND
 
 MS = SECOND // 1000
@@ -18,7 +18,8 @@ MS = SECOND // 1000
 
 def clocks(cluster: Cluster, folder: Path) -> Clocks:
     cluster.finish()
-    return hosts.align(case_of(cluster.run, folder))
+    case = case_of(cluster.run, folder)
+    return hosts.align(case.evidence, case.comparison)
 
 
 def error(cluster: Cluster, found: Clocks, rank: int, at: float) -> int:
@@ -121,3 +122,14 @@ def test_rotated_logs_of_unequal_length_are_matched_by_row(tmp_path: Path) -> No
     found = clocks(cluster, tmp_path)
     assert found.unknown == ()
     assert error(cluster, found, 1, 0.1) <= 2 * found.uncertainty
+
+
+def test_clocks_that_are_far_apart_kill_nobody(tmp_path: Path) -> None:
+    """A healthy job killed everywhere at once; by their wall clocks half of it died long before."""
+    cluster = Cluster(2, 2, apart=300.0)
+    jitter(cluster, 100)
+    cluster.run.rank(0).call("all_reduce")
+    alignment = aligned(cluster.run, tmp_path)
+    assert alignment.status == "unknown"
+    assert not errors(alignment)
+    assert "died" not in {rank.state for rank in alignment.ranks}

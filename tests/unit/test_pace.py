@@ -26,7 +26,7 @@ def measured(cluster: Cluster, folder: Path, *, small: int = reader.SMALL) -> Pa
     cluster.run.write(folder)
     evidence = reader.read(folder, small=small)
     case = Case(evidence, compare(evidence), standings(evidence, now=LATER))
-    (found,) = pace.paces(case, hosts.align(case))
+    (found,) = pace.paces(case, hosts.align(case.evidence, case.comparison))
     return found
 
 

@@ -54,7 +54,7 @@ def _told(case: Case) -> dict[int, tuple[int, int]]:
 
 def straggler(case: Case) -> Finding | None:
     """One rank that keeps the others waiting."""
-    clocks = hosts.align(case)
+    clocks = hosts.align(case.evidence, case.comparison)
     if clocks.unknown:
         return None
     found = [p for p in pace.paces(case, clocks) if _is_lagging(p, clocks.uncertainty)]

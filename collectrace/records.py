@@ -16,6 +16,7 @@ the wall clock); ranks, roots and peers are global ranks; a field that does not 
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Iterator
@@ -320,7 +321,13 @@ def to_dict(record: Record | Activity) -> dict[str, Any]:
 
 def encode(record: Record) -> bytes:
     """One line of a rank file, its newline included."""
-    return orjson.dumps(to_dict(record), option=orjson.OPT_APPEND_NEWLINE)
+    line = to_dict(record)
+    try:
+        return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # A name of a file that is not UTF-8: its odd bytes become "?".
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        return text.encode(errors="replace") + b"\n"
 
 
 def decode(line: bytes) -> Record | None:

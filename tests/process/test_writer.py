@@ -357,3 +357,22 @@ def test_runs_in_one_folder_never_mix(ranks: Ranks, tmp_path: Path) -> None:
             assert [call.seq for call in file.calls] == list(range(1, count + 1))
         rankfiles.check_agreement(files)
     assert align(logs).run == runs[-1].name
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+def in_an_odd_folder(folder: str) -> None:
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"/not\xffutf-8\n"))
+    odd.mkdir(exist_ok=True)
+    os.chdir(odd)
+    source = compile("import torch.distributed as dist; dist.barrier()", odd / "a.py", "exec")
+    exec(source)
+
+
+def test_paths_that_are_not_utf_8(ranks: Ranks, tmp_path: Path) -> None:
+    ran = ranks.run(in_an_odd_folder, 2, str(tmp_path))
+    for rank in range(2):
+        [call] = ran.calls(rank)
+        assert call.site == f"{tmp_path}/not?utf-8\n/a.py:1"
+    assert align(ran.logs).status == "aligned"

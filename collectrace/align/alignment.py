@@ -14,7 +14,8 @@ from collectrace.align.compare import compare
 from collectrace.align.diagnosis.information import information
 from collectrace.align.evidence import Comparison
 from collectrace.align.evidence import Evidence as Found
-from collectrace.align.states import Standing, standings
+from collectrace.align.standing import Standing
+from collectrace.align.states import standings
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     Alignment,

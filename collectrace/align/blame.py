@@ -13,7 +13,7 @@ from collectrace.align import clock, waitgraph
 from collectrace.align.candidates import IN_INIT, candidates
 from collectrace.align.case import MISMATCHES, Candidate, Case, Stillness
 from collectrace.align.evidence import ChannelIssue, Divergence, GroupConflict
-from collectrace.align.states import Standing
+from collectrace.align.standing import Standing
 from collectrace.findings import Kind, Severity, Side
 from collectrace.roles import is_shadow
 from collectrace.signature import is_user, program_text

@@ -14,7 +14,7 @@ from collectrace.align.evidence import (
     GroupConflict,
     StreamKey,
 )
-from collectrace.align.states import Standing, Waiting
+from collectrace.align.standing import Standing, Waiting
 from collectrace.align.waitgraph import Cycle, Edge, cycles
 from collectrace.findings import Kind, Side
 from collectrace.records import Call

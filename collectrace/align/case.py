@@ -19,7 +19,7 @@ from collectrace.align.evidence import (
     StreamKey,
 )
 from collectrace.align.groups import backend_for
-from collectrace.align.states import Standing
+from collectrace.align.standing import Standing
 from collectrace.align.waitgraph import Cycle, WaitGraph
 from collectrace.findings import GroupInfo, Kind, Severity, Side, State
 from collectrace.records import Call

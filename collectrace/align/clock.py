@@ -10,7 +10,7 @@ from typing import Final
 
 from collectrace.align.case import Candidate, Case
 from collectrace.align.evidence import ChannelIssue, GroupConflict, StreamKey
-from collectrace.align.states import Standing, Waiting
+from collectrace.align.standing import Standing, Waiting
 
 PATIENCE: Final = 5_000_000_000
 """ns that a rank may always wait."""

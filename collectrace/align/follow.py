@@ -13,7 +13,7 @@ from collectrace.align.alignment import CONTEXT, judged
 from collectrace.align.compare import compare
 from collectrace.align.evidence import Comparison, Evidence, RankLog
 from collectrace.align.reader import Reader
-from collectrace.align.states import patience
+from collectrace.align.standing import patience
 from collectrace.errors import NotThere
 from collectrace.findings import Alignment
 

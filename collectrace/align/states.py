@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace.align import words
+from collectrace.align.deaths import find_dead
 from collectrace.align.evidence import ChannelKey, Evidence, RankLog, StreamKey
+from collectrace.align.standing import MAIN, Standing, Waiting, patience
 from collectrace.findings import Ended, State
 from collectrace.records import Activity, Call, Exit, Group
 from collectrace.signature import POINT_TO_POINT
-
-HEARTBEATS: Final = 3
-"""Heartbeats that a file must end before its peers' to tell a rank that stopped from a slow one."""
-
-MAIN: Final = "MainThread"
 
 # A rank issues these without waiting, and its backward() waits for them before it returns.
 _AWAITED: Final = frozenset(
@@ -41,77 +38,12 @@ _COMMUNICATION: Final = re.compile(r"gloo/|NCCL (error|communicator)|ncclRemoteE
 _ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What one thread of a rank waits for."""
-
-    rank: int
-    thread: str
-    what: str
-    """As in an activity; `device` where only an unfinished call on a GPU says so."""
-    since: int
-    """On the shared clock, ns."""
-    group: str
-    op: str
-    seq: int | None = None
-    """None for the creation of a group."""
-    device: str = ""
-    channel: ChannelKey | None = None
-    site: str | None = None
-    told: bool = True
-    """A sign of life says so; else it follows from the last call."""
-
-    @property
-    def stream(self) -> StreamKey | None:
-        """The stream of a collective."""
-        if self.channel is not None or self.seq is None:
-            return None
-        return StreamKey(self.group, self.device)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a rank stands."""
-
-    rank: int
-    state: State
-    ended: Ended
-    end: int = 0
-    """Its last sign of life on the shared clock, ns."""
-    log: RankLog | None = None
-    waiting: tuple[Waiting, ...] = ()
-    """One per thread that waits; also what an exception came out of."""
-    by_peers: bool = False
-    """Its exception says that others let it down: a lost connection, a timeout."""
-    lost_peer: bool = False
-    """Its exception says that a connection was lost."""
-    gave_up: bool = False
-    """Its exception says that it waited in vain as long as it was told to."""
-    early: bool = False
-    """It ended without a word, and before the others."""
-    disabled: bool = False
-    """Tracing was switched off: what came after is not known."""
-    detail: str = ""
-
-    @property
-    def final(self) -> bool:
-        """Its log is complete, for a reason of its own: nothing more was ever to come."""
-        if self.disabled:
-            return False
-        return self.state in ("finished", "died") or (self.state == "raised" and not self.by_peers)
-
-    @property
-    def complete(self) -> bool:
-        """The end of its log is the end of its process."""
-        return self.state in ("finished", "raised")
-
-
 def standings(evidence: Evidence, now: int | None = None) -> dict[int, Standing]:
     """Every rank of the job, and any beyond that left a file. ``now``: ns since 1970."""
     now = time.time_ns() if now is None else now
     everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
     found = {rank: _standing(evidence, evidence.logs.get(rank), rank, now) for rank in everybody}
-    _find_dead(evidence, found)
+    find_dead(evidence, found)
     return found
 
 
@@ -145,11 +77,6 @@ def _how_it_ended(evidence: Evidence, log: RankLog, now: int) -> Ended:
     if exists:
         return "alive"
     return "gone" if log.remains.end is None else "signal"
-
-
-def patience(log: RankLog) -> int:
-    """For how long a process that lives may write nothing, ns."""
-    return round(HEARTBEATS * log.header.heartbeat * 1e9)
 
 
 def _ctrl_c(leaving: Exit) -> bool:
@@ -336,73 +263,6 @@ def _unanswered(log: RankLog) -> Group | None:
     """The last group that was asked for, if it never got ready."""
     last = next((g for g in reversed(log.groups) if g.phase != "destroyed"), None)
     return last if last is not None and last.phase == "asked" else None
-
-
-# -- the dead --------------------------------------------------------------------------------
-
-
-def _find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
-    """Tell ranks that stopped without a word from those that were stopped with all others."""
-    latest = max((s.end for s in found.values()), default=0)
-    survivors = any(s.ended == "alive" for s in found.values())
-    for rank, standing in found.items():
-        log = standing.log
-        if log is None or log.exit is not None:
-            continue
-        exists = evidence.still_exists(log)
-        behind = latest - standing.end > patience(log)
-        if exists and (behind or _last_sign_is_old(found, standing)):
-            # Its watchdog has stopped with it, so what it was in says little.
-            found[rank] = replace(standing, state="silent", detail=_stopped(standing, latest))
-        elif behind or (exists is False and survivors) or log.remains.fatal:
-            found[rank] = _dead(standing, log.remains.told() or _stopped(standing, latest))
-    for rank in _let_down(found):
-        found[rank] = _dead(found[rank], "ended without a word; its peers lost the connection")
-
-
-def _dead(standing: Standing, detail: str) -> Standing:
-    standing = replace(standing, early=True)
-    if any(w.told for w in standing.waiting):
-        return standing  # what killed it killed a rank that could not go on
-    return replace(standing, state="died", detail=detail)
-
-
-def _last_sign_is_old(found: Mapping[int, Standing], standing: Standing) -> bool:
-    """The process exists, and nobody else is left to compare it with but the clock."""
-    alone = all(s.log is None or s is standing for s in found.values())
-    return (
-        alone
-        and standing.log is not None
-        and time.time_ns() - standing.end > patience(standing.log)
-    )
-
-
-def _stopped(standing: Standing, latest: int) -> str:
-    return f"its file ends {words.seconds(latest - standing.end)} before the last of its peers'"
-
-
-def _let_down(found: Mapping[int, Standing]) -> list[int]:
-    """The ranks whose lost connection made a peer raise.
-
-    A rank that left earlier in plain sight explains the loss as well, and nobody died then. Of
-    several that left without a word, those that wait in the very row in which the peer raised
-    were its fellow victims.
-    """
-    cut = [s for s in found.values() if s.lost_peer]
-    if not cut:
-        return []
-    first = min(cut, key=lambda s: s.end)
-    if any(s.complete and s.end < first.end for s in found.values() if s is not first):
-        return []
-    gone = [
-        s for s in found.values()
-        if s.log is not None and s.log.exit is None and s.ended != "alive" and s.end <= first.end
-    ]  # fmt: skip
-    if len(gone) > 1:
-        rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}
-        strangers = [s for s in gone if not any((w.stream, w.seq) in rows for w in s.waiting)]
-        gone = strangers
-    return [s.rank for s in gone]
 
 
 def _detail(standing: Standing, log: RankLog) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collectrace.align.evidence import ChannelKey, Comparison, RankLog
-from collectrace.align.states import MAIN, Standing, Waiting
+from collectrace.align.standing import MAIN, Standing, Waiting
 
 Node = tuple[int, str]
 """Rank and thread."""

@@ -9,7 +9,8 @@ import pytest
 
 from collectrace.align import reader
 from collectrace.align.evidence import RankLog
-from collectrace.align.states import Standing, standings
+from collectrace.align.standing import Standing
+from collectrace.align.states import standings
 from collectrace.records import Activity
 from tests.judging import LATER, case_of
 from tests.synthetic import Rank, Run
@@ -212,6 +213,18 @@ def test_a_lost_connection_tells_who_died(tmp_path: Path) -> None:
     zero.exit("exception", error="RuntimeError", message=LOST)
     # Rank 1 waits where rank 0 did, and went down with the job; rank 2 had not come.
     assert states(run, tmp_path) == ["raised", "blocked", "died"]
+
+
+def test_a_sign_of_life_from_a_row_that_is_over_says_nothing(tmp_path: Path) -> None:
+    """A heartbeat fell into the barrier, which the peer has come through; then the rank left."""
+    run = Run(world=2)
+    zero, one = run
+    zero.call("barrier")
+    one.alive(one.inside(one.call("barrier")))
+    zero.call("all_reduce")
+    zero.wait(1)
+    zero.exit("exception", error="RuntimeError", message=LOST)
+    assert states(run, tmp_path) == ["raised", "died"]
 
 
 def test_who_left_in_plain_sight_did_not_die(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from collectrace import dumps
 from collectrace.align import clock, waitgraph, words
 from collectrace.align.case import Candidate, Case, Stillness
 from collectrace.align.diagnosis import ddp, inputs, loop
@@ -21,7 +22,7 @@ from collectrace.align.diagnosis.wording import (
     place,
 )
 from collectrace.align.evidence import ChannelIssue
-from collectrace.align.states import Standing
+from collectrace.align.standing import Standing
 from collectrace.records import Call
 
 
@@ -269,8 +270,7 @@ def _stack(standing: Standing) -> str:
     if stall is None:
         return ""
     frames = next((f for name, f in stall.stacks.items() if name.startswith("MainThread")), [])
-    ours = [f for f in frames if "/site-packages/" not in f and "/lib/python" not in f]
-    return words.brief(ours[-1] if ours else frames[-1]) if frames else ""
+    return words.brief((dumps.own(frames) or frames)[-1]) if frames else ""
 
 
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:

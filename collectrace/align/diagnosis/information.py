@@ -11,7 +11,7 @@ from collectrace.align.blame import gaps
 from collectrace.align.case import Candidate, Case
 from collectrace.align.diagnosis import data, ddp, inputs, skew
 from collectrace.align.diagnosis.unwaited import unwaited_work
-from collectrace.align.states import Standing
+from collectrace.align.standing import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
 # torch/distributed/algorithms/join.py and torch/nn/parallel/distributed.py

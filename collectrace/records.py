@@ -388,6 +388,12 @@ def _ints(value: list[Any]) -> list[Any]:
     return value
 
 
+def _members(value: list[Any]) -> list[Any]:
+    if not all(item.__class__ is int for item in value):
+        raise DamagedRecord("a list of ranks holds something else")
+    return value
+
+
 def _strings(value: Any) -> Any:
     if value.__class__ is list and not all(item.__class__ is str for item in value):
         raise DamagedRecord("a list of names holds something else")
@@ -415,7 +421,7 @@ def _rows(value: list[Any]) -> list[Any]:
 
 
 _DEEP: Final[dict[str, Any]] = {
-    "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _ints,
+    "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "dtype": _strings, "argv": _strings, "targets": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,

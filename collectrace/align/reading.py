@@ -104,9 +104,9 @@ class Reading:
 
     def _take_back(self, end: int) -> None:
         """Feed what lies before an offset, back to the latest checkpoint."""
-        start = end
+        start, size = end, _ENDS
         while start > 0:
-            start = max(0, start - _ENDS)
+            start, size = max(0, start - size), size * 2
             _, lines, _ = self.tape.window(start, end)
             if any(line.startswith(_CHECKPOINT) for line in lines):
                 break

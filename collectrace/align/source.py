@@ -124,8 +124,9 @@ def _walk(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[Lo
                     yield from _walk(Path(entry.path), name + "/", depth - 1, seen)
             elif entry.name.endswith(_SUFFIXES) and entry.is_file():
                 yield LocalBlob(name, entry.stat().st_size, Path(entry.path))
-        except FileNotFoundError:
-            # Renamed or rotated away while we looked: what took its place is listed by itself.
+        except OSError:
+            # Renamed or rotated away while we looked, and what took its place is listed by
+            # itself; a link to itself; or somebody else's folder (lost+found).
             continue
 
 

@@ -101,14 +101,17 @@ class Tape:
 
         ``start`` is where a line begins. The page cache is left alone.
         """
-        offset, rest = start, b""
+        offset, rest = start, []
         while start < self.size:
             chunk = self._raw(start, min(start + _CHUNK, self.size))
             start += len(chunk)
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
+            rest.append(chunk)
+            if b"\n" not in chunk:
+                continue  # damage: a line longer than that is put together once, at its end
+            lines = b"".join(rest).split(b"\n")
+            rest = [lines.pop()]
             yield offset, lines
-            offset = start - len(rest)
+            offset = start - len(rest[0])
 
     def window(self, start: int, stop: int) -> tuple[int, list[bytes], int]:
         """The complete lines within a stretch: offset of the first, the lines, where they end.

@@ -8,6 +8,7 @@ itself is read by the aligner.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,14 @@ class Dump:
     """What the process died of, such as ``Aborted``; None where it was only asked."""
     stacks: dict[str, list[str]] = field(default_factory=dict)
     """Per thread ``path:line function``, innermost last; the main thread is ``MainThread``."""
+
+
+def own(frames: Sequence[str]) -> list[str]:
+    """The frames outside installed packages, Python's own library and the tracer's wrappers."""
+    return [f for f in frames if not any(part in f for part in _NOT_OWN)]
+
+
+_NOT_OWN: Final = ("/site-packages/", "/lib/python", "/collectrace/tracer/")
 
 
 def parse(text: str) -> Dump | None:

@@ -47,9 +47,7 @@ class Remains:
         """How the process ended, in words; empty where nothing is known of it."""
         if self.end is None:
             return ""
-        frames = [
-            f for f in _main(self.end) if "/site-packages/" not in f and "/lib/python" not in f
-        ]
+        frames = dumps.own(_main(self.end))
         where = f" at {frames[-1].rpartition('/')[2].partition(' ')[0]}" if frames else ""
         how = f"fatal error: {self.end.fatal}" if self.fatal else "ended by SIGTERM"
         return how + where

@@ -291,3 +291,41 @@ def test_sync_batchnorm_inside_join(tmp_path: Path) -> None:
     assert (found.kind, found.suspects) == ("op_mismatch", (1,))
     assert "as SyncBatchNorm's calls do" in found.cause
     assert "throw_on_early_termination=True" in found.fix
+
+
+def test_backward_passes_of_different_lines_are_no_different_models(tmp_path: Path) -> None:
+    """Two models take turns in a loop; rank 1 leaves one step out and begins the next round."""
+    run = Run(2)
+    for n in (1, 3, 5):
+        for rank in run:
+            bucket(rank, n, shape=[25], site="/job/gan.py:11")
+            if n < 5:
+                bucket(rank, n + 1, site="/job/gan.py:15")
+    bucket(run.rank(0), 6, site="/job/gan.py:15")
+    bucket(run.rank(1), 7, shape=[25], site="/job/gan.py:11")
+    found = first(run, tmp_path)
+    assert "different backward passes, rank 0 at gan.py:15 and rank 1 at gan.py:11" in found.cause
+    assert "left out a step" in found.cause
+
+
+def test_a_line_after_the_loop_in_a_loop_around_it_proves_no_uneven_inputs(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "for epoch in range(3):\n    for x in data:\n        step(x)\n    gather(metrics)\n"
+    )
+
+    def job(epochs: int) -> Run:
+        run = Run(2)
+        for n in range(1, 2 * epochs + 1):
+            for rank in run:
+                bucket(rank, n, site=f"{script}:3")
+                if n % 2 == 0 and n < 2 * epochs:
+                    rank.call("all_gather", site=f"{script}:4", iteration=n)
+        waits(run.rank(0), "all_gather", site=f"{script}:4", iteration=2 * epochs)
+        bucket(run.rank(1), 2 * epochs + 1, site=f"{script}:3")
+        return run
+
+    assert "Uneven inputs: rank 0 ran 2" in first(job(1), tmp_path / "1").cause
+    again = first(job(2), tmp_path / "2").cause
+    assert "Uneven" not in again
+    assert "Either the loop ended earlier on rank 0" in again

@@ -45,3 +45,11 @@ def test_the_last_dump_of_several_counts() -> None:
 @given(st.text() | st.lists(st.sampled_from(real_dump().splitlines())).map("\n".join))
 def test_anything_may_lie_there(text: str) -> None:
     dumps.parse(text)
+
+
+def test_a_frame_of_ones_own_is_not_the_tracers() -> None:
+    frames = [
+        "/job/train.py:7 step", "/opt/collectrace/tracer/guard.py:29 __call__",
+        "/opt/lib/python3.11/site-packages/torch/_tensor.py:623 backward",
+    ]  # fmt: skip
+    assert dumps.own(frames) == frames[:1]

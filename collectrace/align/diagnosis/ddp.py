@@ -235,6 +235,23 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def other_backward(_: Case, candidate: Candidate) -> Reason | None:
+    """Each in a backward, and not in the same one: several steps or models take turns."""
+    sides = called(candidate)
+    if any(pairing_class(c.role) not in _BACKWARD for _, c in sides):
+        return None
+    if len({c.site for _, c in sides}) == 1 or len({c.iteration for _, c in sides}) == 1:
+        return None
+    listed = words.listed([f"{words.ranks(s.ranks)}{words.at(c)}" for s, c in sides])
+    return Reason(
+        f"The ranks are in different backward passes, {listed}, so gradients meet that do not "
+        "belong together. Either a branch has left out a step on some ranks, or a loop was longer "
+        "there, or they take the steps in different orders.",
+        "Run the same forward and backward passes in one order on every rank: not by the rank, and "
+        "not by data that differs between ranks.",
+    )
+
+
 def unused(_: Case, candidate: Candidate) -> Reason | None:
     """One rank's backward issued a bucket that another's did not, or one of another size."""
     sides = called(candidate)

@@ -16,6 +16,9 @@ from collectrace.roles import is_shadow
 _LOOK_BACK: Final = 64
 """Calls of a stream that are searched for the latest iteration."""
 
+_WINDOW: Final = 400
+"""Rows before a difference that are searched for an earlier visit to its line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -78,7 +81,7 @@ def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inp
 
 def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     """Uneven inputs, if they explain a candidate."""
-    ended = {rank for side in candidate.sides for rank in side.ranks if _has_left(side, candidate)}
+    ended = {r for side in candidate.sides for r in side.ranks if _has_left(case, side, candidate)}
     members = candidate.group.ranks if candidate.group is not None else candidate.ranks
     known = [rank for rank in members if rank in case.standings]
     found = of_ranks(case, known, ended)
@@ -89,17 +92,31 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     return found if affected & found.ended else None
 
 
-def _has_left(side: Side, candidate: Candidate) -> bool:
-    """Whether ranks are known to have left the loop: they shadow, or stand after its end."""
+def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
+    """Whether ranks are known to have left the loop: they shadow, or stand after its end.
+
+    A line they have come to before lies in a loop around that one. There the others may as well
+    have skipped it, and begun the next round.
+    """
     call = side.call
     if call is None:
         return False
     if is_shadow(call.role):
         return True
+    if _came_before(case, side, candidate):
+        return False
     return any(
         other.call is not None and lines.loop_left(call.site, other.call.site) is not None
         for other in candidate.sides
     )
+
+
+def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
+    log, stream, seq = case.log(side.ranks[0]), candidate.stream, candidate.seq
+    if log is None or stream is None or seq is None or side.call is None:
+        return False
+    calls = log.calls(stream, max(1, seq - _WINDOW), seq)
+    return any(c is not None and c.site == side.call.site for c in calls)
 
 
 def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:

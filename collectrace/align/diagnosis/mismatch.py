@@ -364,5 +364,6 @@ def _generic(_: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
     _uneven, ddp.unused_setting, ddp.no_sync, ddp.forward_alone, ddp.models, _other_iteration,
-    order.extra_of_users, ddp.behind, ddp.unused, order.reason, _dtype, _count, _one_value,
+    order.extra_of_users, ddp.behind, ddp.other_backward, ddp.unused, order.reason,
+    _dtype, _count, _one_value,
 )  # fmt: skip

@@ -110,10 +110,14 @@ def deadlock(case: Case, candidate: Candidate) -> Wording:
             cause += f" It is one line, and the ranks give it {groups} different groups."
             fix = f"Pass the same group on every rank, if one is meant.\nElse {order}"
         else:
-            cause += f" They entered {groups} groups in different orders."
+            cause += (
+                f" They entered {groups} groups in different orders, or one of them has left out a "
+                "call before."
+            )
             fix = (
                 f"{words.upper(order)}\n"
-                "Or, if one of these calls was meant for the other group, pass that."
+                "Or, if one of these calls was meant for the other group, pass that.\n"
+                "Or, if a branch has left out a call on one of them, make it on every rank."
             )
     return Wording(_circle(case, source), cause, fix)
 

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from collectrace.records import FORMAT, Alive, Call, Checkpoint, Exit, Group, Header, encode
 from collectrace.signature import BASE, EMPTY, PRIME, program_text, stable_hash, wire_text
@@ -67,14 +67,16 @@ class Difference:
             calls.insert(at, replace(_LOOP[3], site="/home/user/project/evaluate.py:57"))
         elif self.kind == "missing":
             del calls[at]
-        elif self.kind == "dtype":
-            calls[at] = replace(_LOOP[0], dtype="bfloat16")
-        elif self.kind == "count":
-            calls[at] = replace(_LOOP[0], shape=[7_087_871])
-        elif self.kind == "reduce_op":
-            calls[at] = replace(_LOOP[0], reduce_op="MAX")
-        else:
+        elif self.kind == "role":
             calls[at] = replace(calls[at], role="join.bucket#other")
+        else:
+            at -= at % len(_LOOP)  # the gradient bucket of that iteration
+            changed: dict[str, Any] = {
+                "dtype": {"dtype": "bfloat16"},
+                "count": {"shape": [7_087_871]},
+                "reduce_op": {"reduce_op": "MAX"},
+            }[self.kind]
+            calls[at] = replace(calls[at], **changed)
 
 
 class _Template:

@@ -43,6 +43,13 @@ _LOOP: Final = (
 )  # fmt: skip
 
 
+_CHANGES: Final[dict[str, dict[str, Any]]] = {
+    "dtype": {"dtype": "bfloat16"},
+    "count": {"shape": [7_087_871]},
+    "reduce_op": {"reduce_op": "MAX"},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What one rank does otherwise at one call."""
@@ -71,12 +78,7 @@ class Difference:
             calls[at] = replace(calls[at], role="join.bucket#other")
         else:
             at -= at % len(_LOOP)  # the gradient bucket of that iteration
-            changed: dict[str, Any] = {
-                "dtype": {"dtype": "bfloat16"},
-                "count": {"shape": [7_087_871]},
-                "reduce_op": {"reduce_op": "MAX"},
-            }[self.kind]
-            calls[at] = replace(calls[at], **changed)
+            calls[at] = replace(calls[at], **_CHANGES[self.kind])
 
 
 class _Template:

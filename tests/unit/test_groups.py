@@ -205,6 +205,8 @@ def test_a_group_made_late_is_found_by_a_look_into_the_middle(tmp_path: Path) ->
 def test_a_list_in_place_of_a_rank_is_damage(tmp_path: Path) -> None:
     run = Run(2)
     for rank in run:
-        rank.raw(b'{"kind":"group","t":9,"phase":"asked","group":"1","ranks":[0,[1]],"ordinal":1}')
+        rank.raw(
+            b'{"kind":"group","t":9,"phase":"asked","group":"1","ranks":[0,[1]],"ordinal":1}\n'
+        )
     run.all("all_reduce")
     assert found(run, tmp_path).damaged_lines == 2

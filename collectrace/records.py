@@ -29,6 +29,9 @@ from collectrace.errors import DamagedRecord
 
 FORMAT: Final = 1
 
+NATIVE: Final = "native-"
+"""What the name of a thread begins with that Python did not start: a backend's, autograd's."""
+
 Shape = list[int] | list[list[int]]
 """One tensor's shape, or one shape per tensor where the op takes a list."""
 
@@ -139,7 +142,7 @@ class Call(Record):
     api: str | None = _opt("function of torch that was called; absent where it is `op`")
     site: str | None = _opt("`path:line` of the innermost frame of the user's own code")
     via: str | None = _opt("`path:line` of the library frame between, if any")
-    thread: str | None = _opt("thread name, if not the main one")
+    thread: str | None = _opt("thread name, if not the main one; `native-...`: none of Python's")
     iteration: int | None = _opt("ordinal of the DDP forward it belongs to, from 1")
     digest: int | None = _opt(
         "prefix digest of what is fatal on the wire; absent for point-to-point"

@@ -17,7 +17,7 @@ from typing import Any, Final
 from torch.autograd import graph as autograd_graph
 
 from collectrace import records
-from collectrace.records import Call
+from collectrace.records import NATIVE, Call
 from collectrace.roles import USER
 from collectrace.signature import (
     ALL_TO_ALL,
@@ -308,10 +308,10 @@ class Recorder:
             return "ddp.forward.terminate_check"
         if role is not None:
             return role
-        if by_engine and (scopes.backward or state.name.startswith("native-")):
+        if by_engine and (scopes.backward or state.name.startswith(NATIVE)):
             is_map = fields.dtype == "int32" and fields.op == "all_reduce"
             return "ddp.backward.unused_params" if is_map else "ddp.backward.bucket"
-        if self.hook_role is not None and state.name.startswith("native-"):
+        if self.hook_role is not None and state.name.startswith(NATIVE):
             return self.hook_role
         return USER
 

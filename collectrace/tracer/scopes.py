@@ -13,6 +13,8 @@ import weakref
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from collectrace.records import NATIVE
+
 if TYPE_CHECKING:
     from collectrace.tracer.issue import Template
 
@@ -173,7 +175,7 @@ def _thread_name(ident: int) -> str:
     for thread in threading.enumerate():
         if thread.ident == ident:
             return thread.name
-    return f"native-{threading.get_native_id()}"
+    return f"{NATIVE}{threading.get_native_id()}"
 
 
 class _Local(threading.local):

@@ -70,3 +70,16 @@ def test_where_all_stand_alike_nobody_lags(tmp_path: Path) -> None:
     found = stalled(cluster, tmp_path)
     assert found.suspects == ()
     assert not any("agging" in note or "completed" in note for note in found.notes)
+
+
+def test_callbacks_that_take_up_all_of_gloos_threads(tmp_path: Path) -> None:
+    cluster = Cluster(1, 2)
+    cluster.step()
+    for rank in cluster.run:
+        calls = [rank.call("all_reduce", async_=True, role="ddp.backward.bucket")]
+        calls += [rank.call("all_reduce", async_=True, thread=f"native-{n}") for n in (7, 8)]
+        rank.beat(100, rank.inside(calls[0], what="backward"))
+    found = stalled(cluster, tmp_path)
+    assert found.seq == 2
+    assert "callbacks" in found.cause
+    assert "bucket_cap_mb" in found.fix

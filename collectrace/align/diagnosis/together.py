@@ -12,7 +12,7 @@ from collectrace.align.diagnosis import lagging
 from collectrace.align.diagnosis.wording import Wording, place
 from collectrace.align.evidence import GroupConflict
 from collectrace.align.waitgraph import Edge
-from collectrace.records import Group
+from collectrace.records import NATIVE, Group
 
 
 def conflict(case: Case, candidate: Candidate) -> Wording:
@@ -193,11 +193,37 @@ def stall(case: Case, candidate: Candidate) -> Wording:
             "on a machine that hangs.",
             notes=lagging.notes(case, candidate),
         )
+    headline = f"every rank came to {what}, and it never completes"
+    if _callbacks(case, source) > 1:
+        return Wording(
+            headline,
+            f"Calls after {place(candidate)} were issued by threads of gloo itself, in callbacks "
+            "of earlier calls. gloo has a few threads for all calls of a group (2 by default): "
+            "once each is held by a callback that waits, none is left to run what they wait for.",
+            "Let no callback wait: chain the second call to the future of the first.\n"
+            "With a comm hook that issues calls of its own, such as PowerSGD: raise bucket_cap_mb, "
+            "so that there is one bucket.",
+            notes=lagging.notes(case, candidate),
+        )
     return Wording(
-        f"every rank came to {what}, and it never completes",
+        headline,
         f"All ranks of the group issued {place(candidate)} alike, and none is known to have "
         "stopped. What fails lies below the collective: the network, a driver, a GPU that hangs.",
         "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
         "TORCH_DISTRIBUTED_DEBUG=INFO.",
         notes=lagging.notes(case, candidate),
     )
+
+
+def _callbacks(case: Case, source: Stillness) -> int:
+    """How many threads of gloo, on some rank, issued calls after the row that does not complete."""
+    if case.backend(source.stream) != "gloo":
+        return 0
+    most = 0
+    for rank in source.calls:
+        log = case.log(rank)
+        if log is not None:
+            later = log.calls(source.stream, source.seq + 1, log.last_seq[source.stream] + 1)
+            threads = {c.thread for c in later if c is not None and c.thread}
+            most = max(most, sum(name.startswith(NATIVE) for name in threads))
+    return most

@@ -186,3 +186,13 @@ def test_what_must_differ_is_not_told(
     tmp_path: Path, headers: tuple[dict[str, object], ...]
 ) -> None:
     assert noticed(started(*headers), tmp_path, "config_skew") is None
+
+
+def test_a_group_of_two_backends_is_told(tmp_path: Path) -> None:
+    run = Run(world=2)
+    for rank, backend in zip(run, ("gloo", "nccl"), strict=True):
+        rank.group("1", [0, 1], description="dp", backend=backend)
+    found = noticed(run, tmp_path, "config_skew")
+    assert found is not None
+    assert "dp" in found.headline
+    assert "gloo on rank 0, nccl on rank 1" in found.headline

@@ -205,6 +205,16 @@ def test_it_waits_longer_for_data(tmp_path: Path) -> None:
     assert any(note.startswith("rank 0: 60 batches, waited 0 ms") for note in found.notes)
 
 
+def test_device_synchronises_are_told(tmp_path: Path) -> None:
+    cluster = Cluster(1, 3)
+    for _ in range(60):
+        cluster.run.rank(2).sync(20 * MS, site="/home/me/train.py:40")
+        cluster.step({2: 0.02})
+    found = straggler(cluster, tmp_path)
+    assert found is not None
+    assert "rank 2: 60 device synchronises (train.py:40), 1.2 s in all" in found.notes
+
+
 def test_other_slowness_is_not_blamed_on_data(tmp_path: Path) -> None:
     cluster = Cluster(1, 3)
     for n in range(60):

@@ -90,7 +90,7 @@ def straggler(case: Case) -> Finding | None:
         ),
         group=case.comparison.groups.get(worst.stream.group),
         suspects=(slow.rank,),
-        notes=(*_totals(worst), *table(case), clocks.words()),
+        notes=(*_totals(worst), *table(case), *_synchronises(case), clocks.words()),
     )
 
 
@@ -113,6 +113,19 @@ def _loading(case: Case, rank: int, total: float) -> int:
         return 0
     more = round(told[rank] - median(others))
     return more if more > total / 2 else 0
+
+
+def _synchronises(case: Case) -> list[str]:
+    """A line per rank that made its host wait for its device; the longest waits of many ranks."""
+    spent = {r: sum(s.wait for s in log.syncs) for r, log in case.evidence.logs.items()}
+    chosen = sorted((r for r in spent if spent[r]), key=lambda r: -spent[r])[:_MOST_LINES]
+    return [
+        f"rank {rank}: {words.counted(len(syncs), 'device synchronise')} "
+        f"({words.listed(sorted({words.site(s.site) for s in syncs if s.site})[:2])}), "
+        f"{words.seconds(spent[rank])} in all"
+        for rank in sorted(chosen)
+        if (syncs := case.evidence.logs[rank].syncs)
+    ]
 
 
 def _totals(found: Pace) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from collectrace.align import words
 from collectrace.align.case import Case
+from collectrace.align.evidence import RankLog
 from collectrace.findings import Finding
 from collectrace.records import Header
 
@@ -33,11 +34,17 @@ Values = Mapping[int, str]
 
 def config_skew(case: Case) -> Finding | None:
     """Versions, or whatever changes how ranks behave, differ between them."""
-    headers = {rank: log.header for rank, log in case.evidence.logs.items()}
+    logs = case.evidence.logs
+    headers = {rank: log.header for rank, log in logs.items()}
     parts = [
         f"{what}: {_listed(values, headers, absent)}"
         for what, name, values, absent in _settings(headers)
         if len({values.get(rank) for rank in headers}) > 1 and not _is_own(name, values, headers)
+    ]
+    parts += [
+        f"backend of {words.group(info)}: {_listed(values, values, '')}"
+        for info in case.comparison.groups.values()
+        if len(set((values := _backends(logs, info.name)).values())) > 1
     ]
     if not parts:
         return None
@@ -104,9 +111,19 @@ def _is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
     )
 
 
-def _listed(values: Values, headers: Mapping[int, Header], absent: str) -> str:
+def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
+    """Each member's backend of a group that it has."""
+    return {
+        rank: record.backend
+        for rank, log in logs.items()
+        for record in log.groups
+        if record.group == group and record.phase == "ready" and record.member
+    }
+
+
+def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:
     by_value: dict[str, list[int]] = {}
-    for rank in headers:
+    for rank in everybody:
         by_value.setdefault(values.get(rank, absent), []).append(rank)
     listed = [
         f"{words.brief(value, _LONGEST)} on {words.ranks(ranks)}"

@@ -267,9 +267,8 @@ def next_batch(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         state = _local.state
         scope = state.scope
-        state.scope = scope.inside_what("batch")
-        before, state.since = state.since, now()
-        began = state.since
+        inside, began, before = scope.inside_what("batch"), now(), state.since
+        state.scope, state.since = inside, began
         ended = False
         try:
             return wrapped(*args, **kwargs)
@@ -359,9 +358,8 @@ def synchronize(name: str) -> Callable[[Session], Wrapper]:
                 return wrapped(*args, **kwargs)
             state = _local.state
             scope = state.scope
-            state.scope = scope.inside_what("sync")
-            before, state.since = state.since, now()
-            began = state.since
+            inside, began, before = scope.inside_what("sync"), now(), state.since
+            state.scope, state.since = inside, began
             try:
                 return wrapped(*args, **kwargs)
             finally:

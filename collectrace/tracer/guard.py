@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,24 @@ class _Once:
         return self.result
 
 
+def is_users(problem: BaseException) -> bool:
+    """Whether a signal handler of the program raised it, and only by chance inside our code."""
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    frames = problem.__traceback__
+    while frames is not None:
+        if frames.tb_frame.f_code in handlers:
+            return True
+        frames = frames.tb_next
+    return False
+
+
+def _code(handler: Any) -> Any:
+    handler = getattr(handler, "func", handler)  # a partial
+    if callable(handler) and not hasattr(handler, "__code__"):
+        handler = type(handler).__call__
+    return getattr(handler, "__code__", None)
+
+
 def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
     """The handler, without its failures: ``failed`` hears of them, the user's call does not."""
 
@@ -41,7 +60,7 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
         try:
             return handler(once, instance, args, kwargs)
         except BaseException as problem:
-            if problem is once.problem or not isinstance(problem, Exception):
+            if problem is once.problem or not isinstance(problem, Exception) or is_users(problem):
                 once.problem = None  # or it would keep this frame alive, and the frame it
                 raise
             failed(problem, f"following {name}")

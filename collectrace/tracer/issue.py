@@ -34,6 +34,7 @@ from collectrace.signature import (
 from collectrace.tracer import groups, scopes, sites
 from collectrace.tracer.describe import Fields, Reader
 from collectrace.tracer.groups import GroupBook, GroupState
+from collectrace.tracer.guard import is_users
 from collectrace.tracer.scopes import Scope, ThreadState, now
 from collectrace.tracer.streams import Progress, Stream
 from collectrace.tracer.works import Works
@@ -366,7 +367,12 @@ class Recorder:
             self.completed(call)
 
     def fail(self, problem: BaseException, doing: str) -> None:
-        """Count an internal failure; warn of the first; after too many, go silent."""
+        """Count an internal failure; warn of the first; after too many, go silent.
+
+        What a signal handler raised is none: it goes on to where the program awaits it.
+        """
+        if is_users(problem):
+            raise problem
         self.failures += 1
         if self.failures == 1:
             log.warning(

@@ -81,8 +81,8 @@ class _Creating:
         state = self._state
         self._scope, self._since = state.scope, state.since
         if state.scope.what != "group":
-            state.scope = state.scope.inside_what("group")
-            state.since = now()
+            inside, since = state.scope.inside_what("group"), now()
+            state.scope, state.since = inside, since
         return self
 
     def __exit__(self, *_: object) -> None:

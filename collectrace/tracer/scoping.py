@@ -49,9 +49,10 @@ def api(name: str) -> Make:
                 state.reduce_op = op if op.__class__ is _MEMBER else None
             if scope.api is not None:
                 return wrapped(*args, **kwargs)
-            state.scope = scope.children.get(name) or scope.inside_api(name)
-            caller, state.caller = state.caller, _getframe(1)
-            state.issued = None
+            inside, frame = scope.children.get(name) or scope.inside_api(name), _getframe(1)
+            # From here to the try no call, after which a signal handler could raise.
+            caller = state.caller
+            state.scope, state.caller, state.issued = inside, frame, None
             try:
                 result = wrapped(*args, **kwargs)
             except BaseException as problem:
@@ -109,8 +110,8 @@ def around(what: str) -> Make:
             scope = state.scope
             if session.recorder is None or scope.what == what:
                 return wrapped(*args, **kwargs)
-            state.scope = scope.inside_what(what)
-            before, state.since = state.since, now()
+            inside, since, before = scope.inside_what(what), now(), state.since
+            state.scope, state.since = inside, since
             try:
                 return wrapped(*args, **kwargs)
             finally:
@@ -131,10 +132,11 @@ def backward(session: Session) -> Wrapper:
         # Tensor.backward calls autograd.backward, and a tensor subclass comes by twice.
         if recorder is None or scope.what == "backward":
             return wrapped(*args, **kwargs)
-        scopes.backward.enter(*sites.resolve(sites.find(sys._getframe(1))))
-        state.scope = scope.inside_what("backward")
-        before, state.since = state.since, now()
+        place = sites.resolve(sites.find(sys._getframe(1)))
+        inside, since, before = scope.inside_what("backward"), now(), state.since
+        state.scope, state.since = inside, since
         try:
+            scopes.backward.enter(*place)
             result = wrapped(*args, **kwargs)
         finally:
             state.scope, state.since = scope, before

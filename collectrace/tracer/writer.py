@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from collectrace.tracer.guard import is_users
+
 log = logging.getLogger("collectrace")
 
 CHECKPOINT_EVERY: Final = 64 * 1024
@@ -73,6 +75,8 @@ class Writer:
         try:
             written = os.write(self.fd, line)
         except OSError as problem:
+            if is_users(problem):
+                raise  # a TimeoutError, say, that interrupted the write
             return self._fail(problem)
         self.total += written
         self._size += written

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pkgutil
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import collectrace
 from collectrace.records import Exit
+from collectrace.tracer.session import current
 from tests.process import trainings
 from tests.process.ranks import Ranks, read_log
 from tests.process.test_python_groups import through
@@ -163,3 +165,48 @@ def test_too_many_failures_switch_it_off(ranks: Ranks) -> None:
         assert log.records.index(first) > log.records.index(log.calls[2])
         assert log.exit is not None
         assert log.exit.failures == 4
+
+
+# -- a handler of the program's ---------------------------------------------------------------
+
+
+class TimeIsUp:
+    """As one awaits a hang: it raises, wherever the program is."""
+
+    def __call__(self, *_: object) -> None:
+        raise TimeoutError("time is up")
+
+
+def interrupted(*places: str) -> list[Any]:
+    """What a handler raised inside the tracer, and what the calls after it are taken for."""
+    signal.signal(signal.SIGUSR1, TimeIsUp())
+    told: list[Any] = []
+    for place in places:
+        target = pkgutil.resolve_name(f"collectrace.tracer.{place}")
+
+        def strike(*args: Any, target: Any = target, **kwargs: Any) -> Any:
+            signal.raise_signal(signal.SIGUSR1)
+            return target(*args, **kwargs)
+
+        module, _, name = place.partition(":")
+        holder, _, name = name.rpartition(".")
+        where = pkgutil.resolve_name(f"collectrace.tracer.{module}:{holder}")
+        try:
+            with mock.patch.object(where, name, strike):
+                dist.all_reduce(torch.ones(1))
+        except TimeoutError as problem:
+            told.append(str(problem))
+        dist.broadcast(torch.ones(1), 0)
+    session = current()
+    assert session is not None
+    assert session.recorder is not None
+    return [*told, session.recorder.failures, session.recorder.writer.dropped]
+
+
+def test_what_a_signal_handler_raises_arrives(ranks: Ranks) -> None:
+    places = (
+        "issue:sites.find", "issue:Recorder._number", "writer:os.write", "scoping:_getframe",
+    )  # fmt: skip
+    ran = ranks.run(interrupted, 1, *places)
+    assert ran.result() == ["time is up"] * 4 + [0, 0]
+    assert [(c.op, c.api) for c in ran.calls()] == [("broadcast", None)] * 4

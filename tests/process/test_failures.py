@@ -6,6 +6,7 @@ import contextlib
 import pkgutil
 import re
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -210,3 +211,24 @@ def test_what_a_signal_handler_raises_arrives(ranks: Ranks) -> None:
     ran = ranks.run(interrupted, 1, *places)
     assert ran.result() == ["time is up"] * 4 + [0, 0]
     assert [(c.op, c.api) for c in ran.calls()] == [("broadcast", None)] * 4
+
+
+def interrupted_often() -> bool:
+    """Whether another thread can still issue calls after a few thousand interruptions."""
+    signal.signal(signal.SIGALRM, TimeIsUp())
+    count = 0
+    while count < 3000:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002)
+            while True:
+                dist.all_reduce(torch.ones(1))
+        except TimeoutError:
+            count += 1
+    other = threading.Thread(target=dist.all_reduce, args=(torch.ones(1),), daemon=True)
+    other.start()
+    other.join(20)
+    return not other.is_alive()
+
+
+def test_no_lock_stays_behind(ranks: Ranks) -> None:
+    assert ranks.run(interrupted_often, 1).result()

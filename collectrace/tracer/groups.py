@@ -114,8 +114,19 @@ class GroupBook:
         return state
 
     def forget(self, pg: Any) -> GroupState | None:
-        """A group is destroyed: do not keep it alive."""
+        """A group is destroyed: do not keep it alive.
+
+        Nor by chance a little longer: where the last reference to a group of gloo ends on one of
+        its own threads, it waits for that thread, and the process aborts.
+        """
+        if pg is self.default:
+            self.default = None
         return self.states.pop(pg, None)
+
+    def forget_all(self) -> None:
+        """The record has ended: groups live and die as they would without it."""
+        self.default = None
+        self.states.clear()
 
 
 def ranks_are_threads() -> bool:

@@ -57,6 +57,8 @@ def destroy_process_group(session: Session) -> Wrapper:
             session.settle_accounts()
         except Exception as problem:
             recorder.fail(problem, "settling accounts")
+        if everything:
+            recorder.works.forget_all()
         result = wrapped(*args, **kwargs)
         if everything:
             session.over = True

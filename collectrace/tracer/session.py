@@ -158,6 +158,8 @@ class Session:
         finally:
             recorder.active = False
             recorder.writer.close()
+            recorder.book.forget_all()
+            recorder.works.forget_all()
             self.recorder = None
 
     def _end(self, recorder: Recorder, last: records.Exit) -> None:

@@ -22,7 +22,7 @@ from collectrace.tracer.streams import Channel, Progress
 _TICKS: Final = 5
 """Looks at pending works per heartbeat."""
 
-_PATIENCE: Final = 1.0
+_PATIENCE: Final = 5.0
 """Seconds to wait for the thread's end; it is asleep nearly always, and wakes at once."""
 
 

@@ -101,6 +101,11 @@ class Works:
             self._release(held)
         self._nbytes = sum(held.template.nbytes for held in list(self._held))
 
+    def forget_all(self) -> None:
+        """Let every Work go: its group is about to."""
+        self._held.clear()
+        self._nbytes = 0
+
     def fronts(self) -> Iterator[HeldWork]:
         """Per stream on a device the oldest call that was incomplete when it was asked last."""
         seen = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,25 @@ def test_a_synchronise_raises_as_it_would(ranks: Ranks) -> None:
     assert [s.api for s in told] == ["torch.accelerator.synchronize", "torch.cuda.synchronize"]
     assert all(s.wait >= 0 for s in told)
     assert {text(s.site) for s in told} == {"return repr(function())"}
+
+
+# -- groups ---------------------------------------------------------------------------------
+
+
+def groups_that_end() -> list[bool]:
+    default, other = dist.group.WORLD, dist.new_group([0, 1])
+    for group in (default, other):
+        work = dist.all_reduce(torch.ones(2), group=group, async_op=True)
+        assert work is not None
+        work.wait()
+        dist.all_reduce(torch.ones(2), group=group)
+    alive = [weakref.ref(default), weakref.ref(other)]
+    del default, other, group, work
+    dist.destroy_process_group()
+    return [reference() is not None for reference in alive]
+
+
+def test_a_group_dies_when_it_is_destroyed(ranks: Ranks) -> None:
+    """Kept alive, its threads and sockets would be; ended by chance, on a thread of its own."""
+    ran = ranks.run(groups_that_end)
+    assert ran.result(0) == ran.result(1) == [False, False]

@@ -241,6 +241,7 @@ def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Out
     --follow ends with the report and these, too; with --json - standard output still
     gets one object, at the end, and the picture goes to standard error.
     """
+    _check_writable(arguments.json)
     if arguments.follow:
         return _follow(arguments, stdout, stderr)
     if arguments.interval is not None:
@@ -257,6 +258,14 @@ def _align(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Out
             progress=progress,
         )
     return _deliver(arguments, alignment, stdout)
+
+
+def _check_writable(name: str | None) -> None:
+    """Before anything is read: a report without its file would come with the wrong status."""
+    if name is not None and name != "-":
+        folder = Path(name).parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise CollectraceError(f"--json {name}: {folder} is no folder that can be written to")
 
 
 def _deliver(arguments: argparse.Namespace, alignment: Alignment, stdout: TextIO) -> int:

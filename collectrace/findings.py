@@ -55,6 +55,8 @@ class Side:
     ranks: tuple[int, ...]
     call: Call | None
     state: State
+    site: str | None = None
+    """Where they asked for a process group, in a finding about one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,8 @@ def _status(case: Case, candidates: list[Candidate]) -> Status:
 
 def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     """Whether the evidence can show that all is well: every log has its end, and nothing lacks."""
-    if case.comparison.conflicts or any(c.severity == "info" for c in candidates):
+    disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
+    if disputed or any(c.severity == "info" for c in candidates):
         return False
     return not case.evidence.missing and all(
         s.complete and s.log is not None and not s.log.provisional and not _is_torn(s)

@@ -43,6 +43,9 @@ def judge(case: Case) -> list[Candidate]:
 def _sentence(case: Case, candidate: Candidate) -> None:
     source = candidate.source
     if isinstance(source, GroupConflict):
+        if source.harmless:
+            candidate.severity = "warning"
+            return
         if source_is_absence(case, candidate):
             candidate.kind = "missing_call"
             candidate.suspects = suspects_of_absence(case, candidate)

@@ -118,8 +118,13 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
             log = case.log(ranks[0]) if ranks else None
             times += [log.when(asked.t)] if log is not None else []
     sides = [
-        Side(ranks=tuple(ranks), call=None, state=case.standings[ranks[0]].state)
-        for ranks, _ in conflict.variants
+        Side(
+            ranks=tuple(ranks),
+            call=None,
+            state=case.standings[ranks[0]].state,
+            site=asked.site if asked is not None else None,
+        )
+        for ranks, asked in conflict.variants
         if ranks and ranks[0] in case.standings
     ]
     return Candidate(

@@ -27,9 +27,10 @@ def find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
         elif behind or (exists is False and survivors) or log.remains.fatal:
             found[rank] = _dead(found, standing, log.remains.told() or _stopped(standing, latest))
     for rank in _let_down(found):
-        found[rank] = _dead(
-            found, found[rank], "ended without a word; its peers lost the connection"
-        )
+        log = found[rank].log
+        told = log.remains.told() if log is not None else ""
+        silence = "ended without a word; its peers lost the connection"
+        found[rank] = _dead(found, found[rank], told or silence)
 
 
 def _dead(found: Mapping[int, Standing], standing: Standing, detail: str) -> Standing:

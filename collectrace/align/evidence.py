@@ -194,6 +194,8 @@ class GroupConflict:
     """(ranks, what they asked for at this place); None: they did not ask."""
     seq: int
     """The ordinal among the groups asked for."""
+    harmless: bool = False
+    """It was made all the same: nobody has waited for the ranks that did not ask, so far."""
 
 
 @dataclass(frozen=True, slots=True)

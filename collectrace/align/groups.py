@@ -157,10 +157,12 @@ def _disagreement(name: str, variants: Mapping[Members, Sequence[_Asker]]) -> Gr
 def _absence(
     name: str, variants: Mapping[Members, Sequence[_Asker]], logs: Mapping[int, RankLog]
 ) -> GroupConflict | None:
-    """A group that is ready nowhere, and that not all who should have asked for it did."""
+    """A group that not all who should have asked for it did, so that it is ready nowhere.
+
+    Or is ready, where no member was among them, and they left without having asked.
+    """
     askers = [a for those in variants.values() for a in those]
-    if any(a.ready for a in askers):
-        return None
+    is_ready = any(a.ready for a in askers)
     first = askers[0].record
     is_default = first.description == DEFAULT
     members_only = _HASHED.fullmatch(name) or ":split:" in first.description
@@ -176,6 +178,10 @@ def _absence(
         and (is_default or not logs[rank].provisional)
         and all(group.group != name for group in logs[rank].groups)
     )
+    if is_ready and is_default:
+        return None
+    if is_ready:
+        absent = tuple(rank for rank in absent if _left_whole(logs[rank]))
     if not absent:
         return None
     present = [
@@ -185,7 +191,15 @@ def _absence(
         name=name,
         variants=(*present, (absent, None)),
         seq=min(a.record.ordinal for a in askers),
+        harmless=is_ready,
     )
+
+
+def _left_whole(log: RankLog) -> bool:
+    """Whether a log has all that the rank ever did, from its default group to its end."""
+    whole = not (log.rotated or log.damaged or log.dropped)
+    begun = any(group.description == DEFAULT for group in log.groups)
+    return whole and begun and log.exit is not None and log.exit.reason == "finished"
 
 
 def _unrecorded(

@@ -279,7 +279,7 @@ def _detail(standing: Standing, log: RankLog) -> str:
     doing = next((a for a in inside if a.thread == MAIN), None)
     what = _BUSY.get(doing.what, "") if doing is not None else ""
     if log.last_call is None:
-        return what or "has issued no collective"
+        return what or "no collective so far"
     since = words.seconds(standing.end - log.when(log.last_call.t))
     return f"{what or 'in no collective'} {since} after its last call"
 

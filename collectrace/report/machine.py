@@ -68,7 +68,8 @@ def _group(group: GroupInfo) -> dict[str, Any]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    return {"ranks": list(side.ranks), "call": _call(side.call), "state": side.state}
+    told = {"ranks": list(side.ranks), "call": _call(side.call), "state": side.state}
+    return told if side.site is None else told | {"site": side.site}
 
 
 def _table(table: Table) -> dict[str, Any]:

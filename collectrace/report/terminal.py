@@ -113,9 +113,6 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     if len(finding.sides) > _MOST_SIDES:
         rest = [r for side in finding.sides[_MOST_SIDES:] for r in side.ranks]
         page.line(f"and {text.ranks(rest)}, in further variants (see --json)", indent=_INDENT)
-    if all(side.call is None for side in finding.sides):
-        for site in sources:
-            _place_of(page, site, sources)
     if finding.table is not None:
         page.line()
         _table(page, finding, finding.table, alignment.ranks)
@@ -154,6 +151,8 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
     if side.call is None:
         if any(other.call is not None for other in finding.sides):
             page.line(sidebyside.NO_CALL, indent=2 * _INDENT)
+        if side.site is not None:
+            _place_of(page, side.site, sources)
         return
     c = side.call
     words = text.call(c)
@@ -367,6 +366,10 @@ def _summary(alignment: Alignment) -> str:
         what = f"{text.counted(agreed, 'collective')} on {world}" if agreed else world
         return f"{what} agree."
     if alignment.status == "unknown":
+        alive = sum(rank.ended == "alive" for rank in alignment.ranks)
+        if alive and not alignment.evidence.missing_ranks:
+            calls = text.counted(alignment.evidence.agreed, "collective")
+            return f"{alive} of {world} still run; all agree so far, in {calls}."
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
     errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
     effects = sum(_cause(alignment.findings, n) is not None for n in errors)

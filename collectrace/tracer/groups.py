@@ -87,6 +87,8 @@ class GroupBook:
         self.default: Any = None
         """The default group of the rank whose record this is."""
         self._beginner = threading.get_ident()
+        self.asking: Group | None = None
+        """What was asked for last, while it is in the making."""
         self.asked = 0
         """Groups asked for so far, by members and others alike."""
         self._uses: dict[str, int] = {}

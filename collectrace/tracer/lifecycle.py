@@ -89,6 +89,9 @@ class _Creating:
 
     def __exit__(self, *_: object) -> None:
         self._state.scope, self._state.since = self._scope, self._since
+        recorder = self._session.recorder
+        if recorder is not None:
+            recorder.book.asking = None
 
     def guard(self, act: Any) -> Any:
         """Do our part; its failure is ours alone."""
@@ -110,18 +113,17 @@ class _Creating:
             return  # torch will refuse a second default group
         site, via = sites.here(3)
         recorder.book.asked = 1
-        recorder.write(
-            Group(
-                phase="asked",
-                group=str(c10d._world.group_count),
-                description="default_pg",
-                backend=str(given.get("backend") or ""),
-                ranks=list(range(world_size)) if world_size else [],
-                ordinal=0,
-                site=site,
-                via=via,
-            )
+        recorder.book.asking = record = Group(
+            phase="asked",
+            group=str(c10d._world.group_count),
+            description="default_pg",
+            backend=str(given.get("backend") or ""),
+            ranks=list(range(world_size)) if world_size else [],
+            ordinal=0,
+            site=site,
+            via=via,
         )
+        recorder.write(record)
 
     def asked(self, given: dict[str, Any]) -> Group | None:
         """A group is about to be made; on this rank too if it is no member."""
@@ -151,6 +153,7 @@ class _Creating:
         )
         if not told:
             recorder.book.asked += 1
+            recorder.book.asking = record
             recorder.write(record)
         return record
 

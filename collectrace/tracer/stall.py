@@ -55,7 +55,8 @@ class Stalls:
         where = f" at {activity.site}" if activity.site else ""
         what = activity.what
         if activity.op is not None:
-            what = f"{activity.op} (group {activity.group}, seq {activity.seq})"
+            seq = "" if activity.seq is None else f", seq {activity.seq}"
+            what = f"{activity.op} (group {activity.group}{seq})"
         folder = self._recorder.writer.path.parent
         # logging may be configured to go anywhere; this line is for the person at the terminal.
         sys.stderr.write(

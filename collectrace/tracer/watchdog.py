@@ -164,6 +164,11 @@ def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
     elif scope.what is not None:
         activity = Activity(thread=state.name, what=scope.what, since=state.since)
         _add_open_bucket(activity, recorder)
+        asking = recorder.book.asking
+        if scope.what == "group" and asking is not None:
+            is_default = asking.description == "default_pg"
+            activity.op = "init_process_group" if is_default else "new_group"
+            activity.group, activity.site = asking.group, asking.site
         return activity
     else:
         return None

@@ -119,6 +119,14 @@ class Works:
             self._held.remove(held)
             self._nbytes -= held.template.nbytes
 
+    def done(self, call: tuple[Template, int]) -> None:
+        """Somebody waited for it: nothing is left to ask."""
+        template, seq = call
+        for held in list(self._held):
+            if held.seq == seq and held.template is template:
+                self._release(held)
+                return
+
     # -- handed to the user -----------------------------------------------------------------
 
     def hand(self, work: Any, call: tuple[Template, int], buffer: Any) -> None:

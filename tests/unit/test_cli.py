@@ -96,7 +96,10 @@ def test_json_that_cannot_be_written(answer: Callable[..., dict[str, Any]], tmp_
     answer(samples.all_agree())
     status, _, err = run("align", "logs", "--json", str(tmp_path / "nowhere" / "a.json"))
     assert status == 2
-    assert err == f"collectrace: {tmp_path}/nowhere/a.json: No such file or directory\n"
+    assert err == (
+        f"collectrace: --json {tmp_path}/nowhere/a.json: {tmp_path}/nowhere is no folder that can "
+        "be written to\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align import align
 from collectrace.align.compare import compare
 from collectrace.align.evidence import Evidence, GroupConflict
 from collectrace.align.groups import backend_for, ranges
@@ -210,3 +211,26 @@ def test_a_list_in_place_of_a_rank_is_damage(tmp_path: Path) -> None:
         )
     run.all("all_reduce")
     assert found(run, tmp_path).damaged_lines == 2
+
+
+def test_a_group_that_some_never_called_for_and_nobody_missed(tmp_path: Path) -> None:
+    """Rank 0 makes a group of itself: it works, and the next group of all would not."""
+    run = Run(world=2)
+    run.rank(0).group("1", [0], site="/job/train.py:9")
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    alignment = align(tmp_path)
+    assert (alignment.status, alignment.exit_status) == ("aligned", 0)
+    (found,) = alignment.findings
+    assert (found.kind, found.severity, found.suspects) == ("group_mismatch", "warning", ())
+    assert found.headline == "rank 1 never called new_group, as rank 0 did at train.py:9"
+
+
+def test_a_group_of_its_members_alone_is_theirs_to_call_for(tmp_path: Path) -> None:
+    run = Run(world=2)
+    run.rank(0).group("9f0c1f2b8f2a4b6d9f0c1f2b8f2a4b6d9f0c1f2b", [0])
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    assert not align(tmp_path).findings

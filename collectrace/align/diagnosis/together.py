@@ -43,6 +43,15 @@ def conflict(case: Case, candidate: Candidate) -> Wording:
             f"Let every rank call {creates} at the same point, before work that takes long on "
             "some ranks only; or give it a longer timeout.",
         )
+    if source.harmless:
+        return Wording(
+            f"{words.ranks(absent)} never called {creates}, as {words.ranks(present)} did{at}",
+            "torch counts groups: every rank must create the same groups in the same order, "
+            "members or not. It went well this time, for no rank waits for those that are no "
+            "members; the next group that all create will have two names, and hang.",
+            "Call new_group on every rank, also on ranks that are no members; or pass "
+            "use_local_synchronization=True, and call it on members only.",
+        )
     told = [f"{words.ranks(r)} called {_call(g)}{_at(g)}" for r, g in asked]
     told += [f"{words.ranks(absent)} called none"] if absent else []
     link = " where " if candidate.suspects else " while "

@@ -134,6 +134,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         ("max_bytes", int, "N", "bytes one rank may keep"),
         ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
         ("heartbeat", float, "S", "seconds between two heartbeats"),
+        ("max_failures", int, "N", "internal failures before the tracer goes silent"),
     ):
         parser.add_argument(
             f"--{name.replace('_', '-')}",
@@ -166,6 +167,7 @@ def _run(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) -> Outco
         max_bytes=arguments.max_bytes,
         stall_after=arguments.stall_after,
         heartbeat=arguments.heartbeat,
+        max_failures=arguments.max_failures,
     )
     # Not called here: whatever the script raises is its own affair.
     return script.run

@@ -75,11 +75,14 @@ class Config:
         return values
 
 
+_WANTED: Final[dict[type, str]] = {int: "a whole number", float: "a number"}
+
+
 def _read(name: str, text: str) -> Any:
     kind = type(getattr(Config(), name))
     try:
         return kind(text)
     except ValueError:
         raise CollectraceError(
-            f"{PREFIX}{name.upper()}={text!r} is not a number; unset it or give a {kind.__name__}"
+            f"{PREFIX}{name.upper()}={text!r} is not {_WANTED[kind]}; unset it or give one"
         ) from None

@@ -51,6 +51,21 @@ def test_a_stall_is_recorded_on_both_sides_and_told_once_to_a_person(ranks: Rank
     assert "collectrace:" not in ran.output(1)
 
 
+def _creates_alone() -> None:
+    if dist.get_rank() == 1:
+        time.sleep(LONG)
+    dist.new_group([0, 1])
+
+
+def test_a_stall_in_the_creation_of_a_group_names_it_and_its_line(ranks: Ranks) -> None:
+    ran = ranks.run(_creates_alone)
+    (told,) = (s for s in ran.output(0).splitlines() if s.startswith("collectrace:"))
+    assert "rank 0 has been in new_group (group 1) at " in told
+    assert "test_hangs.py:" in told
+    (doing,) = ran.log(0).of(Stall)[0].in_
+    assert (doing.what, doing.op, doing.group) == ("group", "new_group", "1")
+
+
 def _hangs_on() -> None:
     dist.barrier()
     if dist.get_rank() == 1:

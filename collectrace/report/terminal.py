@@ -369,7 +369,7 @@ def _summary(alignment: Alignment) -> str:
         alive = sum(rank.ended == "alive" for rank in alignment.ranks)
         if alive and not alignment.evidence.missing_ranks:
             calls = text.counted(alignment.evidence.agreed, "collective")
-            return f"{alive} of {world} still run; all agree so far, in {calls}."
+            return f"{alive} of {world} run; so far all agree ({calls})."
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
     errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
     effects = sum(_cause(alignment.findings, n) is not None for n in errors)

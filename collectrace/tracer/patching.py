@@ -39,10 +39,11 @@ class Target:
     """Every module through which the function is looked up."""
     name: str
     """Dotted path inside the module."""
-    make: Callable[[Any], Wrapper]
+    make: Callable[[Any], Any]
     """Makes the wrapper, given the hooks of this installation."""
-    guarded: bool = True
-    """Not on the hot path, whose wrapper has too little in it to fail."""
+    direct: bool = False
+    """On the hot path: what is made, given the original, makes the function that stands for it.
+    Nothing guards that one, which has too little in it to fail."""
 
     @property
     def where(self) -> str:
@@ -111,27 +112,31 @@ def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
             continue
         parent, attribute, original = found
         if wrapped is not original:
-            failed = hooks.failed if target.guarded else None
-            wrapper, wrapped = wrap(parent, original, target.make(hooks), failed), original
+            made, wrapped = target.make(hooks), original
+            if target.direct:
+                wrapper = _direct(original, made(original))
+            else:
+                wrapper = wrap(parent, original, made, hooks.failed)
         undos.append(put(parent, attribute, wrapper))
     return wrapper is not None
 
 
-def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed | None) -> Any:
+def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
     """What takes the place of a function of a module, or of a class."""
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
-    if failed is not None:
-        handler = guarded(handler, getattr(original, "__name__", "a hook"), failed)
-    return _method(original, handler) if isinstance(parent, type) else _function(original, handler)
+    handler = guarded(handler, getattr(original, "__name__", "a hook"), failed)
+    return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
 
 
-def _function(original: Any, handler: Wrapper) -> Any:
+def _direct(original: Any, call: Any) -> Any:
+    dynamo.hide_from_dynamo(call.__code__, callees=False)
+
     class Called(Patched):
         # wrapt's own asks a function for the `__self__` it never has: half of what a call costs.
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            return handler(original, None, args, kwargs)
+        __call__ = call
 
-    return Called(original, handler)
+    # Only where somebody has made a method of it.
+    return Called(original, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
 
 
 def _method(original: Any, handler: Wrapper) -> Any:

@@ -17,6 +17,7 @@ from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.scopes import now
 
 if TYPE_CHECKING:
+    from collectrace.tracer.issue import Recorder, Template
     from collectrace.tracer.session import Session
 
 Make = Callable[["Session"], Wrapper]
@@ -33,52 +34,61 @@ _REDUCE_OP: Final = {
 """Position of the ``op`` argument, SUM by default in all of them."""
 
 
-def api(name: str) -> Make:
+def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
     """A public collective: its name, and when a synchronous one is complete."""
     position = _REDUCE_OP.get(name)
 
-    def make(session: Session) -> Wrapper:
-        def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-            recorder = session.recorder
-            state = _local.state
-            scope = state.scope
-            if recorder is None:
-                return wrapped(*args, **kwargs)
-            if position is not None:
-                op = args[position] if len(args) > position else kwargs.get("op", _SUM)
-                state.reduce_op = op if op.__class__ is _MEMBER else None
-            if scope.api is not None:
-                return wrapped(*args, **kwargs)
-            inside, frame = scope.children.get(name) or scope.inside_api(name), _getframe(1)
-            # From here to the try no call, after which a signal handler could raise.
-            caller = state.caller
-            state.scope, state.caller, state.issued = inside, frame, None
-            try:
-                result = wrapped(*args, **kwargs)
-            except BaseException as problem:
-                if state.call is not None:
-                    recorder.failed(state.call, problem)
-                raise
-            finally:
-                state.scope, state.caller = scope, caller
-                state.reduce_op = None
-            call = state.call
-            if call is not None:
-                state.call = None
-                # Progress.complete, written out: a synchronous call is never among the open ones.
-                counter = call[0].counter
-                if call[1] > counter.done:
-                    counter.done = call[1]
-            elif state.issued is not None and isinstance(result, Work):
+    def make(session: Session) -> Callable[[Any], Any]:
+        def stand_in(wrapped: Any) -> Any:
+            def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
+                recorder = session.recorder
+                state = _local.state
+                scope = state.scope
+                if recorder is None:
+                    return wrapped(*args, **kwargs)
+                if position is not None:
+                    op = args[position] if len(args) > position else kwargs.get("op", _SUM)
+                    state.reduce_op = op if op.__class__ is _MEMBER else None
+                if scope.api is not None:
+                    return wrapped(*args, **kwargs)
+                inside, frame = scope.children.get(name) or scope.inside_api(name), _getframe(1)
+                # From here to the try no call, after which a signal handler could raise.
+                caller = state.caller
+                state.scope, state.caller, state.issued = inside, frame, None
                 try:
-                    recorder.works.hand(result, state.issued, args[0] if args else None)
-                except Exception as problem:
-                    recorder.fail(problem, "following a Work")
-            return result
+                    result = wrapped(*args, **kwargs)
+                except BaseException as problem:
+                    if state.call is not None:
+                        recorder.failed(state.call, problem)
+                    raise
+                finally:
+                    state.scope, state.caller = scope, caller
+                    state.reduce_op = None
+                issued = state.call
+                if issued is not None:
+                    state.call = None
+                    # Progress.complete, written out: a synchronous call is never an open one.
+                    counter = issued[0].counter
+                    if issued[1] > counter.done:
+                        counter.done = issued[1]
+                elif result is not None and state.issued is not None:
+                    _hand(recorder, result, state.issued, args)
+                return result
 
-        return wrapper
+            return call
+
+        return stand_in
 
     return make
+
+
+def _hand(recorder: Recorder, result: Any, call: tuple[Template, int], args: Any) -> None:
+    """The user gets a Work."""
+    try:
+        if isinstance(result, Work):
+            recorder.works.hand(result, call, args[0] if args else None)
+    except Exception as problem:
+        recorder.fail(problem, "following a Work")
 
 
 def role(name: str) -> Make:

@@ -34,7 +34,7 @@ _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration"
 
 def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
-        yield Target(_DIST, name, api(name), guarded=False)
+        yield Target(_DIST, name, api(name), direct=True)
     yield Target(_DIST[:1], "Work.wait", events.work_wait)
     yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
     for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, Final
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
@@ -79,13 +79,17 @@ class GroupState:
         return self.owners.of(module)
 
 
+_DESTROYED: Final = object()
+"""In place of a default group that is gone."""
+
+
 class GroupBook:
     """The groups of one run of this process, by the ProcessGroup object."""
 
     def __init__(self) -> None:
         self.states: dict[Any, GroupState] = {}
         self.default: Any = None
-        """The default group of the rank whose record this is."""
+        """The default group of the rank whose record this is; None: there is none yet."""
         self._beginner = threading.get_ident()
         self.asking: Group | None = None
         """What was asked for last, while it is in the making."""
@@ -122,12 +126,12 @@ class GroupBook:
         its own threads, it waits for that thread, and the process aborts.
         """
         if pg is self.default:
-            self.default = None
+            self.default = _DESTROYED
         return self.states.pop(pg, None)
 
     def forget_all(self) -> None:
         """The record has ended: groups live and die as they would without it."""
-        self.default = None
+        self.default = _DESTROYED
         self.states.clear()
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ class Job:
 
     def kill(self, *ranks: int) -> None:
         for rank in ranks:
-            os.kill(self.pids()[rank], signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(self.pids()[rank], signal.SIGKILL)
 
 
 class Follow:

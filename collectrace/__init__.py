@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from os import PathLike
 
 from collectrace.config import Config
-
-__version__ = "0.1.0"
+from collectrace.version import __version__
 
 __all__ = ["__version__", "disable", "enable", "trace"]
 
@@ -43,18 +42,18 @@ def enable(
         stall_after=stall_after,
         max_failures=max_failures,
     )
-    from collectrace.tracer import session
+    from collectrace.tracer import switch
 
-    session.enable(config)
+    switch.enable(config)
 
 
 def disable() -> None:
     """Stop recording, close the file, and take every patch off again."""
     import sys
 
-    session = sys.modules.get("collectrace.tracer.session")
-    if session is not None:
-        session.disable()
+    switch = sys.modules.get("collectrace.tracer.switch")
+    if switch is not None:
+        switch.disable()
 
 
 @contextmanager
@@ -63,9 +62,9 @@ def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -
 
     Where tracing is on already it changes nothing, and leaves it on.
     """
-    from collectrace.tracer import session
+    from collectrace.tracer import switch
 
-    if session.current() is not None:
+    if switch.current() is not None:
         yield
         return
     enable(log_dir, **options)  # type: ignore[arg-type]

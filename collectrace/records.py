@@ -302,6 +302,20 @@ KINDS: Final[dict[str, type[Record]]] = {
 }  # fmt: skip
 
 
+def backend_for(backend: str, device: str) -> str:
+    """The backend that serves a device type.
+
+    ``backend`` is what a group record says: ``gloo``, or per device ``cpu:gloo,cuda:nccl``.
+    """
+    for part in backend.split(","):
+        served, colon, name = part.partition(":")
+        if not colon:
+            return part.strip()
+        if served.strip() == device:
+            return name.strip()
+    return ""
+
+
 def json_name(name: str) -> str:
     """The name of a field in a line: keywords of Python carry an underscore here only."""
     return name.rstrip("_")

@@ -17,9 +17,9 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from collectrace.align.compare import compare
-from collectrace.align.evidence import Comparison
-from collectrace.align.reader import read
+from collectrace.align.matching.compare import compare
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.reading.run_reader import read
 from tools.make_logs import Difference, make
 
 _SHARE: Final = 0.05

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from collectrace.align import diagnosis, hosts, reader
-from collectrace.align.blame import judge
-from collectrace.align.case import MISMATCHES, Candidate, Case
-from collectrace.align.compare import compare
-from collectrace.align.diagnosis.information import information
-from collectrace.align.evidence import Comparison
-from collectrace.align.evidence import Evidence as Found
-from collectrace.align.standing import Standing
-from collectrace.align.states import standings
+from collectrace.align.diagnosis import explain
+from collectrace.align.judging.blame import judge
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import MISMATCHES, Case
+from collectrace.align.matching.compare import compare
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.observations.collect import information
+from collectrace.align.ranks import clocks
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.ranks.states import standings
+from collectrace.align.reading import run_reader
+from collectrace.align.reading.evidence import Evidence as Found
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     Alignment,
@@ -59,7 +62,7 @@ def align(
         CollectraceError: no group has this name.
 
     """
-    evidence = reader.read(path, run, full, progress=progress)
+    evidence = run_reader.read(path, run, full, progress=progress)
     comparison = compare(evidence, full)
     if group is not None:
         comparison = _only(comparison, group)
@@ -70,11 +73,11 @@ def judged(
     evidence: Found, comparison: Comparison, context: int = CONTEXT, *, brief: bool = False
 ) -> Alignment:
     """What has been compared, explained; ``brief``: without what is no error by itself."""
-    for rank, base in hosts.align(evidence, comparison).shifts.items():
+    for rank, base in clocks.estimate(evidence, comparison).shifts.items():
         evidence.logs[rank].keep_time(base)
     case = Case(evidence, comparison, standings(evidence))
     candidates = judge(case)
-    findings = diagnosis.findings(case, candidates, context)
+    findings = explain.findings(case, candidates, context)
     if not brief:
         findings = _merge(findings, information(case, candidates))
     logs = evidence.logs.values()

@@ -10,10 +10,11 @@ from threading import Event
 from typing import Final
 
 from collectrace.align.alignment import CONTEXT, judged
-from collectrace.align.compare import compare
-from collectrace.align.evidence import Comparison, Evidence, RankLog
-from collectrace.align.reader import Reader
-from collectrace.align.standing import patience
+from collectrace.align.matching.compare import compare
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.ranks.standing import patience
+from collectrace.align.reading.evidence import Evidence, RankLog
+from collectrace.align.reading.run_reader import Reader
 from collectrace.errors import NotThere
 from collectrace.findings import Alignment
 

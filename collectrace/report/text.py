@@ -12,9 +12,9 @@ from typing import Final
 
 from collectrace import roles
 from collectrace.findings import GroupInfo
-from collectrace.grammar import counted, listed, ranges, ranks
 from collectrace.records import Call, Shape
 from collectrace.signature import canonical_op
+from collectrace.words import counted, listed, ranges, ranks
 
 __all__ = ["counted", "listed", "ranges", "ranks"]
 

@@ -1,4 +1,4 @@
-"""Tracing as a whole: switched on, attached to a run, switched off.
+"""One stretch of tracing: attached to a run, moved to its folder, ended.
 
 A process is traced from ``enable()`` on; it has a file from the moment it asks for a process
 group, first a provisional one, then the run's, whose id the ranks agree on through the store
@@ -23,17 +23,16 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-import collectrace
 from collectrace import records
 from collectrace.config import Config
-from collectrace.tracer import groups, patching, python_groups, scopes, wire
-from collectrace.tracer.exits import Exits
-from collectrace.tracer.issue import Recorder
-from collectrace.tracer.lastwords import LastWords
-from collectrace.tracer.scopes import now
-from collectrace.tracer.targets import TARGETS
-from collectrace.tracer.watchdog import Watchdog, activities
-from collectrace.tracer.writer import Writer
+from collectrace.tracer.life.exits import Exits
+from collectrace.tracer.life.lastwords import LastWords
+from collectrace.tracer.life.watchdog import Watchdog, activities
+from collectrace.tracer.record import groups
+from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.writer import Writer
+from collectrace.version import __version__
 
 PENDING: Final = "pending"
 """Folder of the files of ranks that have not got past ``init_process_group``."""
@@ -67,29 +66,6 @@ class Session:
         self._beginning = threading.RLock()
         self._watchdog: Watchdog | None = None
         self._last_words: LastWords | None = None
-        self._undos: list[wire.Undo] = []
-
-    # -- on and off -----------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Install everything; join a run that is already under way."""
-        self.targets, undo = patching.install(TARGETS, self)
-        self._undos.append(undo)
-        self._undos.append(wire.install(self))
-        self._undos.append(python_groups.install(self))
-        self._undos.append(self.exits.install())
-        if dist.is_initialized():
-            try:
-                self._join_late()
-            except Exception as problem:
-                self.failed(problem, "joining a run under way")
-
-    def stop(self) -> None:
-        """Take everything off again and close the file."""
-        self.finish(records.Exit(reason="disabled"))
-        self.live = False
-        while self._undos:
-            self._undos.pop()()
 
     def failed(self, problem: Exception, doing: str) -> None:
         """A wrapper failed."""
@@ -203,7 +179,8 @@ class Session:
         self._finished = False
         self._beginning = threading.RLock()
 
-    def _join_late(self) -> None:
+    def join_late(self) -> None:
+        """Begin in the middle of a run that is under way."""
         default = c10d._get_default_group()
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
@@ -255,7 +232,7 @@ class Session:
             pid=os.getpid(),
             cwd=_cwd(),
             versions={
-                "collectrace": collectrace.__version__,
+                "collectrace": __version__,
                 "python": platform.python_version(),
                 "torch": str(torch.__version__),
             },
@@ -281,38 +258,3 @@ def _unused(path: Path) -> Path:
             return path
         path = path.with_name(f"{path.stem.partition('+')[0]}+{n}.jsonl")
     return path
-
-
-_session: Session | None = None
-
-
-def current() -> Session | None:
-    """The session that is on."""
-    return _session
-
-
-def enable(config: Config) -> None:
-    """Switch tracing on; a second call changes nothing."""
-    global _session
-    if _session is not None:
-        return
-    session = Session(config)
-    session.start()
-    _session = session
-
-
-def disable() -> None:
-    """Switch tracing off and put everything back; without tracing it does nothing."""
-    global _session
-    session, _session = _session, None
-    if session is not None:
-        session.stop()
-
-
-def _after_fork() -> None:
-    scopes.after_fork()
-    if _session is not None:
-        _session.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.ranks import Ranks
+from tests.support.real_ranks import Ranks
 from tests.zoo.runner import Server
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.ranks import ROOT
+from tests.support.real_ranks import ROOT
 
 
 @pytest.mark.slow

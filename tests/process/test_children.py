@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader
 from collectrace.align import align
 from collectrace.config import Config
 from collectrace.records import Batch, Epoch, Exit
-from collectrace.tracer.children import Carried
-from tests.process.ranks import Log, Ran, Ranks
+from collectrace.tracer.life.children import Carried
+from tests.support.real_ranks import Log, Ran, Ranks
 
 SCRIPT: Final = """
 import multiprocessing, os, sys, torch, torch.distributed as dist, torch.multiprocessing

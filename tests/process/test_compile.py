@@ -12,7 +12,7 @@ import torch.distributed._functional_collectives as functional
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.process.ranks import Ran, Ranks
+from tests.support.real_ranks import Ran, Ranks
 
 
 def in_place(x: torch.Tensor) -> torch.Tensor:

@@ -24,18 +24,18 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Call
 from collectrace.signature import EMPTY, POINT_TO_POINT, PRIME, stretch
-from collectrace.tracer import wire
-from collectrace.tracer.describe import OPS
-from tests.process import rows_c10d, rows_functional, rows_group
-from tests.process.ranks import Ran, Ranks
-from tests.process.table import TURNED, WORLD, Row, View, between_marks, mismatch, walk
+from collectrace.tracer.tap import wire
+from collectrace.tracer.tap.describe import OPS
+from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
+from tests.support.op_table import TURNED, WORLD, Row, View, between_marks, mismatch, walk
+from tests.support.real_ranks import Ran, Ranks
 from tests.zoo.runner import Server
 
 GROUPS: Final = (WORLD, TURNED)
 TABLES: Final[dict[str, Any]] = {
-    "c10d": rows_c10d,
-    "functional": rows_functional,
-    "group": rows_group,
+    "c10d": op_rows_c10d,
+    "functional": op_rows_functional,
+    "group": op_rows_group,
 }
 CASES: Final = [
     pytest.param(name, number, id=f"{name}-{number}-{row.name}")
@@ -167,7 +167,7 @@ def test_every_function_of_torch_has_a_row() -> None:
         *functions_of(dist, ""), *functions_of(c10d, ""),
         *functions_of(fc, "fc."), *functions_of(nf, "nf."),
     }  # fmt: skip
-    called = {row.name for row in (*rows_c10d.ROWS, *rows_functional.ROWS)}
+    called = {row.name for row in (*op_rows_c10d.ROWS, *op_rows_functional.ROWS)}
     assert torch_has - called - set(NO_COLLECTIVE) == set()
     assert set(NO_COLLECTIVE) <= torch_has, "an exclusion that torch no longer has"
     assert set(NO_COLLECTIVE) & called == set()
@@ -192,7 +192,7 @@ def test_every_method_of_a_group_has_a_row() -> None:
         for name, method in vars(dist.ProcessGroup).items()
         if callable(method) and re.search(r"torch\.Tensor|Blocks until", method.__doc__ or "")
     }
-    assert has == {row.name for row in rows_group.ROWS}
+    assert has == {row.name for row in op_rows_group.ROWS}
 
 
 def test_every_operator_of_the_dispatcher_is_described() -> None:

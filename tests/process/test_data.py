@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDa
 
 from collectrace.align import align
 from collectrace.findings import Alignment, Kind
-from tests.process.ranks import Ran, Ranks
+from tests.support.real_ranks import Ran, Ranks
 
 SLOW = 0.06
 

@@ -20,10 +20,10 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import collectrace
 from collectrace.records import Exit
-from collectrace.tracer.session import current
-from tests.process import trainings
-from tests.process.ranks import Ranks, read_log
+from collectrace.tracer.switch import current
 from tests.process.test_python_groups import through
+from tests.support import trainings
+from tests.support.real_ranks import Ranks, read_log
 
 
 class Injected(Exception):
@@ -72,25 +72,31 @@ def work() -> Any:
 # -- whatever fails -------------------------------------------------------------------------
 
 PLACES: Final = (
-    "tracer.sites:find", "tracer.sites:resolve", "tracer.sites:codes",
-    "tracer.scopes:Scope.inside_role", "tracer.scopes:Scope.inside_what",
-    "tracer.scopes:Scope.inside_group", "tracer.scopes:Backward.enter",
-    "tracer.scopes:Backward.leave", "tracer.describe:Reader.key", "tracer.describe:Reader.fields",
-    "tracer.python_groups:Method.fields", "tracer.python_groups:_positional",
-    "tracer.groups:GroupBook.name_of", "tracer.groups:GroupBook.adopt",
-    "tracer.groups:GroupState.stream", "tracer.groups:backend_of", "tracer.groups:Ordinals.of",
-    "tracer.issue:Recorder._number", "tracer.issue:Recorder._template",
-    "tracer.issue:Recorder.write", "tracer.issue:Recorder.checkpoint",
-    "tracer.issue:Recorder.completed", "tracer.streams:Progress.complete",
-    "tracer.streams:Progress.watermark", "tracer.works:Works.awaited", "tracer.works:Works.call_of",
-    "tracer.works:Works.hand", "tracer.session:Session.settle_accounts",
-    "tracer.lifecycle:_arguments", "tracer.lifecycle:Group", "tracer.events:_length",
-    "tracer.writer:Writer.write", "records:encode", "records:Batch", "records:Epoch",
+    "tracer.record.sites:find", "tracer.record.sites:resolve", "tracer.record.sites:codes",
+    "tracer.record.scopes:Scope.inside_role", "tracer.record.scopes:Scope.inside_what",
+    "tracer.record.scopes:Scope.inside_group", "tracer.record.scopes:Backward.enter",
+    "tracer.record.scopes:Backward.leave", "tracer.tap.describe:Reader.key",
+    "tracer.tap.describe:Reader.fields", "tracer.patches.python_groups:Method.fields",
+    "tracer.patches.python_groups:_positional", "tracer.record.groups:GroupBook.name_of",
+    "tracer.record.groups:GroupBook.adopt", "tracer.record.groups:GroupState.stream",
+    "tracer.record.groups:backend_of", "tracer.record.groups:Ordinals.of",
+    "tracer.record.issue:Recorder._number", "tracer.record.issue:Recorder._template",
+    "tracer.record.issue:Recorder.write", "tracer.record.issue:Recorder.checkpoint",
+    "tracer.record.issue:Recorder.completed", "tracer.record.streams:Progress.complete",
+    "tracer.record.streams:Progress.watermark", "tracer.record.works:Works.awaited",
+    "tracer.record.works:Works.call_of", "tracer.record.works:Works.hand",
+    "tracer.session:Session.settle_accounts", "tracer.patches.lifecycle:_arguments",
+    "tracer.patches.lifecycle:Group", "tracer.patches.events:_length",
+    "tracer.record.writer:Writer.write", "records:encode", "records:Batch", "records:Epoch",
     "records:Join", "records:NoSync", "records:Sync", "records:Done",
 )  # fmt: skip
 """Of what lies between a user's call and the line in the file."""
 
-SILENT: Final = ("tracer.issue:Recorder.write", "tracer.writer:Writer.write", "records:encode")
+SILENT: Final = (
+    "tracer.record.issue:Recorder.write",
+    "tracer.record.writer:Writer.write",
+    "records:encode",
+)
 """Where nothing can be written any more."""
 
 
@@ -144,7 +150,7 @@ def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_pa
 
 def too_often() -> list[float]:
     results = []
-    with mock.patch("collectrace.tracer.describe.Reader.key", side_effect=Injected):
+    with mock.patch("collectrace.tracer.tap.describe.Reader.key", side_effect=Injected):
         for n in range(10):
             x = torch.full((2,), float(n))
             dist.all_reduce(x)
@@ -206,7 +212,8 @@ def interrupted(*places: str) -> list[Any]:
 
 def test_what_a_signal_handler_raises_arrives(ranks: Ranks) -> None:
     places = (
-        "issue:sites.find", "issue:Recorder._number", "writer:os.write", "scoping:_getframe",
+        "record.issue:sites.find", "record.issue:Recorder._number", "record.writer:os.write",
+        "patches.scoping:_getframe",
     )  # fmt: skip
     ran = ranks.run(interrupted, 1, *places)
     assert ran.result() == ["time is up"] * 4 + [0, 0]

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from collectrace.records import Header
-from tests.process.ranks import ROOT, Ran, Ranks, read_log
+from tests.support.real_ranks import ROOT, Ran, Ranks, read_log
 from tools.join_cases import train
 
 PATIENCE = 60.0

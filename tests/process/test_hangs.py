@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from collectrace import dumps
 from collectrace.records import Exit, Stall
-from tests.process.ranks import Ran, Ranks
+from tests.support.real_ranks import Ran, Ranks
 
 # The runner's heartbeat is 0.3 s and its stall_after 2 s.
 LONG = 4.0

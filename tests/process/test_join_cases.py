@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from collectrace.records import Call
-from tests.process.ranks import ROOT, Log, Ran, Ranks
+from tests.support.real_ranks import ROOT, Log, Ran, Ranks
 from tests.zoo.protocol import Request
 from tools.join_cases import known_outcomes
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from collectrace.align import align
 from collectrace.errors import DamagedRecord
 from collectrace.records import Call, Record, decode
-from tests.process.ranks import Ran, Ranks
+from tests.support.real_ranks import Ran, Ranks
 
 ROUNDS = 400
 

@@ -14,8 +14,8 @@ import torch.distributed as dist
 
 import collectrace
 from collectrace.records import Activity, Alive, Done, Record
-from collectrace.tracer.session import current
-from tests.process.ranks import Log, Ranks
+from collectrace.tracer.switch import current
+from tests.support.real_ranks import Log, Ranks
 
 LATE: Final = 1.2
 """Seconds that rank 1 comes late; the runner's heartbeat is 0.3 s."""

@@ -20,8 +20,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
-from tests.process import rankfiles, trainings
-from tests.process.ranks import Ranks
+from tests.support import rank_file_checks, trainings
+from tests.support.real_ranks import Ranks
 
 # -- the comparison -------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def said(output: str) -> str:
 
 def run_twice(
     ranks: Ranks, function: Callable[..., Any], *args: Any
-) -> tuple[list[Any], list[rankfiles.RankFile]]:
+) -> tuple[list[Any], list[rank_file_checks.RankFile]]:
     """Run untraced and traced: equal in every bit and every word. The traced run's files."""
     bare, traced = (
         ranks.run(
@@ -64,18 +64,18 @@ def run_twice(
     for rank in range(2):
         assert traced.result(rank) == bare.result(rank)
         assert said(traced.output(rank)) == said(bare.output(rank))
-    files = rankfiles.read_run(traced.logs, 2)
+    files = rank_file_checks.read_run(traced.logs, 2)
     for file in files:
-        rankfiles.check_whole(file, 2)
-    rankfiles.check_agreement(files)
+        rank_file_checks.check_whole(file, 2)
+    rank_file_checks.check_agreement(files)
     return [traced.result(rank) for rank in range(2)], files
 
 
-def ops(file: rankfiles.RankFile) -> Counter[str]:
+def ops(file: rank_file_checks.RankFile) -> Counter[str]:
     return Counter(call.op for call in file.calls)
 
 
-def roles(file: rankfiles.RankFile) -> Counter[str]:
+def roles(file: rank_file_checks.RankFile) -> Counter[str]:
     return Counter(call.role for call in file.calls)
 
 

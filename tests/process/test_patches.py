@@ -24,10 +24,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.records import Group
-from collectrace.tracer import groups, patching
-from collectrace.tracer.targets import TARGETS
-from tests.process import rankfiles
-from tests.process.ranks import Log, Ranks, read_log
+from collectrace.tracer.patches import patching
+from collectrace.tracer.patches.targets import TARGETS
+from collectrace.tracer.record import groups
+from tests.support import rank_file_checks
+from tests.support.real_ranks import Log, Ranks, read_log
 
 
 def one(size: int = 1) -> torch.Tensor:
@@ -295,7 +296,7 @@ def test_every_init_is_a_run_of_its_own(ranks: Ranks) -> None:
     assert len(folders) == INITS
     seen = set()
     for folder in folders:
-        files = [rankfiles.read(folder / f"rank{rank:05}.jsonl") for rank in range(2)]
+        files = [rank_file_checks.read(folder / f"rank{rank:05}.jsonl") for rank in range(2)]
         assert sorted(path.name for path in folder.glob("*.jsonl")) == [
             "rank00000.jsonl", "rank00001.jsonl"
         ]  # fmt: skip
@@ -309,8 +310,8 @@ def test_every_init_is_a_run_of_its_own(ranks: Ranks) -> None:
             assert file.exit.reason == "finished"
             phases = Counter(g.phase for g in file.of(Group))
             assert phases == {"asked": 2, "ready": 2, "destroyed": 2}
-            rankfiles.check_whole(file, 2)
-        rankfiles.check_agreement(files)
+            rank_file_checks.check_whole(file, 2)
+        rank_file_checks.check_agreement(files)
         seen.add(len(files[0].calls) - 1)
     assert seen == set(range(1, INITS + 1))
 
@@ -343,8 +344,8 @@ def threads(crew_size: int) -> None:
 @pytest.mark.parametrize(("world", "crew_size"), [(1, 4), (2, 1)])
 def test_threads_on_one_group(world: int, crew_size: int, ranks: Ranks) -> None:
     ran = ranks.run(threads, world, crew_size)
-    for file in rankfiles.read_run(ran.logs, world):
-        rankfiles.check_whole(file, world)
+    for file in rank_file_checks.read_run(ran.logs, world):
+        rank_file_checks.check_whole(file, world)
         calls = file.calls
         assert [c.seq for c in calls] == list(range(1, EACH * (crew_size + 1) + 1))
         names = [None, *(f"crew-{n}" for n in range(crew_size))]

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.records import Call, Done, Group
-from tests.process import rankfiles
-from tests.process.ranks import Log, Ranks
+from tests.support import rank_file_checks
+from tests.support.real_ranks import Log, Ranks
 
 
 class Work(dist.Work):
@@ -157,9 +157,9 @@ def test_recorded_as_a_normal_group_is(ranks: Ranks) -> None:
         assert len(python) == len(normal) == 19
         for one, other in zip(python, normal, strict=True):
             assert {n: getattr(one, n) for n in SAME} == {n: getattr(other, n) for n in SAME}
-    for file in rankfiles.read_run(ran.logs, 2):
-        rankfiles.check_whole(file, 2)
-    rankfiles.check_agreement(rankfiles.read_run(ran.logs, 2))
+    for file in rank_file_checks.read_run(ran.logs, 2):
+        rank_file_checks.check_whole(file, 2)
+    rank_file_checks.check_agreement(rank_file_checks.read_run(ran.logs, 2))
 
 
 def within() -> None:
@@ -277,10 +277,10 @@ def on_and_off(folder: str) -> None:
 def test_disable_puts_the_methods_back(ranks: Ranks, tmp_path: Path) -> None:
     ran = ranks.run(on_and_off, 2, str(tmp_path / "logs"), trace=False)
     assert ran.exits == (0, 0)
-    [first, second] = rankfiles.read_run(tmp_path / "logs", 2)
+    [first, second] = rank_file_checks.read_run(tmp_path / "logs", 2)
     assert [c.op for c in first.calls if c.group == "Late"] == ["reduce"]
-    rankfiles.check_whole(first, 2)
-    rankfiles.check_whole(second, 2)
+    rank_file_checks.check_whole(first, 2)
+    rank_file_checks.check_whole(second, 2)
 
 
 # -- ranks that are threads -----------------------------------------------------------------

@@ -19,9 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from collectrace.records import Call, NoSync
 from collectrace.records import Join as JoinRecord
-from tests.process import rankfiles
-from tests.process.rankfiles import RankFile
-from tests.process.ranks import Ranks
+from tests.support import rank_file_checks
+from tests.support.rank_file_checks import RankFile
+from tests.support.real_ranks import Ranks
 
 PAIRS: Final = {
     # class of design's table: working rank, joined rank
@@ -107,11 +107,11 @@ def parts(file: RankFile) -> list[list[Call]]:
 
 def checked(ranks: Ranks, function: Callable[..., Any], *args: Any) -> list[RankFile]:
     """Run on two ranks whose streams must agree; every pair of roles must be in the table."""
-    files = rankfiles.read_run(ranks.run(function, 2, *args).logs, 2)
+    files = rank_file_checks.read_run(ranks.run(function, 2, *args).logs, 2)
     for file in files:
-        rankfiles.check_whole(file, 2)
-        rankfiles.check_chain(file)
-    rankfiles.check_agreement(files)
+        rank_file_checks.check_whole(file, 2)
+        rank_file_checks.check_chain(file)
+    rank_file_checks.check_agreement(files)
     joined, worked = (f.calls for f in files)
     for one, other in zip(joined, worked, strict=True):
         assert one.role == other.role or (other.role, one.role) in PAIRS, (one, other)

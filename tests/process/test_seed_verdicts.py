@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 
 from collectrace.align import align
-from tests.process.ranks import Ranks
+from tests.support.real_ranks import Ranks
 from tools.join_cases import BARRIER_HOLDS, known_outcomes, train
 
 EXITS = {"finished": 0, "raised": 1, "aborted": -6}

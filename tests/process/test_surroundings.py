@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 
 from collectrace.records import Batch, Done, Epoch, Sync
-from tests.process import rankfiles
-from tests.process.ranks import Ranks
+from tests.support import rank_file_checks
+from tests.support.real_ranks import Ranks
 
 LINES = Path(__file__).read_text().splitlines()
 
@@ -56,8 +56,8 @@ def unreal() -> list[str]:
 def test_fake_and_meta_tensors_leave_no_record(ranks: Ranks) -> None:
     bare, traced = ranks.run(unreal, trace=False), ranks.run(unreal)
     assert traced.result() == bare.result()
-    for file in rankfiles.read_run(traced.logs, 2):
-        rankfiles.check_whole(file, 2)
+    for file in rank_file_checks.read_run(traced.logs, 2):
+        rank_file_checks.check_whole(file, 2)
         assert [(c.shape, c.seq) for c in file.calls] == [([1], 1), ([2], 2)]
 
 
@@ -79,8 +79,8 @@ def backwards() -> None:
 
 
 def test_backward_whichever_way(ranks: Ranks) -> None:
-    for file in rankfiles.read_run(ranks.run(backwards).logs, 2):
-        rankfiles.check_whole(file, 2)
+    for file in rank_file_checks.read_run(ranks.run(backwards).logs, 2):
+        rank_file_checks.check_whole(file, 2)
         buckets = [c for c in file.calls if c.role == "ddp.backward.bucket"]
         assert [text(c.site) for c in buckets] == [
             "model(torch.ones(1, 2)).as_subclass(Sub).sum().backward()",

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from collectrace.records import Call
 from collectrace.signature import numel
-from tests.process.ranks import Ranks
+from tests.support.real_ranks import Ranks
 
 RECORDING: Final = {"TORCH_FR_BUFFER_SIZE": "20000"}
 DTYPES: Final = {"Float": "float32", "Long": "int64", "Int": "int32", "Byte": "uint8"}

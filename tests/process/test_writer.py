@@ -21,9 +21,9 @@ from collectrace.align import align
 from collectrace.errors import DamagedRecord
 from collectrace.findings import Alignment
 from collectrace.records import Alive, Call, Checkpoint, Exit, Group, Header, Record, decode
-from collectrace.tracer.session import current
-from tests.process import rankfiles
-from tests.process.ranks import Ran, Ranks
+from collectrace.tracer.switch import current
+from tests.support import rank_file_checks
+from tests.support.real_ranks import Ran, Ranks
 
 CALLS: Final = 60
 HEARTBEATS: Final = 1.0
@@ -248,15 +248,15 @@ def test_rotation_keeps_the_first_and_the_newest(one_more: bool, ranks: Ranks) -
         assert gone > 0
         assert MAX_BYTES // 2 < sum(file.stat().st_size for file in files) <= MAX_BYTES
         for number, file in zip(numbers, files, strict=True):
-            read = rankfiles.read(file)
+            read = rank_file_checks.read(file)
             assert not read.torn
             assert read.header.segment == number
             assert read.header.run == file.parent.name
             assert len(read.groups()) == 2
-        last = list(rankfiles.read(files[-1]).of(Checkpoint))
+        last = list(rank_file_checks.read(files[-1]).of(Checkpoint))
         assert (last[0].rotated, last[-1].rotated) == (gone, gone)
         rows = {tuple(row[:2]): row for row in last[0].streams}
-        first = rankfiles.read(files[-1]).calls[0]
+        first = rank_file_checks.read(files[-1]).calls[0]
         assert rows["0", "cpu"][2] == first.seq - 1
     alignment = align(ran.logs)
     errors = [f for f in alignment.findings if f.severity == "error"]
@@ -313,14 +313,14 @@ def interrupted() -> Any:
 
 def test_handlers_that_interrupt_the_tracer(ranks: Ranks) -> None:
     ran = ranks.run(interrupted)
-    files = rankfiles.read_run(ran.logs, 2)
+    files = rank_file_checks.read_run(ran.logs, 2)
     for rank, file in enumerate(files):
         assert not file.torn
         assert (file.exit.failures, file.exit.dropped) == (0, 0)
         # A handler that interrupts one between its number and its line is written first.
         calls = sorted(file.calls, key=lambda call: call.seq)
-        rankfiles.check_chain(
-            rankfiles.RankFile([*file.of(Header), *file.of(Group), *calls], False)
+        rank_file_checks.check_chain(
+            rank_file_checks.RankFile([*file.of(Header), *file.of(Group), *calls], False)
         )
         handled = [call for call in calls if call.op == "broadcast"]
         assert len(handled) == ran.result(rank) > 30
@@ -349,13 +349,13 @@ def test_runs_in_one_folder_never_mix(ranks: Ranks, tmp_path: Path) -> None:
     runs = sorted(logs.iterdir(), key=lambda run: run.stat().st_mtime_ns)
     assert "pending" not in {run.name for run in runs}
     for count, run in zip((1, 2, 3, 4), runs, strict=True):
-        files = [rankfiles.read(run / f"rank{rank:05}.jsonl") for rank in range(2)]
+        files = [rank_file_checks.read(run / f"rank{rank:05}.jsonl") for rank in range(2)]
         assert len(list(run.iterdir())) == 2
         for file in files:
-            rankfiles.check_whole(file, 2)
+            rank_file_checks.check_whole(file, 2)
             assert file.header.run == run.name
             assert [call.seq for call in file.calls] == list(range(1, count + 1))
-        rankfiles.check_agreement(files)
+        rank_file_checks.check_agreement(files)
     assert align(logs).run == runs[-1].name
 
 

@@ -17,8 +17,8 @@ import collectrace.align
 from collectrace import cli
 from collectrace.errors import LogError
 from collectrace.findings import Alignment
-from tests import samples
-from tests.synthetic import Run
+from tests.support import alignments
+from tests.support.synthetic import Run
 
 
 def run(*argv: str) -> tuple[int, str, str]:
@@ -49,10 +49,10 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
 @pytest.mark.parametrize(
     ("sample", "status"),
     [
-        (samples.all_agree, 0),
-        (samples.join_with_barrier, 1),
-        (samples.missing_call, 1),
-        (samples.not_enough, 3),
+        (alignments.all_agree, 0),
+        (alignments.join_with_barrier, 1),
+        (alignments.missing_call, 1),
+        (alignments.not_enough, 3),
     ],
 )
 def test_the_exit_status_is_the_verdict(
@@ -66,7 +66,7 @@ def test_the_exit_status_is_the_verdict(
 
 
 def test_options_reach_the_aligner(answer: Callable[..., dict[str, Any]]) -> None:
-    got = answer(samples.all_agree())
+    got = answer(alignments.all_agree())
     run("align", "logs", "--run", "r", "--full", "--group", "tp", "--context", "0")
     assert got == {
         "path": "logs", "run": "r", "full": True, "group": "tp", "context": 0, "progress": None,
@@ -76,7 +76,7 @@ def test_options_reach_the_aligner(answer: Callable[..., dict[str, Any]]) -> Non
 def test_json_to_standard_output_is_one_object_and_nothing_else(
     answer: Callable[..., dict[str, Any]],
 ) -> None:
-    answer(samples.join_with_barrier())
+    answer(alignments.join_with_barrier())
     status, out, err = run("align", "logs", "--json", "-")
     assert (status, err) == (1, "")
     assert json.loads(out)["status"] == "diverged"
@@ -85,7 +85,7 @@ def test_json_to_standard_output_is_one_object_and_nothing_else(
 def test_json_to_a_file_leaves_the_report_on_the_screen(
     answer: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    answer(samples.join_with_barrier())
+    answer(alignments.join_with_barrier())
     status, out, _ = run("align", "logs", "--json", str(tmp_path / "a.json"))
     assert status == 1
     assert "cause >" in out
@@ -93,7 +93,7 @@ def test_json_to_a_file_leaves_the_report_on_the_screen(
 
 
 def test_json_that_cannot_be_written(answer: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    answer(samples.all_agree())
+    answer(alignments.all_agree())
     status, _, err = run("align", "logs", "--json", str(tmp_path / "nowhere" / "a.json"))
     assert status == 2
     assert err == (
@@ -178,7 +178,7 @@ class Closed(io.StringIO):
 def test_a_reader_that_leaves_early_changes_no_verdict(
     answer: Callable[..., dict[str, Any]], options: tuple[str, ...]
 ) -> None:
-    answer(samples.missing_call())
+    answer(alignments.missing_call())
     err = io.StringIO()
     assert cli.main(["align", "logs", *options], Closed(), err) == 1
     assert err.getvalue() == ""

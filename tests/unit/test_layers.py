@@ -20,10 +20,37 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli", "testing"},
     {"", "launch", "schema", "tracer", "align", "report"},
+    {"words", "chain"},
     {"signature", "findings"},
     {"records", "roles", "config"},
-    {"errors", "dumps", "grammar"},
+    {"ops", "errors", "dumps", "version"},
 )
+
+# The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands
+# on top of all of them imports any. Files of the wing itself have a place of their own.
+ROOMS = {
+    "align": (
+        {"align.reading"},
+        {"align.matching"},
+        {"align.ranks"},
+        {"align.judging"},
+        {"align.diagnosis"},
+        {"align.observations"},
+        {"align.alignment"},
+        {"align.follow"},
+        {"align"},
+        {"align.__main__"},
+    ),
+    "tracer": (
+        {"tracer", "tracer.guard", "tracer.dynamo"},
+        {"tracer.tap"},
+        {"tracer.record"},
+        {"tracer.life"},
+        {"tracer.session"},
+        {"tracer.patches"},
+        {"tracer.switch"},
+    ),
+}
 WITHOUT_TORCH = ("align", "report", "", "cli", "testing", "launch", "schema")
 
 
@@ -94,6 +121,43 @@ def test_arrows_only_point_down(module: str) -> None:
         # `enable` is the package's own front: it reaches into the tracer, and only when called.
         front = module == "" and their_wing == "tracer"
         assert their_floor > floor or their_wing == wing or front, f"{module} imports {target}"
+
+
+def room(module: str) -> int:
+    """The place of a module's room in its wing, from the first that the data come to."""
+    wing = module.partition(".")[0]
+    for number, names in enumerate(ROOMS[wing]):
+        if module in names or module.rpartition(".")[0] in names - {wing}:
+            return number
+    raise AssertionError(f"collectrace/{module} is in no room: give it one in ROOMS")
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.partition(".")[0] in ROOMS])
+def test_rooms_follow_the_way_of_the_data(module: str) -> None:
+    wing = module.partition(".")[0]
+    here = room(module)
+    for imported in imports(MODULES[module]):
+        target = inner(imported)
+        if target and target.partition(".")[0] == wing:
+            assert room(target) <= here, f"{module} imports {target}"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports for type checkers and imports inside functions counted."""
+    graph = {
+        module: {target for name in imports(file) if (target := inner(name)) in MODULES} - {module}
+        for module, file in MODULES.items()
+    }
+    # What imports nothing that is left, or is imported by nothing that is left, is in no circle.
+    while True:
+        wanted = set().union(*graph.values())
+        kept = {
+            m: targets & graph.keys() for m, targets in graph.items() if targets and m in wanted
+        }
+        if kept == graph:
+            break
+        graph = kept
+    assert not graph, "\n".join(f"{m} imports {sorted(targets)}" for m, targets in graph.items())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from collectrace import schema
 from collectrace.records import KINDS, Activity, Record, encode, is_required, json_name
-from tests.synthetic import Run
+from tests.support.synthetic import Run
 
 VALIDATOR = jsonschema.Draft202012Validator(schema.json_schema())
 

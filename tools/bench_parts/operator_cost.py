@@ -18,7 +18,9 @@ from torch._C import DispatchKey, DispatchKeySet
 
 import collectrace
 from collectrace.signature import BASE, PRIME, extend
-from collectrace.tracer import session, sites, wire
+from collectrace.tracer import switch
+from collectrace.tracer.record import sites
+from collectrace.tracer.tap import wire
 from tools.bench_parts.common import Claim, Part, cpu_per_call, fresh, middle, resident, spread
 
 _CALLS: Final = 4000
@@ -119,7 +121,7 @@ def _pieces(_: int, repeat: int) -> dict[str, float]:
     found = {"scope (wrapper of the public function)": middle(patched) - middle(alone)}
     with collectrace.trace("logs"):
         call()
-        current = session.current()
+        current = switch.current()
         assert current is not None
         assert current.recorder is not None
         recorder: Any = current.recorder

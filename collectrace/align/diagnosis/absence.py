@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from collectrace import dumps
-from collectrace.align import clock, waitgraph, words
-from collectrace.align.case import Candidate, Case, Stillness
+from collectrace import dumps, words
 from collectrace.align.diagnosis import ddp, inputs, loop
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -21,8 +19,12 @@ from collectrace.align.diagnosis.wording import (
     first,
     place,
 )
-from collectrace.align.evidence import ChannelIssue
-from collectrace.align.standing import Standing
+from collectrace.align.judging import patience
+from collectrace.align.judging.candidate import Candidate, Stillness
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
 from collectrace.records import Call
 
 
@@ -38,7 +40,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     did = [_did(case, side.ranks, found) for side in candidate.sides if side.call is None]
     here, them = candidate.present, words.verb(who, "it", "them")
     there = f" without {what}, to which {words.ranks(here)} came"
-    if clock.waited(case, candidate):
+    if patience.waited(case, candidate):
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
@@ -84,7 +86,7 @@ _DID: Final = {
 
 
 def _too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
-    waited = clock.waited(case, candidate)
+    waited = patience.waited(case, candidate)
     return Wording(
         f"{headline} when the logs end ({place(candidate)})",
         f"They had been waited for {words.seconds(waited)} at most. A healthy job that is stopped, "

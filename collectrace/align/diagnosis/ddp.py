@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import words
 from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import pairing_class

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace import roles
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import roles, words
 from collectrace.align.diagnosis import order
 from collectrace.align.diagnosis.wording import called
-from collectrace.align.evidence import Divergence
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import canonical_op, is_user

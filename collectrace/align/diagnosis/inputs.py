@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import words
 from collectrace.align.diagnosis import lines
-from collectrace.align.evidence import RankLog
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.roles import is_shadow
 

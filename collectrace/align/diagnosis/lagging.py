@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
-from collectrace.align.evidence import StreamKey
+from collectrace import words
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
 
 _MOST_PARTS: Final = 6
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align.case import Candidate, Case
-from collectrace.align.evidence import StreamKey
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 from collectrace.signature import is_user, program_text
 

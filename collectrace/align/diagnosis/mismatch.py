@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import words
 from collectrace.align.diagnosis import ddp, inputs, loop, order
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
@@ -21,7 +20,9 @@ from collectrace.align.diagnosis.wording import (
     first,
     place,
 )
-from collectrace.align.evidence import Divergence
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
 from collectrace.signature import counts
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import words
 from collectrace.align.diagnosis import loop
 from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import canonical_op, is_user, program_text

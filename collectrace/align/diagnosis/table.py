@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from collectrace.align.case import Candidate, Case
-from collectrace.align.evidence import StreamKey
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Table, TableRow
 from collectrace.records import Call
 from collectrace.signature import program_text

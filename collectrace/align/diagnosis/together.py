@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collectrace.align import words
-from collectrace.align.candidates import IN_INIT
-from collectrace.align.case import Candidate, Case, Stillness
+from collectrace import words
 from collectrace.align.diagnosis import lagging
 from collectrace.align.diagnosis.wording import Wording, place
-from collectrace.align.evidence import GroupConflict
-from collectrace.align.waitgraph import Edge
+from collectrace.align.judging.candidate import Candidate, Stillness
+from collectrace.align.judging.candidates import IN_INIT
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import GroupConflict
 from collectrace.records import NATIVE, Group
 
 

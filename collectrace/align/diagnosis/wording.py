@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectrace.align import words
-from collectrace.align.case import Candidate, Case
+from collectrace import words
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
 from collectrace.findings import Side
 from collectrace.records import Call
 

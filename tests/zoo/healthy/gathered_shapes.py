@@ -10,7 +10,7 @@ synthetic: yes
 import os
 from pathlib import Path
 
-from tests.synthetic import Run
+from tests.support.synthetic import Run
 
 run = Run(world=2)
 for rank in run:

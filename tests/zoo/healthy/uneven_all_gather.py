@@ -11,7 +11,7 @@ synthetic: yes
 import os
 from pathlib import Path
 
-from tests.synthetic import Run
+from tests.support.synthetic import Run
 
 run = Run(world=3)
 for rank in run:

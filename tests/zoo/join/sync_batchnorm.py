@@ -11,7 +11,7 @@ synthetic: yes
 import os
 from pathlib import Path
 
-from tests.synthetic import Run
+from tests.support.synthetic import Run
 from tests.zoo.case import marked_site
 from tests.zoo.common import TWIN
 

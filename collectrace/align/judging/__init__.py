@@ -1,0 +1,1 @@
+"""What may be wrong, who is to blame, what followed from what."""

@@ -1,0 +1,77 @@
+"""One candidate for what is wrong with a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.ranks.waitgraph import Cycle
+from collectrace.align.reading.evidence import GroupConflict, StreamKey
+from collectrace.findings import GroupInfo, Kind, Severity, Side
+from collectrace.records import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Stillness:
+    """A row that every rank of its group has reached and that does not complete."""
+
+    stream: StreamKey
+    seq: int
+    calls: Mapping[int, Call | None]
+    failed: tuple[int, ...] = ()
+    """Ranks whose own call raised for a reason of its own: it never reached the others."""
+
+
+Source = Divergence | ChannelIssue | GroupConflict | Stillness | Cycle
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """Something that disagrees, while it is being judged."""
+
+    kind: Kind
+    severity: Severity
+    source: Source
+    group: GroupInfo | None
+    t: int
+    """When the first rank came to it, on the shared clock, ns."""
+    stream: StreamKey | None = None
+    seq: int | None = None
+    sides: tuple[Side, ...] = ()
+    suspects: tuple[int, ...] = ()
+    cause: Candidate | None = None
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Every rank that is known to be part of it."""
+        return tuple(r for side in self.sides for r in side.ranks)
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The ranks that came."""
+        return tuple(r for r in self.ranks if r not in self.absent)
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The ranks that did not."""
+        source = self.source
+        if isinstance(source, GroupConflict):
+            return tuple(r for ranks, asked in source.variants if asked is None for r in ranks)
+        if isinstance(source, Stillness):
+            return source.failed
+        return tuple(r for side in self.sides if side.call is None for r in side.ranks)
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Ranks of the group whose evidence does not reach this place."""
+        return self.source.unknown if isinstance(self.source, Divergence) else ()
+
+    @property
+    def mark(self) -> str:
+        """``fatal`` for the second row of a stream."""
+        return self.source.mark if isinstance(self.source, Divergence) else "root"
+
+    def root(self) -> Candidate:
+        """The end of the chain of causes."""
+        return self if self.cause is None else self.cause.root()

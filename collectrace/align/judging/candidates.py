@@ -1,0 +1,273 @@
+"""Rules 1, 2 and 5: what may be wrong with a run, before anybody is blamed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace.align.judging import patience
+from collectrace.align.judging.candidate import Candidate, Source, Stillness
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.ranks.standing import Standing, Waiting
+from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
+from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
+from collectrace.findings import Kind, Side
+from collectrace.records import Call
+
+KINDS: Final[dict[str, Kind]] = {
+    "op": "op_mismatch",
+    "dtype": "dtype_mismatch",
+    "count": "shape_mismatch",
+    "shape": "shape_mismatch",
+    "reduce_op": "reduce_op_mismatch",
+    "root": "root_mismatch",
+    "split": "split_mismatch",
+    "role": "role_mismatch",
+    "iteration": "role_mismatch",
+    "absent": "missing_call",
+}
+
+IN_INIT: Final = -1
+"""In place of a group's ordinal: the default group, which some ranks left no file about."""
+
+
+def candidates(case: Case) -> list[Candidate]:
+    """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, stillness."""
+    circles = deadlocks(case)
+    absorbed = {edge for cycle in circles for edge in cycle}
+    found = [_of_conflict(case, conflict) for conflict in case.comparison.conflicts]
+    found += [_of_conflict(case, conflict) for conflict in _never_started(case)]
+    found += [
+        _of_row(case, row)
+        for row in case.comparison.divergences
+        if not _is_empty(row) and not _absorbs(absorbed, row)
+    ]
+    found += [_of_warning(case, row) for row in _telling(case)]
+    found += [
+        _of_channel(case, issue)
+        for issue in case.comparison.channels
+        if not any(edge.waiting.channel == issue.channel for edge in absorbed)
+    ]
+    found += [_of_cycle(case, cycle) for cycle in circles]
+    spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
+    found += [still for still in _still(case) if still.stream not in spoken_for]
+    return found
+
+
+def kind_of(row: Divergence) -> Kind:
+    """Rule 2: the kind of a row is the first attribute that differs; absence comes last."""
+    return KINDS[row.attribute]
+
+
+# -- rows of streams -------------------------------------------------------------------------
+
+
+def _of_row(case: Case, row: Divergence) -> Candidate:
+    return Candidate(
+        kind=kind_of(row), severity="error", source=row, group=row.group,
+        t=case.first(row.calls), stream=row.stream, seq=row.seq, sides=case.sides(row),
+    )  # fmt: skip
+
+
+def _is_empty(row: Divergence) -> bool:
+    """Nobody is known to be absent: only evidence is."""
+    return row.attribute == "absent" and None not in row.calls.values()
+
+
+def _of_warning(case: Case, row: Divergence) -> Candidate:
+    found = _of_row(case, row)
+    found.severity = "warning"
+    return found
+
+
+def _telling(case: Case) -> list[Divergence]:
+    """Warnings of streams that nothing worse is to be said of, the first of a kind each."""
+    worse = {row.stream for row in case.comparison.divergences if not _is_empty(row)}
+    first: dict[tuple[StreamKey, str, bool], Divergence] = {}
+    for row in case.comparison.warnings:
+        if row.stream not in worse:
+            first.setdefault((row.stream, row.attribute, row.swapped), row)
+    return list(first.values())
+
+
+def _absorbs(absorbed: set[Edge], row: Divergence) -> bool:
+    """A cycle speaks for the absences that its own edges are."""
+    if row.attribute != "absent":
+        return False
+    mine = [edge for edge in absorbed if edge.waiting.stream == row.stream]
+    absent = {rank for rank, call in row.calls.items() if call is None}
+    return bool(mine) and absent <= {rank for edge in absorbed for rank in _ranks(edge)}
+
+
+def _ranks(edge: Edge) -> tuple[int, int]:
+    return edge.waiting.rank, edge.target[0]
+
+
+# -- groups and messages ---------------------------------------------------------------------
+
+
+def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
+    times = []
+    for ranks, asked in conflict.variants:
+        if asked is not None:
+            log = case.log(ranks[0]) if ranks else None
+            times += [log.when(asked.t)] if log is not None else []
+    sides = [
+        Side(
+            ranks=tuple(ranks),
+            call=None,
+            state=case.standings[ranks[0]].state,
+            site=asked.site if asked is not None else None,
+        )
+        for ranks, asked in conflict.variants
+        if ranks and ranks[0] in case.standings
+    ]
+    return Candidate(
+        kind="group_mismatch", severity="error", source=conflict,
+        group=case.comparison.groups.get(conflict.name), t=min(times, default=0),
+        sides=tuple(sides),
+    )  # fmt: skip
+
+
+def _never_started(case: Case) -> list[GroupConflict]:
+    """Ranks without a file, where nobody got past ``init_process_group``.
+
+    A rank that came would have let the others pass, whether it was traced or not.
+    """
+    logs = case.evidence.logs
+    asked = {rank: log.groups[-1] for rank, log in logs.items() if log.groups}
+    stuck = [
+        rank
+        for rank, log in logs.items()
+        if log.provisional
+        or (log.last_call is None and all(g.phase == "asked" for g in log.groups))
+    ]
+    if not case.evidence.missing or len(stuck) < len(logs) or len(asked) < len(logs):
+        return []
+    first = min(asked)
+    present = (tuple(sorted(asked)), asked[first])
+    return [GroupConflict(asked[first].group, (present, (case.evidence.missing, None)), IN_INIT)]
+
+
+def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
+    ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
+    sides = [case.side(rank, call) for rank, call in ends if rank in case.standings]
+    calls = {rank: call for rank, call in ends if call is not None and rank >= 0}
+    return Candidate(
+        kind="p2p_unmatched" if issue.attribute == "absent" else "p2p_mismatch",
+        severity="error", source=issue, group=issue.group, t=case.first(calls), seq=issue.seq,
+        sides=tuple(sorted(sides, key=lambda side: side.call is None)),
+    )  # fmt: skip
+
+
+# -- cycles ----------------------------------------------------------------------------------
+
+
+def deadlocks(case: Case) -> list[Cycle]:
+    """Rule 5: a cycle is a deadlock only if none of its edges lies on or after a mismatch.
+
+    After a mismatch ranks wait for what was never to come: the circle is a consequence.
+    """
+    first: dict[StreamKey | ChannelKey, int] = {}
+    for row in case.comparison.divergences:
+        if row.attribute != "absent":
+            first[row.stream] = min(row.seq, first.get(row.stream, row.seq))
+    for issue in case.comparison.channels:
+        if issue.attribute != "absent":
+            first[issue.channel] = min(issue.seq, first.get(issue.channel, issue.seq))
+    disputed = {conflict.name for conflict in case.comparison.conflicts}
+    # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
+    astray = {issue.channel for issue in case.comparison.channels if issue.hint}
+
+    def is_clean(edge: Edge) -> bool:
+        w = edge.waiting
+        key = w.channel or w.stream
+        if key is None or w.group in disputed or key in astray:
+            return False
+        row = edge.row if edge.row is not None else w.seq or 0
+        return (key not in first or row < first[key]) and _is_lasting(case, edge)
+
+    return [cycle for cycle in cycles(case.graph) if all(map(is_clean, cycle))]
+
+
+def _is_lasting(case: Case, edge: Edge) -> bool:
+    """Whether a wait that may end by itself, for a busy device, has gone on for too long."""
+    w = edge.waiting
+    if not edge.queued or w.stream is None or w.seq is None:
+        return True
+    return patience.is_still(case, w.stream, w.seq, [case.standings[w.rank]])
+
+
+def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
+    start = min(range(len(cycle)), key=lambda n: cycle[n].waiting.rank)
+    cycle = (*cycle[start:], *cycle[:start])
+    first = cycle[0].waiting
+    return Candidate(
+        kind="deadlock", severity="error", source=cycle,
+        group=case.comparison.groups.get(first.group),
+        t=max(edge.waiting.since for edge in cycle), stream=first.stream, seq=first.seq,
+        sides=tuple(case.side(e.waiting.rank, waited_for(case, e.waiting)) for e in cycle),
+    )  # fmt: skip
+
+
+def waited_for(case: Case, w: Waiting) -> Call | None:
+    """The call that a thread waits for."""
+    log = case.log(w.rank)
+    if log is None or w.seq is None:
+        return None
+    if w.channel is not None:
+        return log.channel_call(w.channel, w.seq)
+    return case.call(w.rank, w.stream, w.seq) if w.stream is not None else None
+
+
+# -- stillness -------------------------------------------------------------------------------
+
+
+def _still(case: Case) -> Iterator[Candidate]:
+    """Rows that all ranks have reached and that do not complete."""
+    waiting: dict[StreamKey, list[tuple[int, Standing]]] = {}
+    for standing in case.standings.values():
+        for w in standing.waiting:
+            if w.stream is not None and w.seq is not None and standing.state != "finished":
+                waiting.setdefault(w.stream, []).append((w.seq, standing))
+    diverged = {row.stream for row in case.comparison.divergences}
+    for stream, waiters in waiting.items():
+        members = case.comparison.streams.get(stream, ())
+        logs = [case.log(rank) for rank in members]
+        seq = min(seq for seq, _ in waiters)
+        if stream in diverged or not members:
+            continue
+        if any(log is None or log.last_seq.get(stream, 0) < seq for log in logs):
+            continue
+        yield from _stillness(case, stream, seq, [s for n, s in waiters if n == seq], members)
+
+
+def _stillness(
+    case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing], members: Sequence[int]
+) -> Iterator[Candidate]:
+    calls = {rank: case.call(rank, stream, seq) for rank in members}
+    failed = tuple(s.rank for s in waiters if s.state == "raised" and not s.by_peers)
+    others = [s for s in waiters if s.rank not in failed and s.state != "died"]
+    if not others:
+        return  # each raised for itself, as ranks with the same bug do
+    if not failed and not patience.is_still(case, stream, seq, others):
+        return
+    source: Source = Stillness(stream, seq, calls, failed)
+    yield Candidate(
+        kind="missing_call" if failed else "stall", severity="error", source=source,
+        group=case.comparison.groups.get(stream.group), t=case.first(calls), stream=stream,
+        seq=seq, sides=_still_sides(case, calls, failed),
+    )  # fmt: skip
+
+
+def _still_sides(
+    case: Case, calls: dict[int, Call | None], failed: tuple[int, ...]
+) -> tuple[Side, ...]:
+    by_state: dict[tuple[bool, str], list[int]] = {}
+    for rank in calls:
+        by_state.setdefault((rank in failed, case.standings[rank].state), []).append(rank)
+    return tuple(
+        Side(ranks=tuple(ranks), call=calls[ranks[0]], state=case.standings[ranks[0]].state)
+        for _, ranks in sorted(by_state.items())
+    )

@@ -1,0 +1,104 @@
+"""Everything that is known of a run, and one candidate for what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from collectrace.align.matching.comparison import Comparison, Divergence
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.ranks.waitgraph import WaitGraph
+from collectrace.align.reading.evidence import Evidence, RankLog, StreamKey
+from collectrace.findings import Kind, Side, State
+from collectrace.records import Call, backend_for
+from collectrace.signature import difference
+
+MISMATCHES: Final[frozenset[Kind]] = frozenset(
+    {"op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
+     "split_mismatch", "role_mismatch"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run: what its ranks wrote, where they disagree, and what each was doing at the end."""
+
+    evidence: Evidence
+    comparison: Comparison
+    standings: Mapping[int, Standing]
+
+    @cached_property
+    def graph(self) -> WaitGraph:
+        """Who waits for whom."""
+        return waitgraph.build(self.standings, self.comparison)
+
+    def log(self, rank: int) -> RankLog | None:
+        """A rank's log, if it left one."""
+        return self.evidence.logs.get(rank)
+
+    def call(self, rank: int, stream: StreamKey, seq: int) -> Call | None:
+        """A rank's call at a row."""
+        log = self.log(rank)
+        found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
+        return found[0] if found else None
+
+    def issued(self, rank: int, call: Call | None) -> int | None:
+        """When a rank issued a call, on the shared clock."""
+        log = self.log(rank)
+        return log.when(call.t) if log is not None and call is not None else None
+
+    def first(self, calls: Mapping[int, Call | None]) -> int:
+        """When the first of some calls was issued; 0 if there is none."""
+        times = [t for rank, call in calls.items() if (t := self.issued(rank, call)) is not None]
+        return min(times, default=0)
+
+    def backend(self, stream: StreamKey) -> str:
+        """The backend that serves a stream."""
+        info = self.comparison.groups.get(stream.group)
+        return backend_for(info.backend, stream.device) if info is not None else ""
+
+    def sides(self, source: Divergence) -> tuple[Side, ...]:
+        """The ranks of a row that did the same; those that did nothing come last."""
+        backend = self.backend(source.stream)
+        bad = {rank for pair in source.bad_pairs for rank in pair}
+        sides: list[tuple[Call, list[int]]] = []
+        for rank, call in sorted(source.calls.items()):
+            if call is None:
+                continue
+            for known, ranks in sides:
+                alone = rank in bad or ranks[0] in bad
+                if not alone and _same(known, call, source, backend):
+                    ranks.append(rank)
+                    break
+            else:
+                sides.append((call, [rank]))
+        came = [Side(ranks=tuple(r), call=c, state=self._state(r)) for c, r in sides]
+        return (*came, *self.absentees(r for r, c in source.calls.items() if c is None))
+
+    def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
+        """Ranks that did not come, told apart by what they did instead."""
+        by_state: dict[State, list[int]] = {}
+        for rank in sorted(ranks):
+            by_state.setdefault(self.standings[rank].state, []).append(rank)
+        return tuple(Side(ranks=tuple(r), call=None, state=s) for s, r in by_state.items())
+
+    def side(self, rank: int, call: Call | None) -> Side:
+        """One rank by itself."""
+        return Side(ranks=(rank,), call=call, state=self.standings[rank].state)
+
+    def _state(self, ranks: Sequence[int]) -> State:
+        return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
+
+
+def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:
+    if source.swapped:
+        return a.site == b.site
+    if source.attribute == "shape":
+        return a.shape == b.shape and a.out_shape == b.out_shape
+    if source.attribute == "iteration":
+        return a.iteration == b.iteration
+    return difference(a, b, backend) is None

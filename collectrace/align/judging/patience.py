@@ -1,0 +1,102 @@
+"""Absence needs a clock: how long ranks waited, and when that is long enough to be proof.
+
+A healthy job that is killed everywhere at once has ranks one call apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import Standing, Waiting
+from collectrace.align.reading.evidence import GroupConflict, StreamKey
+
+PATIENCE: Final = 5_000_000_000
+"""ns that a rank may always wait."""
+
+_SLOWER: Final = 5
+"""Times the longest wait so far that a rank may wait."""
+
+_LOOK_BACK: Final = 4000
+"""Calls whose waits are measured, over all ranks of a group."""
+
+
+def waited(case: Case, candidate: Candidate) -> int:
+    """The longest that a rank has been waiting at a candidate's place, ns; 0: nobody waits."""
+    times = [
+        standing.end - w.since
+        for rank in candidate.present
+        for standing in (case.standings[rank],)
+        for w in standing.waiting
+        if is_there(w, candidate)
+    ]
+    return max(times, default=0)
+
+
+def is_there(w: Waiting, candidate: Candidate) -> bool:
+    """Whether a thread waits at a candidate's place, or at a later one of its stream."""
+    source = candidate.source
+    if isinstance(source, ChannelIssue):
+        return w.channel == source.channel and (w.seq or 0) >= source.seq
+    if isinstance(source, GroupConflict):
+        return w.seq is None and w.group == source.name
+    if candidate.stream is None or candidate.seq is None:
+        return False
+    return w.stream == candidate.stream and (w.seq or 0) >= candidate.seq
+
+
+def gave_up(case: Case, candidate: Candidate) -> bool:
+    """Whether a rank raised there because it had waited in vain, or lost its peer."""
+    return any(
+        standing.by_peers and any(is_there(w, candidate) for w in standing.waiting)
+        for standing in (case.standings[rank] for rank in candidate.present)
+    )
+
+
+def is_long(case: Case, stream: StreamKey | None, seq: int, ns: int) -> bool:
+    """Whether a wait is longer than anything this stream has seen, by far.
+
+    On a live log it must be longer than what counts as a stall there, too: a straggler may come.
+    """
+    longest = _longest_wait(case, stream, seq) if stream is not None else 0
+    if ns <= max(PATIENCE, _SLOWER * longest):
+        return False
+    live = [s.log for s in case.standings.values() if s.ended == "alive" and s.log is not None]
+    return ns > max((round(log.header.stall_after * 1e9) for log in live), default=0)
+
+
+def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
+    """Between the first rank that came to a row and the last, of the rows just before; ns."""
+    members = case.comparison.streams.get(stream, ())
+    start = max(1, seq - max(8, _LOOK_BACK // max(1, len(members))))
+    columns: list[list[int | None]] = []
+    for rank in case.comparison.streams.get(stream, ()):
+        log = case.log(rank)
+        if log is not None:
+            calls = log.calls(stream, start, seq)
+            columns.append([None if c is None else log.when(c.t) for c in calls])
+    longest = 0
+    for row in zip(*columns, strict=False):
+        times = [t for t in row if t is not None]
+        if len(times) == len(row) and times:
+            longest = max(longest, max(times) - min(times))
+    return longest
+
+
+def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> bool:
+    """Whether a row that everybody has reached should have completed long ago."""
+    there = [(s, w) for s in waiters for w in s.waiting if w.stream == stream]
+    if any(s.by_peers for s, _ in there):
+        return True
+    arrived = [
+        issued
+        for rank in case.comparison.streams.get(stream, ())
+        if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
+    ]
+    told = [s.end for s, w in there if w.told or w.what == "device"]
+    if not told or not arrived:
+        return False
+    return is_long(case, stream, seq, max(told) - max(arrived))

@@ -1,0 +1,1 @@
+"""Rank against rank: where the streams differ."""

@@ -1,0 +1,213 @@
+"""Point to point: per channel the first message that has no partner, or not a fitting one.
+
+A channel is (group, device, source, destination, tag); its n-th send meets its n-th receive. A
+receive from any source takes whatever comes under its tag, so it is matched by number only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.findings import GroupInfo
+from collectrace.records import Call
+from collectrace.signature import channel_text
+
+ANY: Final = -1
+"""Source of a receive that takes a message from any rank."""
+
+
+@dataclass(slots=True)
+class _Side:
+    """What one rank issued on a channel."""
+
+    log: RankLog
+    key: ChannelKey
+    count: int = 0
+
+    def call(self, seq: int) -> Call | None:
+        """A message of it; the log is scanned where that was not read."""
+        found = self.log.channel_call(self.key, seq)
+        if found is None and not self.log.scanned:
+            self.log.scan()
+            found = self.log.channel_call(self.key, seq)
+        return found
+
+    def meanings(self) -> dict[int, int]:
+        """What was read of it: number to an id of what the message is."""
+        track = self.log.channel_track(self.key)
+        return dict(zip(track.seq, track.meaning, strict=True))
+
+
+@dataclass(slots=True)
+class _Inbox:
+    """All that goes to one rank under one tag."""
+
+    group: GroupInfo
+    sends: dict[int, _Side] = field(default_factory=dict)
+    """By source."""
+    recvs: dict[int, _Side] = field(default_factory=dict)
+    """By source, ANY included."""
+
+
+def compare_channels(
+    groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
+) -> tuple[list[ChannelIssue], list[str]]:
+    """The first issue of each channel, and notes on what could not be compared."""
+    inboxes = _inboxes(groups, logs)
+    issues: list[ChannelIssue] = []
+    for (_, _, destination, _), inbox in sorted(inboxes.items()):
+        if destination in logs and not _late(inbox.group, logs):
+            issues += _compare(inbox, logs)
+    notes = []
+    if inboxes and not all(log.scanned for log in logs.values()):
+        notes.append(
+            "point-to-point messages were counted, and compared at the ends of the logs only; "
+            "--full compares each"
+        )
+    return _hinted(issues), notes
+
+
+def _inboxes(
+    groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
+) -> dict[tuple[str, str, int, int], _Inbox]:
+    inboxes: dict[tuple[str, str, int, int], _Inbox] = {}
+    for rank, log in logs.items():
+        for key, count in log.last_channel_seq.items():
+            where = (key.group, key.device, key.destination, key.tag)
+            inbox = inboxes.setdefault(where, _Inbox(groups[key.group]))
+            sides = inbox.recvs if key.destination == rank else inbox.sends
+            if key.source == rank or key.destination == rank:
+                sides[key.source] = _Side(log, key, count)
+    return inboxes
+
+
+def _late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
+    """Whether the members' tracing began at different places: messages cannot be counted then."""
+    stream = StreamKey(group.name, "")
+    return len({logs[rank].first_row(stream) for rank in group.ranks if rank in logs}) > 1
+
+
+def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> list[ChannelIssue]:
+    anything = inbox.recvs.get(ANY)
+    issues = []
+    spare = 0
+    """Sends that no receive names, for those from any source."""
+    for source in sorted({*inbox.sends, *inbox.recvs} - {ANY}):
+        if source not in logs:
+            continue
+        send, recv = inbox.sends.get(source), inbox.recvs.get(source)
+        issue = None
+        if send is not None and recv is not None:
+            issue = _mismatch(inbox.group, send, recv)
+        sent, received = (side.count if side is not None else 0 for side in (send, recv))
+        spare += max(0, sent - received)
+        if issue is None and (sent < received or (sent > received and anything is None)):
+            issue = _unmatched(inbox.group, send, recv)
+        if issue is not None:
+            issues.append(issue)
+    if anything is not None and all(rank in logs for rank in inbox.group.ranks):
+        issues += _from_any(inbox, anything, spare)
+    return issues
+
+
+def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
+    sent, received = send.meanings(), recv.meanings()
+    examples = send.log.channel_track(send.key).vocabulary.examples
+    # Thousands of messages are of a few kinds.
+    pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
+    wrong = {p for p in set(pairs.values()) if not _fit(examples[p[0]], examples[p[1]])}
+    first = min((seq for seq, pair in pairs.items() if pair in wrong), default=None)
+    if first is None:
+        return None
+    a, b = send.call(first), recv.call(first)
+    if a is None or b is None:
+        return None
+    attribute: Literal["dtype", "count"] = "dtype" if a.dtype != b.dtype else "count"
+    return ChannelIssue(send.key, group, first, a, b, attribute)
+
+
+def _fit(a: Call, b: Call) -> bool:
+    return a.void or b.void or channel_text(a) == channel_text(b)
+
+
+def _unmatched(group: GroupInfo, send: _Side | None, recv: _Side | None) -> ChannelIssue:
+    sent, received = (side.count if side is not None else 0 for side in (send, recv))
+    longer = send if sent > received else recv
+    assert longer is not None
+    seq = min(sent, received) + 1
+    call = longer.call(seq)
+    return ChannelIssue(
+        longer.key, group, seq,
+        send=call if longer is send else None, recv=call if longer is recv else None,
+        attribute="absent",
+    )  # fmt: skip
+
+
+def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
+    """Receives from any source against the sends that nobody named."""
+    if anything.count > spare:
+        seq = spare + 1
+        recv = anything.call(seq)
+        return [ChannelIssue(anything.key, inbox.group, seq, None, recv, "absent")]
+    if anything.count == spare:
+        return []
+    # Which send was left over is the backend's choice; the latest is as good as any.
+    left = [
+        (call.t, side, call)
+        for source, side in inbox.sends.items()
+        if side.count > (inbox.recvs[source].count if source in inbox.recvs else 0)
+        and (call := side.log.channel_call(side.key, side.count)) is not None
+    ]
+    if not left:
+        return []
+    _, side, call = max(left, key=lambda one: one[0])
+    return [ChannelIssue(side.key, inbox.group, side.count, call, None, "absent")]
+
+
+def _hinted(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:
+    """Join a receive that misses its send with a send nobody awaits, where they nearly fit.
+
+    The receive waits, so it is the one that is told of; the send becomes its hint.
+    """
+    sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
+    out: list[ChannelIssue] = []
+    explained: set[ChannelKey] = set()
+    for issue in issues:
+        if issue.attribute == "absent" and issue.recv is not None:
+            near = next(
+                (
+                    (s, hint)
+                    for s in sends
+                    if s.channel not in explained and (hint := _near(issue, s))
+                ),
+                None,
+            )
+            if near is not None:
+                explained.add(near[0].channel)
+                issue = replace(issue, hint=near[1])
+        out.append(issue)
+    return [
+        i for i in out if i.send is None or i.attribute != "absent" or i.channel not in explained
+    ]
+
+
+def _near(recv: ChannelIssue, send: ChannelIssue) -> str:
+    a, b = send.channel, recv.channel
+    same_tag, same_source = a.tag == b.tag, b.source in (a.source, ANY)
+    if (a.group, a.device) != (b.group, b.device):
+        if (a.source, a.destination, a.tag) != (b.source, b.destination, b.tag):
+            return ""
+        what = "group" if a.group != b.group else "device"
+        value = a.group if a.group != b.group else a.device
+        return f"rank {a.source} sent a message on another {what}, {value!r}"
+    if same_source and a.destination == b.destination and not same_tag:
+        return f"rank {a.source} sent a message with tag {a.tag}, the receive waits for tag {b.tag}"
+    if same_source and same_tag:
+        return f"rank {a.source} sent it to rank {a.destination}, not to rank {b.destination}"
+    if a.destination == b.destination and same_tag:
+        return f"rank {a.source} sent one, the receive waits for rank {b.source}"
+    return ""

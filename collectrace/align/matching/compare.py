@@ -1,0 +1,50 @@
+"""Everything that disagrees between the ranks of a run, before anybody is blamed."""
+
+from __future__ import annotations
+
+from collectrace.align.matching.channels import compare_channels
+from collectrace.align.matching.comparison import Comparison, Divergence
+from collectrace.align.matching.streams import compare_stream
+from collectrace.align.reading.evidence import Evidence, StreamKey
+
+
+def compare(evidence: Evidence, full: bool = False) -> Comparison:
+    """Compare every stream and channel of a run; ``full``: by every line, not by digests."""
+    logs = evidence.logs
+    if full:
+        for log in logs.values():
+            log.scan()
+    disputed = {
+        name
+        for conflict in evidence.conflicts
+        if len([record for _, record in conflict.variants if record is not None]) > 1
+        for name in evidence.groups
+        if name == conflict.name or name.startswith(f"{conflict.name} [")
+    }
+    notes: list[str] = []
+    streams: dict[StreamKey, tuple[int, ...]] = {}
+    agreed: dict[StreamKey, int] = {}
+    divergences: list[Divergence] = []
+    warnings: list[Divergence] = []
+    for stream in sorted({key for log in logs.values() for key in log.last_seq}):
+        group = evidence.groups[stream.group]
+        streams[stream] = group.ranks
+        if stream.group in disputed:
+            # Ranks that mean different groups by one name were never in one stream.
+            continue
+        verdict = compare_stream(stream, group, logs)
+        agreed[stream] = verdict.agreed
+        divergences += verdict.divergences
+        warnings += verdict.warnings
+        notes += verdict.notes
+    channels, unseen = compare_channels(evidence.groups, logs)
+    return Comparison(
+        groups=evidence.groups,
+        streams=streams,
+        divergences=tuple(divergences),
+        channels=tuple(channels),
+        conflicts=tuple(evidence.conflicts),
+        agreed=agreed,
+        notes=(*notes, *unseen),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,69 @@
+"""What the matchers hand to those who judge: where the ranks disagree, and where first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
+from collectrace.findings import GroupInfo
+from collectrace.records import Call
+from collectrace.signature import Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A row of a stream on which the ranks of its group disagree."""
+
+    stream: StreamKey
+    group: GroupInfo
+    seq: int
+    mark: Literal["root", "fatal"]
+    """The first row where the programs differ, or the first later one that is fatal on the wire."""
+    attribute: Attribute | Literal["absent", "split", "shape", "iteration"]
+    """What differs; ``shape`` and ``iteration`` occur in ``Comparison.warnings`` only."""
+    calls: Mapping[int, Call | None]
+    """Per rank of the group whose log can tell; None: its log ends before this row."""
+    unknown: tuple[int, ...] = ()
+    """Ranks of the group whose evidence does not reach this row (missing, dropped, rotated)."""
+    bad_pairs: tuple[tuple[int, int], ...] = ()
+    """all_to_all: (sender, receiver) whose sizes do not fit."""
+    swapped: bool = False
+    """The ranks use the same call sites in swapped order, the bytes agree: a warning."""
+    gap: tuple[int, int] | None = None
+    """Rows (first, last) before this one that a log has lost though the programs differ in
+    them: the root lies there, and this row is only the first that can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelIssue:
+    """The first message of a channel that has no partner, or not a fitting one."""
+
+    channel: ChannelKey
+    group: GroupInfo
+    seq: int
+    send: Call | None
+    recv: Call | None
+    attribute: Literal["dtype", "count", "absent"]
+    hint: str = ""
+    """What nearly fits: the same message under another tag, or to another peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that disagrees, before anybody is blamed."""
+
+    groups: Mapping[str, GroupInfo]
+    """By a name that is unique in the run."""
+    streams: Mapping[StreamKey, tuple[int, ...]]
+    """Every stream, and the ranks of its group."""
+    divergences: Sequence[Divergence] = ()
+    channels: Sequence[ChannelIssue] = ()
+    conflicts: Sequence[GroupConflict] = ()
+    agreed: Mapping[StreamKey, int] = field(default_factory=dict)
+    """Per stream the last row on which all ranks of the group agree."""
+    notes: Sequence[str] = ()
+    warnings: Sequence[Divergence] = ()
+    """Rows whose bytes and meaning agree and that differ all the same: in shape, in the
+    iteration they belong to, or in call sites that are swapped. Found by full scan only."""

@@ -1,0 +1,239 @@
+"""The first row of a stream on which calls do not pair, in two ways that must agree.
+
+By digest: a few look-ups per rank whatever the length of the trace. By scan: what every call
+means, row by row, which needs no digest and takes nothing on trust.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple, Protocol
+
+from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
+from collectrace.align.reading.rows import Track
+from collectrace.records import Call
+from collectrace.signature import PRIME, Attribute, difference, stretch
+
+_ORDER: Final[tuple[Attribute, ...]] = ("op", "dtype", "count", "reduce_op", "root", "role")
+
+_MAX_WAIVED: Final = 32
+"""Rows that differ and prove nothing, after which scanning is cheaper than searching on."""
+
+_CHUNK: Final = 4096
+"""Rows compared at once."""
+
+
+class Unclear(Exception):
+    """The digests cannot tell; the rows themselves must be looked at."""
+
+
+def attribute_of(calls: Sequence[Call], backend: str) -> Attribute | None:
+    """The first attribute in which calls at one place disagree; None where all pair."""
+    found = {difference(a, b, backend) for a, b in combinations(calls, 2)}
+    return next((name for name in _ORDER if name in found), None)
+
+
+class Segment(NamedTuple):
+    """Rows, first and last, that the same ranks hold."""
+
+    start: int
+    stop: int
+    ranks: tuple[int, ...]
+
+
+class Matcher(Protocol):
+    """Finds the first rows of a stream that differ. Rows are given first and last, both in."""
+
+    def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
+        """The first row on which calls of these ranks do not pair; ``fatal``: on the wire.
+
+        Every one of the ranks holds every one of the rows.
+        """
+
+    def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
+        """The first all_to_all whose pairs do not fit; ``ranks`` is the whole group."""
+
+
+class ByDigest:
+    """Searches by prefix digests. Raises Unclear where they cannot tell."""
+
+    def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
+        self._stream, self._logs, self._backend = stream, logs, backend
+
+    def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
+        """See :class:`Matcher`."""
+        base, waived = start - 1, 0
+        before = {rank: self._standing(rank, base, fatal=fatal) for rank in ranks}
+        if None in before.values():
+            # The row before is lost, and its digest with it: the first is compared by itself.
+            if self._differs(ranks, start, fatal=fatal):
+                return start
+            base = start
+        while base < stop:
+            row, odd = self._search(ranks, base, stop, fatal=fatal)
+            if row is None:
+                return None
+            if self._differs(odd, row, fatal=fatal):
+                return row
+            # Void, or a role nobody knows: the chain is linear and goes on from here.
+            base, waived = row, waived + 1
+            if waived > _MAX_WAIVED:
+                raise Unclear
+        return None
+
+    def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
+        """See :class:`Matcher`."""
+        if self._balance(ranks, stop) == 0:
+            return None
+        if self._balance(ranks, start - 1) != 0:
+            # Ranks that were not traced from the same row on.
+            raise Unclear
+        low, high = start - 1, stop
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._balance(ranks, middle) == 0:
+                low = middle
+            else:
+                high = middle
+        calls = self._row(ranks, high)
+        if any(call.void or call.splits is None for call in calls):
+            raise Unclear
+        return high
+
+    def _search(
+        self, ranks: Sequence[int], base: int, stop: int, *, fatal: bool
+    ) -> tuple[int | None, list[int]]:
+        """The first row after ``base`` where histories since then differ, and whose do."""
+        before = {rank: self._known(rank, base, fatal=fatal) for rank in ranks}
+
+        def since(rank: int, row: int) -> int:
+            return stretch(before[rank], self._known(rank, row, fatal=fatal), row - base)
+
+        # Ranks that agree at the end agreed all along: one of them stands for all.
+        classes: dict[int, int] = {}
+        for rank in ranks:
+            classes.setdefault(since(rank, stop), rank)
+        odd = list(classes.values())
+        if len(odd) == 1:
+            return None, []
+        low, high = base, stop
+        while high - low > 1:
+            middle = (low + high) // 2
+            if len({since(rank, middle) for rank in odd}) == 1:
+                low = middle
+            else:
+                high = middle
+        return high, odd
+
+    def _at(self, rank: int, row: int) -> Digests | None:
+        return self._logs[rank].digests(self._stream, row)
+
+    def _standing(self, rank: int, row: int, *, fatal: bool) -> int | None:
+        found = self._at(rank, row)
+        if found is None:
+            return None
+        return found.digest if fatal else found.program
+
+    def _known(self, rank: int, row: int, *, fatal: bool) -> int:
+        found = self._standing(rank, row, fatal=fatal)
+        if found is None:
+            raise Unclear
+        return found
+
+    def _balance(self, ranks: Sequence[int], row: int) -> int:
+        total, known = 0, 0
+        for rank in ranks:
+            found = self._at(rank, row)
+            if found is None:
+                raise Unclear
+            if found.pairs is not None:
+                total += found.pairs
+                known += 1
+        if 0 < known < len(ranks):
+            raise Unclear
+        return total % PRIME
+
+    def _row(self, ranks: Sequence[int], row: int) -> list[Call]:
+        found = [self._logs[rank].calls(self._stream, row, row + 1)[0] for rank in ranks]
+        calls = [call for call in found if call is not None]
+        if len(calls) < len(found):
+            raise Unclear
+        return calls
+
+    def _differs(self, ranks: Sequence[int], row: int, *, fatal: bool) -> bool:
+        found = attribute_of(self._row(ranks, row), self._backend)
+        return found is not None and not (fatal and found == "role")
+
+
+class ByScan:
+    """Compares the meaning of every row. The logs have been scanned."""
+
+    def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
+        self._tracks = {rank: log.track(stream) for rank, log in logs.items()}
+        self._backend = backend
+        self._verdicts: dict[frozenset[int], Attribute | None] = {}
+
+    def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
+        """See :class:`Matcher`."""
+        tracks = [self._tracks[rank][0] for rank in ranks]
+
+        columns = [track.meaning for track in tracks]
+        for i, row in differing(columns, self._starts(ranks, start), stop - start + 1):
+            found = self._verdict(frozenset(row), tracks[0])
+            if found is not None and not (fatal and found == "role"):
+                return start + i
+        return None
+
+    def _starts(self, ranks: Sequence[int], row: int) -> list[int]:
+        """Where a row lies in each rank's columns."""
+        found = []
+        for rank in ranks:
+            track, shift = self._tracks[rank]
+            at = track.find(row - shift)
+            if at is None:
+                raise Unclear
+            found.append(at)
+        return found
+
+    def _verdict(self, meanings: frozenset[int], track: Track) -> Attribute | None:
+        if meanings not in self._verdicts:
+            calls = [track.vocabulary.examples[meaning] for meaning in meanings]
+            self._verdicts[meanings] = attribute_of(calls, self._backend)
+        return self._verdicts[meanings]
+
+    def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
+        """See :class:`Matcher`."""
+        tracks = [self._tracks[rank] for rank in ranks]
+        common: set[int] = set.intersection(
+            *({row + shift for row in track.steps} for track, shift in tracks)
+        )
+        for row in sorted(row for row in common if start <= row <= stop):
+            steps = [track.steps[row - shift] for track, shift in tracks]
+            known = [step for step in steps if step is not None]
+            if len(known) == len(steps) and sum(known) % PRIME:
+                return row
+        return None
+
+
+def differing(
+    columns: Sequence[array[int]], starts: Sequence[int], length: int
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Positions at which columns disagree, and the values there.
+
+    Column k is looked at from index ``starts[k]`` on. Agreement is told by comparing memory, so
+    that what agrees costs next to nothing.
+    """
+    for begin in range(0, length, _CHUNK):
+        size = min(_CHUNK, length - begin)
+        parts = [
+            column[start + begin : start + begin + size]
+            for column, start in zip(columns, starts, strict=True)
+        ]
+        reference = parts[0].tobytes()
+        if all(part.tobytes() == reference for part in parts):
+            continue
+        for i, row in enumerate(zip(*parts, strict=True)):
+            if row.count(row[0]) < len(row):
+                yield begin + i, row

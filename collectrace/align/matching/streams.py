@@ -1,0 +1,259 @@
+"""Per stream: the first row on which the ranks' programs differ, and the first fatal one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final, Literal
+
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.matching.matchers import (
+    ByDigest,
+    ByScan,
+    Matcher,
+    Segment,
+    Unclear,
+    attribute_of,
+)
+from collectrace.align.matching.oddities import oddities
+from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.findings import GroupInfo
+from collectrace.records import Call, backend_for
+from collectrace.signature import ALL_TO_ALL, Attribute, stretch
+
+_MAX_GAPS: Final = 64
+"""Losses of one rank that are looked into; more are as good as no log."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one stream has to tell."""
+
+    agreed: int = 0
+    """The last row on which all agree."""
+    divergences: list[Divergence] = field(default_factory=list)
+    warnings: list[Divergence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankLog]) -> Verdict:
+    """Compare a stream over the ranks of its group that left a log.
+
+    Logs that were read in part are searched by digest, and scanned where that cannot tell.
+    """
+    present = {
+        rank: logs[rank] for rank in group.ranks if rank in logs and not logs[rank].provisional
+    }
+    backend = backend_for(group.backend, stream.device)
+    if not all(log.scanned for log in present.values()):
+        try:
+            return _Comparison(
+                stream, group, present, backend, ByDigest(stream, present, backend)
+            ).verdict()
+        except Unclear:
+            for log in present.values():
+                log.scan()
+    return _Comparison(stream, group, present, backend, ByScan(stream, present, backend)).verdict()
+
+
+class _Comparison:
+    def __init__(
+        self,
+        stream: StreamKey,
+        group: GroupInfo,
+        logs: Mapping[int, RankLog],
+        backend: str,
+        matcher: Matcher,
+    ) -> None:
+        self._stream, self._group, self._logs = stream, group, logs
+        self._backend, self._matcher = backend, matcher
+        self._last = {
+            rank: log.last_seq.get(stream, log.first_row(stream) - 1) for rank, log in logs.items()
+        }
+        self._spans = {rank: log.spans(stream) for rank, log in logs.items()}
+        # Where a tracer was switched off, the end of the log is not the end of the stream.
+        ends = [self._last[rank] for rank, log in logs.items() if not log.disabled]
+        self._top = max(self._last.values(), default=0)
+        self._stop = min(ends, default=self._top)
+        self._segments = self._cut(1, self._stop)
+
+    def verdict(self) -> Verdict:
+        """The whole of it."""
+        verdict = Verdict(agreed=self._stop)
+        if len(self._logs) < 2:
+            return verdict
+        root = self._root()
+        gap = self._gap(root.seq if root is not None else self._stop + 1)
+        if root is not None:
+            verdict.agreed = root.seq - 1
+            if gap is not None:
+                root = replace(root, gap=gap[1])
+            verdict.divergences.append(root)
+            fatal = self._fatal(root.seq + 1) if root.attribute == "role" else None
+            if fatal is not None:
+                verdict.divergences.append(fatal)
+        elif gap is not None:
+            rank, (first, last) = gap
+            verdict.notes.append(
+                f"group {self._group.name}: the ranks differ between calls {first} and {last}, "
+                f"which the log of rank {rank} has lost"
+            )
+        if all(log.scanned for log in self._logs.values()):
+            rows = self._cut(1, verdict.agreed)
+            verdict.warnings += [
+                self._divergence(row, "root", attribute, swapped=swapped)
+                for row, attribute, swapped in oddities(self._stream, self._logs, rows)
+            ]
+        return verdict
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def _cut(self, start: int, stop: int) -> list[Segment]:
+        """The rows cut where a rank's evidence begins or ends; at least two ranks hold each."""
+        clipped = {
+            rank: [(max(a, start), min(b, stop)) for a, b in spans if b >= start and a <= stop]
+            for rank, spans in self._spans.items()
+        }
+        edges = sorted({e for spans in clipped.values() for a, b in spans for e in (a, b + 1)})
+        position = dict.fromkeys(clipped, 0)
+        segments = []
+        for a, after in pairwise(edges):
+            holders = []
+            for rank, spans in clipped.items():
+                while position[rank] < len(spans) and spans[position[rank]][1] < a:
+                    position[rank] += 1
+                if position[rank] < len(spans) and spans[position[rank]][0] <= a:
+                    holders.append(rank)
+            if len(holders) > 1:
+                segments.append(Segment(a, after - 1, tuple(holders)))
+        return segments
+
+    def _first(self, start: int, *, fatal: bool) -> int | None:
+        """The first row from ``start`` on that does not pair."""
+        for a, b, ranks in self._segments:
+            if b < start:
+                continue
+            found = self._matcher.first(ranks, max(a, start), b, fatal=fatal)
+            if found is not None:
+                return found
+        return None
+
+    def _exchange(self, start: int, stop: int) -> int | None:
+        """The first all_to_all, up to a row, whose pairs do not fit; told by whole groups only."""
+        for a, b, ranks in self._segments:
+            low, high = max(a, start), min(b, stop)
+            if low > high or set(ranks) != set(self._group.ranks):
+                continue
+            found = self._matcher.exchange(ranks, low, high)
+            if found is not None:
+                return found
+        return None
+
+    def _root(self) -> Divergence | None:
+        row = self._first(1, fatal=False)
+        split = self._exchange(1, self._stop if row is None else row - 1)
+        if split is not None:
+            return self._divergence(split, "root", "split")
+        if row is not None:
+            return self._divergence(row, "root")
+        return self._absence("root")
+
+    def _fatal(self, start: int) -> Divergence | None:
+        row = self._first(start, fatal=True)
+        split = self._exchange(start, self._stop if row is None else row - 1)
+        if split is not None:
+            return self._divergence(split, "fatal", "split")
+        if row is not None:
+            return self._divergence(row, "fatal")
+        return self._absence("fatal")
+
+    def _absence(self, mark: Literal["root", "fatal"]) -> Divergence | None:
+        """The row on which the first rank has no call though others have."""
+        return self._divergence(self._stop + 1, mark) if self._top > self._stop else None
+
+    def _divergence(
+        self,
+        seq: int,
+        mark: Literal["root", "fatal"],
+        attribute: Attribute | Literal["absent", "split", "shape", "iteration"] | None = None,
+        *,
+        swapped: bool = False,
+    ) -> Divergence:
+        calls: dict[int, Call | None] = {}
+        for rank, log in self._logs.items():
+            if seq <= self._last[rank]:
+                call = log.calls(self._stream, seq, seq + 1)[0]
+                if call is not None:
+                    calls[rank] = call
+            elif not log.disabled:
+                calls[rank] = None
+        issued = {rank: call for rank, call in calls.items() if call is not None}
+        if attribute is None:
+            attribute = attribute_of(list(issued.values()), self._backend)
+            if len(issued) < len(calls) and attribute in (None, "role"):
+                attribute = "absent"
+        return Divergence(
+            stream=self._stream,
+            group=self._group,
+            seq=seq,
+            mark=mark,
+            attribute=attribute or "absent",
+            calls=calls,
+            unknown=tuple(rank for rank in self._group.ranks if rank not in calls),
+            bad_pairs=bad_pairs(self._group.ranks, issued) if attribute == "split" else (),
+            swapped=swapped,
+        )
+
+    # -- losses -------------------------------------------------------------------------------
+
+    def _gap(self, before: int) -> tuple[int, tuple[int, int]] | None:
+        """The first rows before ``before`` that a rank lost and that differ from another's."""
+        found = []
+        for rank, spans in self._spans.items():
+            for (_, a), (b, _) in pairwise(spans[:_MAX_GAPS]):
+                if b > before:
+                    break
+                # Without a checkpoint the digest of the last lost row is lost too; the row after
+                # it will do, where that one pairs.
+                lasts = (b - 1, b) if b < before else (b - 1,)
+                if any(self._gap_differs(rank, a, last) for last in lasts):
+                    found.append(((a + 1, b - 1), rank))
+        return (min(found)[1], min(found)[0]) if found else None
+
+    def _gap_differs(self, rank: int, before: int, last: int) -> bool:
+        mine = self._stretch(rank, before, last)
+        if mine is None:
+            return False
+        for other, spans in self._spans.items():
+            if any(a <= before and last <= b for a, b in spans):
+                theirs = self._stretch(other, before, last)
+                if theirs is not None:
+                    return mine != theirs
+        return False
+
+    def _stretch(self, rank: int, before: int, last: int) -> int | None:
+        log = self._logs[rank]
+        a, b = log.digests(self._stream, before), log.digests(self._stream, last)
+        if a is None or b is None or a.program is None or b.program is None:
+            return None
+        return stretch(a.program, b.program, last - before)
+
+
+def bad_pairs(members: Sequence[int], calls: Mapping[int, Call]) -> tuple[tuple[int, int], ...]:
+    """all_to_all: the (sender, receiver) whose sizes do not fit, of calls at one row."""
+    splits = {
+        rank: call.splits
+        for rank, call in calls.items()
+        if call.op in ALL_TO_ALL
+        and call.splits is not None
+        and len(call.splits) == 2
+        and all(len(sizes) == len(members) for sizes in call.splits)
+    }
+    index = {rank: i for i, rank in enumerate(members)}
+    return tuple(
+        (sender, receiver)
+        for sender in splits
+        for receiver in splits
+        if splits[sender][0][index[receiver]] != splits[receiver][1][index[sender]]
+    )

@@ -1,0 +1,1 @@
+"""What is no error by itself."""

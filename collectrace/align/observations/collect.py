@@ -1,0 +1,184 @@
+"""What is worth knowing and no error by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import ddp, inputs
+from collectrace.align.judging.blame import gaps
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.observations import config_skew, loading, sampler, straggler
+from collectrace.align.observations.unwaited import unwaited_work
+from collectrace.align.ranks.standing import Standing
+from collectrace.findings import Finding, Kind, Severity, Side
+
+# torch/distributed/algorithms/join.py and torch/nn/parallel/distributed.py
+_TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
+
+_MOST_NAMES: Final = 4
+
+
+def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
+    """Findings beside those that were judged, the most telling first."""
+    wrong = any(candidate.severity == "error" for candidate in judged)
+    found = [
+        _gap(case, judged),
+        *([] if wrong else _of_a_run_that_agrees(case)),
+        sampler.sampler_epoch(case),
+        *unwaited_work(case),
+        config_skew.config_skew(case),
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
+    """What beside an error would only distract from it."""
+    return [_early_termination(case) or _raised(case), _uneven(case), straggler.straggler(case)]
+
+
+def _finding(
+    kind: Kind,
+    headline: str,
+    cause: str,
+    fix: str,
+    *,
+    severity: Severity = "info",
+    sides: Sequence[Side] = (),
+    suspects: Sequence[int] = (),
+    notes: Sequence[str] = (),
+) -> Finding:
+    return Finding(
+        kind=kind, severity=severity, headline=headline, cause=cause, fix=fix,
+        sides=tuple(sides), suspects=tuple(suspects), notes=tuple(notes),
+    )  # fmt: skip
+
+
+# -- evidence --------------------------------------------------------------------------------
+
+
+def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
+    """Rule 12: what is needed to judge and is not there."""
+    found = gaps(case, judged)
+    if not found:
+        return None
+    by_reason: dict[str, list[int]] = {}
+    for rank, reason in found.items():
+        by_reason.setdefault(reason, []).append(rank)
+    listed = "; ".join(f"{words.ranks(ranks)}: {reason}" for reason, ranks in by_reason.items())
+    missing = [rank for rank in found if case.log(rank) is None]
+    waiting = _waits_for(case, missing)
+    cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
+    if waiting:
+        cause += f" {words.upper(words.ranks(waiting))} wait in a group with them."
+    return _finding(
+        "evidence_gap",
+        listed,
+        cause,
+        "Collect the files of every rank (each host writes its own), and see that no disk is full. "
+        "A rank that never started leaves no file either: look at the launcher.",
+        severity="warning" if waiting else "info",
+    )
+
+
+def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
+    """Ranks that wait, in groups to which ranks without a file belong."""
+    return [
+        standing.rank
+        for standing in case.standings.values()
+        if any(
+            set(missing) & set(info.ranks)
+            for w in standing.waiting
+            if (info := case.comparison.groups.get(w.group)) is not None
+        )
+    ]
+
+
+# -- ends ------------------------------------------------------------------------------------
+
+
+def _message(standing: Standing) -> str:
+    leaving = standing.log.exit if standing.log is not None else None
+    return (leaving.message or "") if leaving is not None else ""
+
+
+def _early_termination(case: Case) -> Finding | None:
+    """``join(throw_on_early_termination=True)`` ended the job, as it was asked to."""
+    asked = [
+        rank for rank, log in case.evidence.logs.items() if any(join.throws for join in log.joins)
+    ]
+    threw = [
+        s for s in case.standings.values()
+        if s.state == "raised" and _TERMINATED.search(_message(s))
+    ]  # fmt: skip
+    if not asked or not threw:
+        return None
+    found = inputs.of_ranks(case, asked)
+    counts = f": {found.phrase()}" if found is not None else ""
+    return _finding(
+        "early_termination",
+        f"join() ended {words.ranks(s.rank for s in threw)} when the first ran out of inputs",
+        f"join(throw_on_early_termination=True) raises on every rank at the same iteration{counts}."
+        " This is what it is for, no fault.",
+        "Catch the RuntimeError around the loop to go on after it.",
+    )
+
+
+def _raised(case: Case) -> Finding | None:
+    """The job crashed, and not over its collectives."""
+    raised = [s for s in case.standings.values() if s.state == "raised"]
+    if not raised:
+        return None
+    by_detail: dict[str, list[int]] = {}
+    for standing in raised:
+        by_detail.setdefault(standing.detail, []).append(standing.rank)
+    parts = [f"{words.ranks(ranks)}: {text}" for text, ranks in by_detail.items()]
+    more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
+    who = words.ranks(s.rank for s in raised)
+    first = min(raised, key=lambda s: s.end)
+    headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
+    fix = "Fix what raised; no collective has to be changed."
+    if all(s.by_peers for s in raised):
+        headline = (
+            f"the job crashed: {who} lost a connection or timed out, though the collectives agree"
+        )
+        fix = (
+            "Look at the network, and for a rank that came late or died; a longer timeout goes to "
+            "init_process_group."
+        )
+    known = ddp.from_exception(_message(first), f"rank {first.rank}")
+    return _finding(
+        "raised",
+        headline,
+        f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first."
+        + (f" {known.cause}" if known is not None else ""),
+        known.fix if known is not None else fix,
+        severity="warning",
+        sides=[_end(s) for s in raised[:_MOST_NAMES]],
+    )
+
+
+def _end(standing: Standing) -> Side:
+    return Side(ranks=(standing.rank,), call=None, state=standing.state)
+
+
+def _uneven(case: Case) -> Finding | None:
+    """Ranks had different numbers of batches, and it did no harm."""
+    found = inputs.of_ranks(case, case.evidence.logs)
+    if found is None or not found.uneven:
+        return None
+    covered = found.told_by == "join"
+    return _finding(
+        "uneven_inputs",
+        f"uneven inputs: {found.phrase()}",
+        "join() shadowed the collectives of the ranks that ran out."
+        if covered
+        else "No collective was left without its partners because of it, in this run.",
+        "Nothing, if it is meant; else DistributedSampler and drop_last=True."
+        if covered
+        else "DistributedSampler, drop_last=True, or `with model.join():`.",
+        notes=loading.table(case),
+    )

@@ -1,0 +1,133 @@
+"""Ranks that were not started alike: versions, variables, arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Finding
+from collectrace.records import Header
+
+_MOST: Final = 4
+_LONGEST: Final = 60
+
+_GIVEN: Final = "given"
+"""Value of an option that has none."""
+
+# What is meant to differ from rank to rank, or from host to host: who one is, where one listens
+# and writes.
+_OWN: Final = re.compile(
+    r"(^|_)(rank|port|addr|address|host|hostname|hostid|ip|gpu|gpus|device|devices|seed|ifname|hca"
+    r"|file|dir|pid)$"
+    r"|^(torchelastic_run_id|nccl_debug.*)$"
+)
+_VALUE: Final = re.compile(r"-\.?\d|[^-]|-$")
+_NO_SCRIPT: Final = frozenset({"", "-c", "-m"})
+
+Values = Mapping[int, str]
+"""What each rank has; a rank without is left out."""
+
+
+def config_skew(case: Case) -> Finding | None:
+    """Versions, or whatever changes how ranks behave, differ between them."""
+    logs = case.evidence.logs
+    headers = {rank: log.header for rank, log in logs.items()}
+    parts = [
+        f"{what}: {_listed(values, headers, absent)}"
+        for what, name, values, absent in _settings(headers)
+        if len({values.get(rank) for rank in headers}) > 1 and not _is_own(name, values, headers)
+    ]
+    parts += [
+        f"backend of {words.group(info)}: {_listed(values, values, '')}"
+        for info in case.comparison.groups.values()
+        if len(set((values := _backends(logs, info.name)).values())) > 1
+    ]
+    if not parts:
+        return None
+    more = f"; and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
+    return Finding(
+        kind="config_skew",
+        severity="info",
+        headline=f"the ranks were not started alike: {'; '.join(parts[:_MOST])}{more}",
+        cause="Different versions choose different algorithms and issue different collectives; "
+        "different variables change timeouts and transports; different arguments may do anything.",
+        fix="Start every rank with the same environment and the same arguments.",
+    )
+
+
+def _settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:
+    """What it is called, its name, the values, and a word for ranks that have none."""
+    versions = {rank: header.versions for rank, header in headers.items()}
+    for name, values in _by_name(versions):
+        yield f"version of {name}", "", values, "none"
+    for name, values in _by_name({rank: header.env for rank, header in headers.items()}):
+        yield f"variable {name}", name, values, "unset"
+    # A process that was not started by a command line of its own says nothing about the others'.
+    lines = {r: h.argv for r, h in headers.items() if h.argv and h.argv[0] not in _NO_SCRIPT}
+    if len(lines) < len(headers):
+        return
+    scripts = {rank: argv[0].rpartition("/")[2] for rank, argv in lines.items()}
+    yield "script", "", scripts, ""
+    for name, values in _by_name({rank: _arguments(argv) for rank, argv in lines.items()}):
+        yield f"argument {name}", name, values, "not given"
+
+
+def _by_name(tables: Mapping[int, Mapping[str, str]]) -> Iterator[tuple[str, Values]]:
+    for name in sorted({name for table in tables.values() for name in table}):
+        yield name, {rank: table[name] for rank, table in tables.items() if name in table}
+
+
+def _arguments(argv: Sequence[str]) -> dict[str, str]:
+    """``--lr 0.1 --fast a.yaml`` as names and values; what has no name goes by its place."""
+    found: dict[str, str] = {}
+    place, rest = 0, list(argv[1:])
+    while rest:
+        word = rest.pop(0)
+        if _VALUE.match(word):
+            place += 1
+            found[str(place)] = word
+            continue
+        name, equals, value = word.partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and _VALUE.match(rest[0]) else _GIVEN
+        found[name] = value
+    return found
+
+
+def _is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
+    """Whether it is meant to differ; a value that is the rank's own number is, whatever it is."""
+    if _OWN.search(name.strip("-").replace("-", "_").lower()):
+        return True
+    return bool(name) and any(
+        all(values.get(rank) == str(number) for rank, number in numbers.items())
+        for numbers in (
+            {rank: rank for rank in headers},
+            {rank: header.local_rank for rank, header in headers.items()},
+        )
+    )
+
+
+def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
+    """Each member's backend of a group that it has."""
+    return {
+        rank: record.backend
+        for rank, log in logs.items()
+        for record in log.groups
+        if record.group == group and record.phase == "ready" and record.member
+    }
+
+
+def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:
+    by_value: dict[str, list[int]] = {}
+    for rank in everybody:
+        by_value.setdefault(values.get(rank, absent), []).append(rank)
+    listed = [
+        f"{words.brief(value, _LONGEST)} on {words.ranks(ranks)}"
+        for value, ranks in list(by_value.items())[:_MOST]
+    ]
+    more = f" and {len(by_value) - _MOST} more" if len(by_value) > _MOST else ""
+    return ", ".join(listed) + more

@@ -1,0 +1,98 @@
+"""One rank that keeps the others waiting. Never an error."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.observations import loading, pace
+from collectrace.align.observations.pace import Pace
+from collectrace.align.ranks.clocks import estimate
+from collectrace.findings import Finding
+
+_FEWEST_ROWS: Final = 16
+_FEWEST_TIMES: Final = 4
+"""Delays that make a habit; a checkpoint is none."""
+_SHARE_OF_DELAYS: Final = 0.5
+"""Of all delays, what one rank must cause to be called the straggler."""
+_SHARE_OF_TIME: Final = 0.05
+"""Of the time, what its peers must have lost to it, beyond what they lost to any other."""
+_LEAST: Final = 100_000_000
+"""ns lost in all, below which nobody cares."""
+_MOST_LINES: Final = 8
+
+
+def straggler(case: Case) -> Finding | None:
+    """One rank that keeps the others waiting."""
+    clocks = estimate(case.evidence, case.comparison)
+    if clocks.unknown:
+        return None
+    found = [p for p in pace.paces(case, clocks) if _is_lagging(p, clocks.uncertainty)]
+    if not found:
+        return None
+    worst = max(found, key=lambda p: p.slowest.total)
+    slow = worst.slowest
+    agreed = case.comparison.agreed.get(worst.stream, 0)
+    waited = loading.extra_wait(case, slow.rank, slow.total * agreed / worst.rows)
+    of = f"{worst.rows}" if worst.rows >= agreed - 1 else f"{worst.rows} (of {agreed} looked at)"
+    site, _ = slow.sites.most_common(1)[0]
+    where = f" It loses the time before {words.site(site)}." if site else ""
+    cause = (
+        f"Rank {slow.rank} waited {words.seconds(waited)} longer for data than the others did."
+        if waited
+        else f"Rank {slow.rank} takes longer than the others between two collectives.{where}"
+    )
+    return Finding(
+        kind="straggler",
+        severity="info",
+        headline=(
+            f"rank {slow.rank} is a straggler: it came last to {slow.last} of {of} "
+            f"collectives, {words.milliseconds(slow.typical)} late, {words.seconds(slow.total)} of "
+            f"{words.seconds(worst.span)} in all"
+        ),
+        cause=cause,
+        fix=(
+            "Make loading even: num_workers, prefetch_factor, DistributedSampler, samples of equal "
+            "cost on every rank."
+            if waited
+            else "Profile that rank between these collectives; look at its host (other jobs, a "
+            "slow disk, a throttled GPU)."
+        ),
+        group=case.comparison.groups.get(worst.stream.group),
+        suspects=(slow.rank,),
+        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), clocks.words()),
+    )
+
+
+def _is_lagging(found: Pace, uncertainty: int) -> bool:
+    slow = found.slowest
+    return (
+        found.rows >= _FEWEST_ROWS
+        and found.excess > max(_LEAST, _SHARE_OF_TIME * found.span)
+        and slow.total > _SHARE_OF_DELAYS * found.total
+        and slow.times >= _FEWEST_TIMES
+        and slow.typical > 2 * uncertainty
+    )
+
+
+def _synchronises(case: Case) -> list[str]:
+    """A line per rank that made its host wait for its device; the longest waits of many ranks."""
+    spent = {r: sum(s.wait for s in log.syncs) for r, log in case.evidence.logs.items()}
+    chosen = sorted((r for r in spent if spent[r]), key=lambda r: -spent[r])[:_MOST_LINES]
+    return [
+        f"rank {rank}: {words.counted(len(syncs), 'device synchronise')} "
+        f"({words.listed(sorted({words.site(s.site) for s in syncs if s.site})[:2])}), "
+        f"{words.seconds(spent[rank])} in all"
+        for rank in sorted(chosen)
+        if (syncs := case.evidence.logs[rank].syncs)
+    ]
+
+
+def _totals(found: Pace) -> list[str]:
+    chosen = sorted(found.delays.values(), key=lambda d: -d.total)[:_MOST_LINES]
+    return [
+        f"rank {d.rank}: last {d.last} times, {words.seconds(d.total)} late in all"
+        for d in chosen
+        if d.total
+    ]

@@ -1,0 +1,69 @@
+"""Asynchronous work that nobody waited for, or whose tensor was written to before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.findings import Finding, Side
+from collectrace.records import Unwaited
+
+_Line = tuple[str | None, str, bool]
+"""Site, op and whether the tensor was written to."""
+
+
+def unwaited_work(case: Case) -> list[Finding]:
+    """One finding per line of code, those with proven harm first."""
+    by_line: dict[_Line, dict[int, list[Unwaited]]] = {}
+    for rank, log in case.evidence.logs.items():
+        for record in log.unwaited:
+            line = (record.site, record.op, bool(record.touched))
+            by_line.setdefault(line, {}).setdefault(rank, []).append(record)
+    ordered = sorted(by_line.items(), key=lambda item: (not item[0][2], item[0][0] or ""))
+    return [_finding(case, line, by_rank) for line, by_rank in ordered]
+
+
+def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Finding:
+    site, op, touched = line
+    ranks = tuple(sorted(by_rank))
+    count = sum(record.count for records in by_rank.values() for record in records)
+    at = f" at {words.site(site)}" if site else ""
+    calls = words.counted(count, f"{op} call")
+    first = by_rank[ranks[0]][0]
+    return Finding(
+        kind="unwaited_work",
+        severity="warning" if touched else "info",
+        headline=(
+            f"{words.ranks(ranks)} wrote to the tensor of an asynchronous {op}{at} before waiting "
+            "for it"
+            if touched
+            else f"{words.ranks(ranks)} never waited for {calls} started{at}"
+        ),
+        cause=(
+            "Until its Work has been waited for, the collective reads and writes the tensor: what "
+            "was written meanwhile may be lost, or reach some ranks and not others."
+            if touched
+            else "Nothing says when the result is there: what is read from the tensor may be the "
+            "old value, the new one, or part of each. An error of the call goes unseen too."
+        ),
+        fix=(
+            "Move the write after wait(), or let the collective have a copy of the tensor."
+            if touched
+            else f"Keep what {op}(..., async_op=True) returns, and call wait() on it before the "
+            "tensor is used; or leave async_op out."
+        ),
+        group=case.comparison.groups.get(first.group),
+        seq=first.seq,
+        sides=tuple(_sides(case, by_rank)),
+        suspects=ranks,
+    )
+
+
+def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:
+    for rank, records in sorted(by_rank.items()):
+        stream = StreamKey(records[0].group, records[0].device)
+        seq = records[0].seq
+        calls = case.evidence.logs[rank].calls(stream, seq, seq + 1)
+        yield Side(ranks=(rank,), call=calls[0], state=case.standings[rank].state)

@@ -1,0 +1,1 @@
+"""What every rank was doing, and who waits for whom."""

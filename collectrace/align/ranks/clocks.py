@@ -1,0 +1,159 @@
+"""One clock for all ranks, as well as their logs allow.
+
+Processes of one host share its monotonic clock. Between hosts, wall clocks may be seconds apart,
+and the collectives themselves say by how much: a rank that has come through a synchronous
+collective knows that every other had issued it by then. Each such pair of rows bounds the offset
+of two clocks from one side; both sides together leave an interval (the method of Duda et al.,
+"Estimating global time in distributed systems", 1987, with bounds instead of regression).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.reading.evidence import Evidence, RankLog, StreamKey
+
+_MOST_ROWS: Final = 1000
+"""Rows looked at per stream, spread over its length."""
+
+_SAME_CLOCK: Final = 1_000_000_000
+"""ns between what processes of one host say that its monotonic clock began at: no clock is set
+while a job starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What to add to a record's ``t`` per rank, and how far wrong that may be."""
+
+    shifts: Mapping[int, int]
+    uncertainty: int = 0
+    """ns, between the two hosts that are known worst; 0 on one host."""
+    apart: int = 0
+    """ns by which wall clocks of hosts differed at most."""
+    hosts: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Hosts whose clocks nothing ties to the others'."""
+
+    def when(self, rank: int, t: int) -> int:
+        """A time of a rank on the common clock, ns."""
+        return t + self.shifts[rank]
+
+    def words(self) -> str:
+        """How good it is, for a report."""
+        if len(self.hosts) < 2:
+            return "All ranks ran on one host, by one clock."
+        if self.unknown:
+            return f"Nothing ties the clock of {', '.join(self.unknown)} to the others'."
+        return (
+            f"Clocks of {len(self.hosts)} hosts, up to {self.apart / 1e6:.1f} ms apart, were "
+            f"aligned by the collectives to within {self.uncertainty / 1e6:.2f} ms."
+        )
+
+
+@dataclass(slots=True)
+class Bounds:
+    """Of one host's clock against the reference host's: reference = host + offset."""
+
+    low: float = float("-inf")
+    high: float = float("inf")
+
+    @property
+    def known(self) -> bool:
+        """Bounded from both sides."""
+        return self.low > float("-inf") and self.high < float("inf")
+
+
+@dataclass(slots=True)
+class _Host:
+    name: str
+    base: int
+    """Wall clock minus monotonic clock, ns."""
+    ranks: list[int]
+
+
+def estimate(evidence: Evidence, comparison: Comparison) -> Clocks:
+    """The clocks of a run's ranks."""
+    hosts = _hosts(evidence.logs)
+    shifts = {rank: host.base for host in hosts for rank in host.ranks}
+    names = tuple(host.name for host in hosts)
+    if len(hosts) < 2:
+        return Clocks(shifts, hosts=names)
+    reference = hosts[0]
+    here = _rows(evidence, comparison, reference)
+    worst = apart = 0
+    unknown = []
+    for host in hosts[1:]:
+        bounds = _bounds(here, _rows(evidence, comparison, host))
+        if not bounds.known:
+            unknown.append(host.name)
+            continue
+        # Clocks that drifted apart contradict themselves by as much: no better is known of them.
+        offset = round((bounds.low + bounds.high) / 2)
+        worst = max(worst, round(abs(bounds.high - bounds.low) / 2))
+        apart = max(apart, abs(offset))
+        for rank in host.ranks:
+            shifts[rank] += offset
+    return Clocks(shifts, worst, apart, names, tuple(unknown))
+
+
+def _hosts(logs: Mapping[int, RankLog]) -> list[_Host]:
+    """Ranks that share a clock, the one with the lowest rank first.
+
+    Machines may share a name (containers, ``localhost``): their monotonic clocks tell them apart.
+    """
+    by_name: dict[str, list[tuple[int, int]]] = {}
+    for rank, log in logs.items():
+        by_name.setdefault(log.header.host, []).append((log.header.wall - log.header.t, rank))
+    hosts = []
+    for name, clocks in by_name.items():
+        clocks.sort()
+        cuts = [
+            i for i, (a, b) in enumerate(pairwise(clocks), 1) if b[0] - a[0] > _SAME_CLOCK
+        ]  # fmt: skip
+        for low, high in pairwise([0, *cuts, len(clocks)]):
+            # Wall and monotonic clock are read one after the other: the median forgets a slow one.
+            base = round(median(base for base, _ in clocks[low:high]))
+            hosts.append(_Host(name, base, sorted(rank for _, rank in clocks[low:high])))
+    return sorted(hosts, key=lambda host: host.ranks[0])
+
+
+_Rows = Mapping[StreamKey, Mapping[int, tuple[int, int]]]
+
+
+def _bounds(here: _Rows, there: _Rows) -> Bounds:
+    bounds = Bounds()
+    for stream in here.keys() & there.keys():
+        for n in here[stream].keys() & there[stream].keys():
+            first, then = here[stream][n], there[stream][n]
+            # Whoever is past row n has seen everybody come to it. With offset = here - there:
+            # came there + offset <= past here, and came here <= past there + offset.
+            bounds.high = min(bounds.high, first[1] - then[0])
+            bounds.low = max(bounds.low, first[0] - then[1])
+    return bounds
+
+
+def _rows(evidence: Evidence, comparison: Comparison, host: _Host) -> _Rows:
+    """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
+    found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
+    for stream, members in comparison.streams.items():
+        last = comparison.agreed.get(stream, 0)
+        step = max(1, last // _MOST_ROWS)
+        rows = found.setdefault(stream, {})
+        for rank in host.ranks:
+            log = evidence.logs.get(rank)
+            if rank not in members or log is None:
+                continue
+            track, shift = log.track(stream)
+            for n in range(step, last, step):
+                at = track.find(n - shift)
+                if at is None or track.find(n + 1 - shift) is None or not track.holds(at):
+                    continue
+                came, past = track.t[at] + host.base, track.t[at + 1] + host.base
+                known = rows.get(n, (came, past))
+                rows[n] = max(known[0], came), min(known[1], past)
+    return found

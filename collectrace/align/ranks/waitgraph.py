@@ -1,0 +1,215 @@
+"""Which thread of which rank waits for whom.
+
+A collective waits for every member that has not issued it (AND), a receive from any rank for one
+of them (OR), another message for its peer. Threads that nobody can release are found by taking
+away, again and again, those that somebody can; what remains waits in circles.
+
+Source: Knapp, Deadlock detection in distributed databases, ACM Computing Surveys 19(4), 1987.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.ranks.standing import MAIN, Standing, Waiting
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+
+Node = tuple[int, str]
+"""Rank and thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One thread waits for another."""
+
+    waiting: Waiting
+    target: Node
+    row: int | None
+    """The first row of the stream (message of the channel) that the target has not issued."""
+    queued: bool = False
+    """The target has issued it, and its device is held up in a call that was issued before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGraph:
+    """Who waits for whom."""
+
+    edges: Mapping[Node, tuple[Edge, ...]] = field(default_factory=dict)
+    """Every thread that waits; no edges: all it needs has been issued."""
+    any_of: frozenset[Node] = frozenset()
+    """Threads that one of their targets suffices to release."""
+
+    def of(self, rank: int) -> list[Edge]:
+        """Everything a rank waits for."""
+        return [edge for node, edges in self.edges.items() if node[0] == rank for edge in edges]
+
+
+Cycle = tuple[Edge, ...]
+"""Edges of which each starts where the one before it leads, and the first where the last leads."""
+
+
+def build(standings: Mapping[int, Standing], comparison: Comparison) -> WaitGraph:
+    """The graph at the end of the evidence."""
+    waiting = {
+        (s.rank, w.thread): w
+        for s in standings.values()
+        if s.state in ("blocked", "raised")
+        for w in s.waiting
+    }
+    edges = {
+        node: tuple(
+            Edge(w, _thread(rank, w, waiting), row)
+            for rank, row in _needs(w, standings, comparison)
+        )
+        + tuple(_queued(w, waiting, standings, comparison))
+        for node, w in waiting.items()
+    }
+    any_of = (n for n, w in waiting.items() if w.channel is not None and w.channel.source < 0)
+    return WaitGraph(edges, frozenset(any_of))
+
+
+def _needs(
+    w: Waiting, standings: Mapping[int, Standing], comparison: Comparison
+) -> Iterator[tuple[int, int | None]]:
+    """The ranks that have not issued their part, and the first row that they have not issued."""
+    info = comparison.groups.get(w.group)
+    members = info.ranks if info is not None else ()
+    logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
+    if w.channel is not None:
+        yield from _message(w.channel, w, logs, standings[w.rank].log)
+    elif w.stream is not None and w.seq is not None:
+        for rank, log in logs.items():
+            issued = log.last_seq.get(w.stream, 0)
+            if issued < w.seq:
+                yield rank, issued + 1
+    else:
+        for rank, log in logs.items():
+            if not any(g.group == w.group for g in log.groups):
+                yield rank, None
+
+
+def _queued(
+    w: Waiting,
+    waiting: Mapping[Node, Waiting],
+    standings: Mapping[int, Standing],
+    comparison: Comparison,
+) -> Iterator[Edge]:
+    """The ranks whose device has not come to it, though they have issued it.
+
+    A device takes the calls of its host in the order of issue. That holds within one group; calls
+    of several groups may run side by side where a device has room for both, and block each other
+    where it has not (NCCL, "Using multiple NCCL communicators concurrently").
+    """
+    info = comparison.groups.get(w.group)
+    if w.stream is None or w.seq is None or w.device in ("", "cpu") or info is None:
+        return
+    for node, front in waiting.items():
+        log = standings[node[0]].log
+        if node[0] not in info.ranks or node[0] == w.rank or log is None:
+            continue
+        if front.device != w.device or front.stream == w.stream:
+            continue
+        (call,) = log.calls(w.stream, w.seq, w.seq + 1)
+        if call is not None and log.when(call.t) > front.since:
+            yield Edge(w, node, w.seq, queued=True)
+
+
+def _message(
+    channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
+) -> Iterator[tuple[int, int | None]]:
+    if channel.source >= 0:
+        peer = channel.destination if channel.source == w.rank else channel.source
+        issued = logs[peer].last_channel_seq.get(channel, 0) if peer in logs else None
+        if issued is not None and w.seq is not None and issued < w.seq:
+            yield peer, issued + 1
+        return
+    sent = sum(
+        log.last_channel_seq.get(channel._replace(source=rank), 0) for rank, log in logs.items()
+    )
+    received = sum(
+        n for key, n in (mine.last_channel_seq.items() if mine is not None else ())
+        if key._replace(source=-1) == channel
+    )  # fmt: skip
+    if sent < received:
+        for rank in logs:
+            yield rank, None
+
+
+def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting]) -> Node:
+    """The thread of a rank that would issue what is waited for.
+
+    Nobody can know for sure; a thread of the same name issues it on the rank that waits. A rank
+    with one thread that waits, under another name, is taken by that one.
+    """
+    named = (rank, w.thread)
+    if named in waiting or w.thread == MAIN:
+        return named
+    others = [node for node in waiting if node[0] == rank]
+    return others[0] if len(others) == 1 else (rank, MAIN)
+
+
+def stuck(graph: WaitGraph) -> set[Node]:
+    """Threads that nobody can release: every way out leads to another of them."""
+    left = {node for node, edges in graph.edges.items() if edges}
+    while True:
+        released = set()
+        for node in left:
+            inside = [edge.target in left for edge in graph.edges[node]]
+            # A target that does not wait is no circle: it may come yet, or is the culprit.
+            held = all(inside) if node in graph.any_of else any(inside)
+            if not held:
+                released.add(node)
+        if not released:
+            return left
+        left -= released
+
+
+def cycles(graph: WaitGraph) -> list[Cycle]:
+    """One cycle for every set of threads that wait for each other, each thread in one at most."""
+    left = stuck(graph)
+    found: list[Cycle] = []
+    seen: set[Node] = set()
+    for start in sorted(left):
+        path: list[Node] = []
+        steps: list[Edge] = []
+        node = start
+        while node not in seen:
+            seen.add(node)
+            edge = next(e for e in graph.edges[node] if e.target in left)
+            path.append(node)
+            steps.append(edge)
+            node = edge.target
+        if node in path:
+            found.append(tuple(steps[path.index(node) :]))
+    return found
+
+
+def follow(graph: WaitGraph, standings: Mapping[int, Standing], ranks: Iterable[int]) -> set[int]:
+    """Where waiting leads from these ranks: the ranks at the ends, which are not blocked."""
+    ends: set[int] = set()
+    todo, seen = list(ranks), set[int]()
+    while todo:
+        rank = todo.pop()
+        if rank in seen:
+            continue
+        seen.add(rank)
+        edges = graph.of(rank)
+        if standings[rank].state == "blocked" or (standings[rank].by_peers and edges):
+            todo += [edge.target[0] for edge in edges]
+        else:
+            ends.add(rank)
+    return ends
+
+
+def reachable(graph: WaitGraph, rank: int) -> set[int]:
+    """Every rank that a rank waits for, directly or through others."""
+    found: set[int] = set()
+    todo = [rank]
+    while todo:
+        for edge in graph.of(todo.pop()):
+            if edge.target[0] not in found:
+                found.add(edge.target[0])
+                todo.append(edge.target[0])
+    return found

@@ -1,0 +1,177 @@
+"""What the reader and the matchers hand to those who judge.
+
+reader      -> RankLog, one per rank
+groups, streams, p2p -> Comparison: what disagrees, and where first
+states, waitgraph, blame, diagnosis: read both, and turn them into findings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from collectrace.align.reading.rows import Track
+from collectrace.align.reading.stack_dumps import Remains
+from collectrace.findings import GroupInfo
+from collectrace.records import (
+    Alive,
+    Batch,
+    Call,
+    Done,
+    Epoch,
+    Exit,
+    Group,
+    Header,
+    Join,
+    NoSync,
+    Stall,
+    Sync,
+    Unwaited,
+)
+
+
+class StreamKey(NamedTuple):
+    """A stream: the collectives of one group on one device type, numbered from 1."""
+
+    group: str
+    device: str
+
+
+class ChannelKey(NamedTuple):
+    """A point-to-point channel: messages of one tag from one rank to another, numbered from 1.
+
+    ``source`` -1 stands for a receive from any source.
+    """
+
+    group: str
+    device: str
+    source: int
+    destination: int
+    tag: int
+
+
+class Digests(NamedTuple):
+    """Where a stream stands after a call; None: its line does not say."""
+
+    digest: int | None
+    program: int | None
+    pairs: int | None
+
+
+class RankLog(Protocol):
+    """One rank's evidence. Large logs are read in part: sequences hold what was needed.
+
+    Records carry ``t`` as they were written; :meth:`when` puts it on a clock that all ranks
+    share (the header's wall clock plus the monotonic distance from it, ns since 1970), so that
+    times of different ranks compare as well as their hosts' clocks do.
+
+    Groups have the names of ``Evidence.groups`` everywhere, and rows the same number on every
+    rank of a group, even where a rank's tracing began late.
+    """
+
+    rank: int
+    provisional: bool
+    """The rank never got past ``init_process_group``; there is no run id in its file."""
+    header: Header
+    groups: Sequence[Group]
+    joins: Sequence[Join]
+    no_syncs: Sequence[NoSync]
+    batches: Sequence[Batch]
+    epochs: Sequence[Epoch]
+    syncs: Sequence[Sync]
+    unwaited: Sequence[Unwaited]
+    dones: Mapping[StreamKey, Done]
+    """The latest watermark per stream."""
+    channel_dones: Mapping[ChannelKey, Done]
+    """The latest watermark per point-to-point channel, of the rank's own side."""
+    failed: Sequence[Done]
+    """Calls that raised."""
+    alive: Alive | None
+    """The latest heartbeat."""
+    stall: Stall | None
+    """The latest stall."""
+    exit: Exit | None
+    remains: Remains
+    """What signal handlers wrote when Python could not."""
+    disabled: bool
+    """The tracer was switched off: what the process did afterwards is not known."""
+    last_call: Call | None
+    last_t: int
+    """When the last line was written, on the shared clock."""
+    last_seq: Mapping[StreamKey, int]
+    """How many calls the rank issued per stream, lost ones included."""
+    last_channel_seq: Mapping[ChannelKey, int]
+    damaged: int
+    """Lines that could not be read; a torn last line is none of them."""
+    dropped: int
+    """Records the tracer says it lost."""
+    rotated: bool
+    """The middle of the log is gone."""
+    scanned: bool
+    """Every line has been read; else its head, its tail and what was looked up."""
+
+    @property
+    def bytes_read(self) -> int:
+        """From its files, so far."""
+
+    def when(self, t: int) -> int:
+        """A record's ``t`` on the shared clock."""
+
+    def keep_time(self, base: int) -> None:
+        """Let ``base`` and a record's ``t`` make the time on the shared clock, ns."""
+
+    def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
+        """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
+
+    def channel_track(self, channel: ChannelKey) -> Track:
+        """The rank's own side of a channel, as far as it has been read."""
+
+    def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
+        """One message of it; None where it has not been read."""
+
+    def digests(self, stream: StreamKey, seq: int) -> Digests | None:
+        """Where a stream stands after call ``seq``; None where the log cannot tell."""
+
+    def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
+        """The rows (first, last) that the log holds, both included; more than one after losses."""
+
+    def first_row(self, stream: StreamKey) -> int:
+        """The row of the first call that was traced: 1, or later where tracing began late."""
+
+    def track(self, stream: StreamKey) -> tuple[Track, int]:
+        """The rows of a stream that were read, and what to add to their numbers."""
+
+    def scan(self) -> None:
+        """Read every line that has not been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConflict:
+    """Ranks that disagree about a process group."""
+
+    name: str
+    variants: tuple[tuple[tuple[int, ...], Group | None], ...]
+    """(ranks, what they asked for at this place); None: they did not ask."""
+    seq: int
+    """The ordinal among the groups asked for."""
+    harmless: bool = False
+    """It was made all the same: nobody has waited for the ranks that did not ask, so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A run as the reader found it."""
+
+    run: str
+    world_size: int
+    logs: Mapping[int, RankLog]
+    missing: tuple[int, ...] = ()
+    """Ranks that left no file."""
+    groups: Mapping[str, GroupInfo] = field(default_factory=dict)
+    """By a name that is unique in the run; the logs use it too."""
+    conflicts: Sequence[GroupConflict] = ()
+    damaged_lines: int = 0
+    notes: tuple[str, ...] = ()
+    still_exists: Callable[[RankLog], bool | None] = lambda _: None
+    """Whether a rank's process exists now: None unless this is its host."""

@@ -1,0 +1,34 @@
+"""Whether a traced process exists now, asked on its own host."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from collectrace.align.reading.evidence import RankLog
+
+_SLACK: int = 2_000_000_000
+"""ns by which two ways to tell a process's start may differ."""
+
+
+def still_exists(log: RankLog) -> bool | None:
+    """Whether the process that wrote a log exists now; None unless that was on this host."""
+    header = log.header
+    if not header.host or header.host != platform.node() or header.pid <= 0:
+        return None
+    try:
+        fields = Path(f"/proc/{header.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        boot = next(
+            int(line.split()[1])
+            for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()
+            if line.startswith("btime")
+        )
+        state, started = fields.split()[0], int(fields.split()[19])
+    except FileNotFoundError:
+        return False if Path("/proc/self/stat").exists() else None
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    began = boot * 1_000_000_000 + started * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    # A zombie runs no more; a process younger than the log only has inherited the number.
+    return state not in "ZX" and began <= header.wall + _SLACK

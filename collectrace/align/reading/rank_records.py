@@ -1,0 +1,297 @@
+"""Lines of a rank file taken in: calls become rows of tracks, everything else is kept decoded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.rows import Track
+from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
+from collectrace.errors import DamagedRecord
+from collectrace.records import (
+    Alive,
+    Batch,
+    Call,
+    Checkpoint,
+    Done,
+    Epoch,
+    Exit,
+    Group,
+    Header,
+    Join,
+    NoSync,
+    Record,
+    Stall,
+    Sync,
+    Unwaited,
+    decode,
+)
+from collectrace.signature import ALL_TO_ALL, POINT_TO_POINT, pair_step
+
+Key = StreamKey | ChannelKey
+T = TypeVar("T", bound=Record)
+
+_HEAD: Final = re.compile(rb'\{"kind":"call","t":(\d{1,18}),"seq":(\d{1,18}),')
+_TAIL: Final = re.compile(
+    rb'(?:,"iteration":(\d{1,18}))?(?:,"digest":\d{1,19},"program":\d{1,19})?'
+    rb'(?:,"pairs":\d{1,19})?\}'
+)
+_TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
+
+_MAX_FORMS: Final = 20_000
+"""Distinct calls remembered by their bytes; all_to_all with changing splits never repeats."""
+
+
+class _Form(NamedTuple):
+    """What all calls share whose lines differ in time, number, iteration and digests only."""
+
+    track: Track
+    meaning: int
+    look: int
+    is_exchange: bool
+    step: int | None
+
+
+class Intake:
+    """What has been read of one rank's file so far."""
+
+    def __init__(self, rank: int, vocabulary: Vocabulary) -> None:
+        self.rank = rank
+        self.vocabulary = vocabulary
+        self.header: Header | None = None
+        self.tracks: dict[Key, Track] = {}
+        self.groups: list[Group] = []
+        self.joins: list[Join] = []
+        self.no_syncs: list[NoSync] = []
+        self.batches: list[Batch] = []
+        self.epochs: list[Epoch] = []
+        self.syncs: list[Sync] = []
+        self.unwaited: list[Unwaited] = []
+        self.dones: dict[Key, Done] = {}
+        self.failed: list[Done] = []
+        self.alive: Alive | None = None
+        self.stall: Stall | None = None
+        self.exit: Exit | None = None
+        self.disabled = False
+        self.damaged = 0
+        self.doubled = 0
+        """Calls that bear a number an earlier one has."""
+        self.records = 0
+        self.dropped = 0
+        self.rotated = 0
+        self.first_t: int | None = None
+        self.latest: tuple[int, bytes] = (-1, b"")
+        """Offset and bytes of the last line that holds a record."""
+        self._members: dict[str, list[int]] = {}
+        self._forms: dict[bytes, _Form] = {}
+        self._lists: dict[type[Record], list[Any]] = {
+            Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
+            Sync: self.syncs, Unwaited: self.unwaited,
+        }  # fmt: skip
+
+    def last_t(self) -> int:
+        """``t`` of the last line; 0 where no line was read."""
+        found = _TIME.search(self.latest[1])
+        return int(found[1]) if found else 0
+
+    def feed(self, offset: int, lines: Sequence[bytes], torn: int, *, calls_only: bool) -> None:
+        """Take lines, the first of which begins at ``offset``; what ends at ``torn`` may be torn.
+
+        ``calls_only`` leaves out what would be told haphazardly by a look into the middle.
+        """
+        forms, head, tail = self._forms, _HEAD.match, _TAIL.fullmatch
+        latest, latest_line = self.latest
+        taken, after = 0, offset
+        # Millions of lines pass here. A call whose like was seen before is taken without being
+        # decoded: what may differ is cut off at both ends, and the rest is known by its bytes.
+        for line in lines:
+            offset, after = after, after + len(line) + 1
+            start = head(line)
+            if start is not None:
+                at = start.end()
+                cut = line.find(b',"iteration":', at)
+                if cut < 0:
+                    cut = line.find(b',"digest":', at)
+                form = forms.get(line[at:cut])
+                if form is not None:
+                    end = tail(line, cut if cut >= 0 else len(line) - 1)
+                    seq, track = int(start[2]), form.track
+                    if end is not None and seq > (track.seq[-1] if track.seq else 0):
+                        track.seq.append(seq)
+                        track.t.append(int(start[1]))
+                        track.offset.append(offset)
+                        track.meaning.append(form.meaning)
+                        track.look.append(form.look)
+                        iteration = end[1]
+                        track.iteration.append(
+                            NO_ITERATION if iteration is None else int(iteration)
+                        )
+                        if form.is_exchange:
+                            track.steps[seq] = form.step
+                        taken += 1
+                        if offset > latest:
+                            latest, latest_line = offset, line
+                        continue
+            if not line:
+                continue
+            try:
+                self._decoded(offset, line, calls_only=calls_only)
+            except (ValueError, RecursionError):
+                # Besides DamagedRecord: numbers too large to be written out.
+                self.damaged += after - 1 != torn
+                continue
+            taken += 1
+            if offset > latest:
+                latest, latest_line = offset, line
+        self.latest = latest, latest_line
+        self.records += taken
+
+    def _decoded(self, offset: int, line: bytes, *, calls_only: bool) -> None:
+        record = decode(line)
+        if isinstance(record, Call):
+            self._call(record, offset, line)
+        elif record is not None:
+            self._record(record, offset, calls_only=calls_only)
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def key(self, call: Call) -> Key:
+        """The stream or channel that a call belongs to, under the names of the file."""
+        if call.op in POINT_TO_POINT:
+            me, peer = self.rank, -1 if call.peer is None else call.peer
+            ends = (me, peer) if call.op == "send" else (peer, me)
+            return ChannelKey(call.group, call.device, *ends, call.tag or 0)
+        return StreamKey(call.group, call.device)
+
+    def track(self, key: Key) -> Track:
+        """The track of a stream or channel, begun if it is new."""
+        found = self.tracks.get(key)
+        if found is None:
+            found = self.tracks[key] = Track(self.vocabulary)
+        return found
+
+    def _call(self, call: Call, offset: int, line: bytes) -> None:
+        if not 0 < call.seq < MAX_SEQ:
+            raise DamagedRecord("seq out of range")
+        vocabulary = self.vocabulary
+        form = _Form(
+            self.track(self.key(call)),
+            vocabulary.meaning(call),
+            vocabulary.look(call),
+            call.op in ALL_TO_ALL and not call.void,
+            self._step(call),
+        )
+        iteration = call.iteration
+        if iteration is None or not 0 <= iteration < MAX_SEQ:
+            iteration = NO_ITERATION
+        t = min(max(call.t, 0), MAX_SEQ)
+        if not form.track.add(call.seq, t, offset, form.meaning, form.look, iteration):
+            self.doubled += 1
+            return
+        if form.is_exchange:
+            form.track.steps[call.seq] = form.step
+        start = _HEAD.match(line)
+        if start is None:
+            return
+        cut = line.find(b',"iteration":', start.end())
+        if cut < 0:
+            cut = line.find(b',"digest":', start.end())
+        if _TAIL.fullmatch(line, cut if cut >= 0 else len(line) - 1):
+            if len(self._forms) >= _MAX_FORMS:
+                self._forms.clear()
+            self._forms[line[start.end() : cut]] = form
+
+    def _step(self, call: Call) -> int | None:
+        members = self._members.get(call.group)
+        if call.splits is None or members is None or self.rank not in members:
+            return None
+        if len(call.splits) != 2 or any(len(row) != len(members) for row in call.splits):
+            return None
+        return pair_step(members.index(self.rank), call.splits[0], call.splits[1])
+
+    # -- everything else ----------------------------------------------------------------------
+
+    def _record(self, record: Record, offset: int, *, calls_only: bool) -> None:
+        if isinstance(record, Checkpoint):
+            self._checkpoint(record, offset)
+        elif isinstance(record, Done):
+            self._done(record)
+        elif calls_only:
+            return
+        elif isinstance(record, Header):
+            self._header(record)
+        elif isinstance(record, Group):
+            self.groups.append(record)
+            if record.ranks:
+                self._members[record.group] = record.ranks
+        elif isinstance(record, Alive):
+            self.alive = _later(self.alive, record)
+        elif isinstance(record, Stall):
+            self.stall = _later(self.stall, record)
+        elif isinstance(record, Exit):
+            self.exit = _later(self.exit, record)
+            self.disabled |= record.reason == "disabled"
+            self.dropped = max(self.dropped, record.dropped)
+        else:
+            self._lists.get(type(record), []).append(record)
+        if self.first_t is None:
+            self.first_t = record.t
+
+    def _header(self, header: Header) -> None:
+        # Each segment begins with one; the first pairs the clocks, later ones may know more.
+        if self.header is None:
+            self.header = header
+            return
+        known = {
+            name: value
+            for name in ("run", "rank", "world_size", "local_rank")
+            if (value := getattr(header, name)) is not None
+        }
+        self.header = replace(self.header, **known)
+
+    def _done(self, done: Done) -> None:
+        if done.failed:
+            self.failed.append(done)
+            return
+        if done.op in POINT_TO_POINT:
+            me, peer = self.rank, -1 if done.peer is None else done.peer
+            ends = (me, peer) if done.op == "send" else (peer, me)
+            key: Key = ChannelKey(done.group, done.device, *ends, done.tag or 0)
+        else:
+            key = StreamKey(done.group, done.device)
+        known = self.dones.get(key)
+        if known is None or done.seq > known.seq:
+            self.dones[key] = done
+
+    def _checkpoint(self, record: Checkpoint, offset: int) -> None:
+        self.dropped = max(self.dropped, record.dropped)
+        self.rotated = max(self.rotated, record.rotated)
+        seen: dict[Key, int] = {}
+        for row in record.streams:
+            match row:
+                case [str(group), str(device), int(seq), digest, program, pairs] if (
+                    0 < seq < MAX_SEQ
+                    and all(n is None or n.__class__ is int for n in (digest, program, pairs))
+                ):
+                    stream = StreamKey(group, device)
+                    seen[stream] = seq
+                    self.track(stream).standing[seq] = (digest, program, pairs)
+                case _:
+                    self.damaged += 1
+        for row in record.channels:
+            match row:
+                case [str(group), str(device), int(source), int(to), int(tag), int(seq)] if (
+                    0 < seq < MAX_SEQ
+                ):
+                    seen[ChannelKey(group, device, source, to, tag)] = seq
+                case _:
+                    self.damaged += 1
+        for key, seq in seen.items():
+            self.track(key).mark(seq, offset)
+
+
+def _later(known: T | None, new: T) -> T:
+    return new if known is None or new.t >= known.t else known

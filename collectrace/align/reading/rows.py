@@ -1,0 +1,102 @@
+"""The rows of one stream (or channel) of one rank: what was read of each, in flat arrays.
+
+A trace may hold millions of calls, so a row is a few numbers: where its line is, and two
+interned ids that say what the call is without decoding the line again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+from collectrace.align.reading.vocabulary import Vocabulary
+
+
+class Track:
+    """Rows in order of their sequence number, and marks: how many calls lie before an offset."""
+
+    __slots__ = (
+        "iteration", "look", "marks", "meaning", "offset", "seq", "standing", "steps", "t",
+        "vocabulary",
+    )  # fmt: skip
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.seq = array("q")
+        self.t = array("q")
+        self.offset = array("q")
+        self.meaning = array("i")
+        self.look = array("i")
+        self.iteration = array("q")
+        self.steps: dict[int, int | None] = {}
+        """all_to_all: the rank's share by sequence number; None: it cannot be told."""
+        self.marks: list[tuple[int, int]] = [(0, 0)]
+        """(calls before it, offset), ascending in both."""
+        self.standing: dict[int, tuple[int | None, int | None, int | None]] = {}
+        """Digest, program, pairs after a call, from checkpoints."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def add(self, seq: int, t: int, offset: int, meaning: int, look: int, iteration: int) -> bool:
+        """Take a row; false where it is there already."""
+        at = bisect_left(self.seq, seq)
+        if at < len(self.seq) and self.seq[at] == seq:
+            return False
+        self.seq.insert(at, seq)
+        self.t.insert(at, t)
+        self.offset.insert(at, offset)
+        self.meaning.insert(at, meaning)
+        self.look.insert(at, look)
+        self.iteration.insert(at, iteration)
+        return True
+
+    def mark(self, count: int, offset: int) -> None:
+        """So many calls lie before an offset."""
+        if (count, offset) not in self.marks[-1:]:
+            insort(self.marks, (count, offset))
+
+    def find(self, seq: int) -> int | None:
+        """The index of a row."""
+        at = bisect_left(self.seq, seq)
+        return at if at < len(self.seq) and self.seq[at] == seq else None
+
+    def bracket(self, seq: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The closest (count, offset) on either side of where a row's line begins."""
+        low, high = (0, 0), (seq, size)
+        at = bisect_left(self.marks, (seq, -1))
+        if at:
+            low = self.marks[at - 1]
+        if at < len(self.marks):
+            high = self.marks[at]
+        row = bisect_left(self.seq, seq)
+        if row:
+            # The line of the row before begins here, so the one looked for lies behind.
+            low = max(low, (self.seq[row - 1], self.offset[row - 1] + 1))
+        if row < len(self.seq):
+            high = min(high, (self.seq[row] - 1, self.offset[row]))
+        return low, high
+
+    def holds(self, at: int) -> bool:
+        """Whether the call of a row returned only when every rank had come to it.
+
+        As its like at the same line did when it was first seen.
+        """
+        return self.vocabulary.holds[self.look[at]]
+
+    def last(self) -> int:
+        """The number of the latest call, its row lost or not."""
+        latest = self.seq[-1] if self.seq else 0
+        return max(latest, self.marks[-1][0], max(self.standing, default=0))
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """Stretches without a gap: first number, last number, index of the first."""
+        seq, total, start = self.seq, len(self.seq), 0
+        while start < total:
+            # A run ends where numbers outgrow indices; both ascend, so that is found by halving.
+            shift = seq[start] - start
+            end = bisect_right(range(start, total), shift, key=lambda i: seq[i] - i)
+            end += start
+            yield seq[start], seq[end - 1], start
+            start = end

@@ -1,0 +1,264 @@
+"""Which files belong to which run, and which run is meant.
+
+A run is known by the id in its headers, else by its folder. Processes that never got past
+``init_process_group`` have no run id: their files lie in a folder of their own, and go to the
+run they would have belonged to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from collectrace.align.reading.segments import Tape
+from collectrace.align.reading.source import Blob, Folder, open_folder
+from collectrace.errors import DamagedRecord, LogError
+from collectrace.records import Header, decode
+
+PENDING: Final = "pending"
+"""The folder of provisional files, and the id of a run that has nothing else."""
+
+MAX_RANKS: Final = 1_000_000
+"""Beyond it a number is damage, not a rank."""
+
+_RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
+_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
+_PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
+
+_HEAD: Final = 8192
+_LARGE_HEAD: Final = 1 << 20
+"""Bytes within which a header is looked for, at first and then."""
+
+_NEAR: Final = 1800 * 1_000_000_000
+"""ns between the starts of processes of one job: schedulers may start them minutes apart."""
+
+
+def is_rank(number: int | None) -> bool:
+    """Whether a number can be a rank."""
+    return number is not None and 0 <= number < MAX_RANKS
+
+
+@dataclass(slots=True)
+class File:
+    """One process's log, before it is read."""
+
+    tape: Tape
+    folder: str
+    pending: bool
+    rank: int | None
+    beside: dict[str, Blob] = field(default_factory=dict)
+    """What signal handlers wrote: ``stacks`` and ``ends``."""
+    header: Header | None = None
+    peeked: bool = False
+
+    def peek(self) -> Header | None:
+        """Its header, read now if it was not."""
+        if not self.peeked:
+            self.peeked = True
+            self.header = _header(self.tape)
+            if self.header is not None and is_rank(self.header.rank):
+                self.rank = self.header.rank
+        return self.header
+
+    @property
+    def wall(self) -> int:
+        """When it began, ns since 1970; before everything if that is not known."""
+        header = self.peek()
+        return header.wall if header is not None else -1
+
+
+@dataclass(slots=True)
+class Run:
+    """The files of one run."""
+
+    name: str
+    files: list[File]
+
+    @property
+    def wall(self) -> int:
+        """When the first of its processes began that were looked at."""
+        return min((f.wall for f in self.files if f.wall >= 0), default=-1)
+
+
+def list_files(folder: Folder, page: int) -> list[File]:
+    """Every process's log below a folder, segments put together."""
+    found: dict[tuple[str, str], list[tuple[int, Blob]]] = {}
+    beside: dict[tuple[str, str], dict[str, Blob]] = {}
+    for blob in folder.files:
+        path = PurePosixPath(blob.name)
+        where = str(path.parent) if path.parent.name else folder.name
+        is_pending = PurePosixPath(where).name == PENDING
+        left = _BESIDE.fullmatch(path.name)
+        if left is not None:
+            beside.setdefault((where, left[1].removeprefix("rank")), {})[left[2]] = blob
+        match = (_PENDING_FILE if is_pending else _RANK_FILE).fullmatch(path.name)
+        if match is not None:
+            found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
+    files = []
+    for (where, stem), segments in sorted(found.items()):
+        pending = PurePosixPath(where).name == PENDING
+        tape = Tape(sorted(segments, key=lambda segment: segment[0]), page)
+        rank = None if pending or not is_rank(int(stem)) else int(stem)
+        files.append(File(tape, where, pending, rank, beside.get((where, stem), {})))
+    return files
+
+
+def choose(
+    folder: Folder, files: Sequence[File], run: str | None
+) -> tuple[str, list[File], list[str]]:
+    """The run that is meant: its id, its files, and notes on what was left out.
+
+    Raises:
+        LogError: there is no such run.
+
+    """
+    ranked = [file for file in files if not file.pending]
+    pending = [file for file in files if file.pending]
+    if ranked and all(file.folder == folder.name for file in ranked) and not pending:
+        pending = _beside(folder, ranked[0].tape.page)
+    runs = sorted(_group(_first_of_each_folder(ranked)), key=lambda one: (one.wall, one.name))
+    if run is not None and run != PENDING and not any(one.name == run for one in runs):
+        # The id may be that of a few files among others'.
+        runs = sorted(_group(ranked), key=lambda one: (one.wall, one.name))
+    stuck = _newest_pending(pending, runs[-1].wall if runs else -1)
+    if run == PENDING or not runs:
+        if not pending:
+            raise LogError(_no_such_run(folder, run or "", runs))
+        return PENDING, *_number(stuck or pending)
+    meant = _named(folder, runs, run) if run is not None else runs[-1]
+    folders = {file.folder for file in meant.files}
+    mixed = _group(file for file in ranked if file.folder in folders)
+    if run is None:
+        meant = max(mixed, key=lambda one: (one.wall, one.name))
+    else:
+        meant = next((one for one in mixed if one.name == meant.name), meant)
+    others = sorted({one.name for one in (*runs, *mixed)} - {meant.name})
+    after = min((one.wall for one in runs if one.wall > meant.wall), default=None)
+    before = max((one.wall for one in runs if one.wall < meant.wall), default=-1)
+    near = [
+        file
+        for file in pending
+        if before < file.wall
+        and (after is None or file.wall < after)
+        and abs(file.wall - meant.wall) <= _NEAR
+    ]
+    chosen, notes = _fill(meant, near)
+    if run is None and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
+        # Started after everything else, and not missed there: a run that never got going.
+        others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
+        meant = Run(PENDING, chosen)
+    if others:
+        notes.append(f"other runs in {folder.label} are left out (--run chooses): {_few(others)}")
+    return meant.name, chosen, notes
+
+
+def _beside(folder: Folder, page: int) -> list[File]:
+    """Provisional files next to a run's own folder."""
+    if folder.parent is None:
+        return []
+    path = f"{folder.parent.rstrip('/')}/{PENDING}"
+    try:
+        return list_files(open_folder(path, depth=0), page)
+    except LogError:
+        return []
+
+
+def _first_of_each_folder(files: Iterable[File]) -> list[File]:
+    first: dict[str, File] = {}
+    for file in files:
+        known = first.get(file.folder)
+        if known is None or known.peek() is None:
+            first[file.folder] = file
+    return list(first.values())
+
+
+def _group(files: Iterable[File]) -> list[Run]:
+    runs: dict[str, Run] = {}
+    for file in files:
+        header = file.peek()
+        name = (header.run if header is not None else None) or PurePosixPath(file.folder).name
+        runs.setdefault(name, Run(name, [])).files.append(file)
+    return list(runs.values())
+
+
+def _named(folder: Folder, runs: Sequence[Run], run: str) -> Run:
+    fitting = [one for one in runs if one.name == run] or [
+        one
+        for one in runs
+        if one.name.startswith(run) or any(PurePosixPath(f.folder).name == run for f in one.files)
+    ]
+    if len(fitting) != 1:
+        raise LogError(_no_such_run(folder, run, fitting or runs))
+    return fitting[0]
+
+
+def _no_such_run(folder: Folder, run: str, runs: Sequence[Run]) -> str:
+    names = _few([one.name for one in reversed(runs)]) if runs else "none"
+    return f"no single run {run!r} in {folder.label}; there are: {names}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _newest_pending(pending: Sequence[File], since: int) -> list[File]:
+    """Provisional files of processes that started together after everything else."""
+    latest = max((file.wall for file in pending), default=-1)
+    return [f for f in pending if f.wall > since and latest - f.wall <= _NEAR]
+
+
+def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:
+    """A run's files, and the provisional ones of ranks that it misses."""
+    chosen = list(meant.files)
+    present = {file.rank for file in chosen}
+    sizes = [f.header.world_size for f in chosen if f.header is not None and f.header.world_size]
+    missing = set(range(min(max(sizes, default=0), MAX_RANKS))) - present
+    nameless = [file for file in near if file.rank is None]
+    notes = []
+    for file in near:
+        if file.rank is not None and file.rank not in present:
+            present.add(file.rank)
+            missing.discard(file.rank)
+            chosen.append(file)
+    if len(nameless) == 1 and len(missing) == 1:
+        nameless[0].rank = missing.pop()
+        chosen += nameless
+    elif nameless and missing:
+        notes.append(
+            f"{len(nameless)} provisional files do not say their rank and are left out: "
+            + _few([file.tape.name for file in nameless])
+        )
+    return chosen, notes
+
+
+def _number(stuck: Sequence[File]) -> tuple[list[File], list[str]]:
+    """Provisional files as a run: ranks that are not known are given in order of start."""
+    files = sorted(stuck, key=lambda file: (file.wall, file.tape.name))
+    taken = {file.rank for file in files}
+    nameless = [file for file in files if file.rank is None]
+    free = (rank for rank in range(len(files) + len(taken)) if rank not in taken)
+    for file, rank in zip(nameless, free, strict=False):
+        file.rank = rank
+    if not nameless:
+        return files, []
+    return files, [f"{len(nameless)} files do not say their rank; numbered in order of start"]
+
+
+def _header(tape: Tape) -> Header | None:
+    for size in (_HEAD, _LARGE_HEAD):
+        found = None
+        _, lines, end = tape.window(0, size)
+        for line in lines:
+            try:
+                record = decode(line)
+            except (DamagedRecord, RecursionError):
+                continue
+            if isinstance(record, Header):
+                found = record
+                break
+        if found is not None or end >= tape.size:
+            return found
+    return None

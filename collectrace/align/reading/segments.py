@@ -1,0 +1,152 @@
+"""One rank's segments as a single run of bytes, read in pages or from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace.align.reading.source import Blob
+
+PAGE: Final = 4096
+"""Bytes of one look-up: a dozen calls."""
+
+_CHUNK: Final = 1 << 20
+"""Bytes of one read of a full pass."""
+
+_CACHED_PAGES: Final = 256
+
+
+class Tape:
+    """Segments in order, with a newline after each, so that a torn line ends where it tore.
+
+    Offsets count from the beginning of the first segment. The size is fixed when the tape is
+    made: a live file may grow, and is read up to there.
+    """
+
+    def __init__(self, segments: Sequence[tuple[int, Blob]], page: int = PAGE) -> None:
+        self.ordinals = [ordinal for ordinal, _ in segments]
+        self._blobs = [blob for _, blob in segments]
+        self._page = page
+        self._pages: dict[int, bytes] = {}
+        self.starts: list[int] = []
+        """Offset of each segment."""
+        size = 0
+        for blob in self._blobs:
+            self.starts.append(size)
+            size += blob.size + 1
+        self.size = size
+        self.bytes_read = 0
+
+    @property
+    def name(self) -> str:
+        """Of the first segment."""
+        return self._blobs[0].name
+
+    @property
+    def page(self) -> int:
+        """Bytes per page."""
+        return self._page
+
+    def continues(self, earlier: Tape) -> bool:
+        """Whether this is an earlier tape with more at its end."""
+        known = len(earlier.ordinals)
+        return (
+            self.ordinals[:known] == earlier.ordinals
+            and self.starts[:known] == earlier.starts
+            and self.size >= earlier.size
+        )
+
+    def holes(self) -> list[int]:
+        """Offsets of the segments before which others are gone."""
+        pairs = zip(self.ordinals, self.ordinals[1:], self.starts[1:], strict=False)
+        return [start for before, after, start in pairs if after != before + 1]
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` .. ``stop - 1``, through the page cache."""
+        start, stop = max(0, start), min(stop, self.size)
+        if start >= stop:
+            return b""
+        first, last = start // self._page, (stop - 1) // self._page
+        wanted = range(first, last + 1)
+        missing = [n for n in wanted if n not in self._pages]
+        if missing:
+            if len(self._pages) + len(wanted) > _CACHED_PAGES:
+                self._pages.clear()
+                missing = list(wanted)
+            self._fetch(missing[0], missing[-1])
+        whole = b"".join(self._pages[n] for n in wanted)
+        return whole[start - first * self._page : stop - first * self._page]
+
+    def _fetch(self, first: int, last: int) -> None:
+        begin = first * self._page
+        data = self._raw(begin, min((last + 1) * self._page, self.size))
+        for n in range(first, last + 1):
+            self._pages[n] = data[n * self._page - begin : (n + 1) * self._page - begin]
+
+    def _raw(self, start: int, stop: int) -> bytes:
+        parts = []
+        for base, blob in zip(self.starts, self._blobs, strict=True):
+            low, high = max(start - base, 0), min(stop - base, blob.size)
+            if low < high:
+                data = blob.read(low, high)
+                self.bytes_read += len(data)
+                # A file that shrank since it was listed: keep every offset where it was.
+                parts.append(data.ljust(high - low, b"\n"))
+            if start - base <= blob.size < stop - base:
+                parts.append(b"\n")
+        return b"".join(parts)
+
+    def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+        """All lines from ``start`` on, about a megabyte at a time: offset of the first, the lines.
+
+        ``start`` is where a line begins. The page cache is left alone.
+        """
+        offset, rest = start, []
+        while start < self.size:
+            chunk = self._raw(start, min(start + _CHUNK, self.size))
+            start += len(chunk)
+            rest.append(chunk)
+            if b"\n" not in chunk:
+                continue  # damage: a line longer than that is put together once, at its end
+            lines = b"".join(rest).split(b"\n")
+            rest = [lines.pop()]
+            yield offset, lines
+            offset = start - len(rest[0])
+
+    def window(self, start: int, stop: int) -> tuple[int, list[bytes], int]:
+        """The complete lines within a stretch: offset of the first, the lines, where they end.
+
+        A stretch that begins at 0 or at a segment begins with a complete line; elsewhere the
+        line in which it begins is left out.
+        """
+        start, stop = max(0, start), min(stop, self.size)
+        data = self.read(max(0, start - 1), stop)
+        if start > 0:
+            cut = data.find(b"\n") + 1
+            if not cut:
+                return start, [], start
+            data, start = data[cut:], start - 1 + cut
+        whole, newline, _ = data.rpartition(b"\n")
+        if not newline:
+            return start, [], start
+        return start, whole.split(b"\n"), start + len(whole) + 1
+
+    def last_line(self) -> int:
+        """Where the last line begins; the very end if it is empty, as in a file of whole lines."""
+        end, length = max(0, self.size - 1), self._page
+        while True:
+            start = max(0, end - length)
+            at = self.read(start, end).rfind(b"\n")
+            if at >= 0 or start == 0:
+                return start + at + 1
+            length *= 4
+
+    def line(self, offset: int) -> bytes:
+        """The line that begins at an offset, without its newline."""
+        length = self._page
+        while True:
+            data = self.read(offset, offset + length)
+            end = data.find(b"\n")
+            if end >= 0 or offset + length >= self.size:
+                return data if end < 0 else data[:end]
+            length *= 4

@@ -1,0 +1,79 @@
+"""What signal handlers wrote beside a rank file, when the process had no turn to write itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import dumps
+from collectrace.align.reading.source import Blob
+from collectrace.dumps import Dump
+from collectrace.errors import LogError
+from collectrace.records import Stall
+
+_MOST: Final = 256 * 1024
+"""Bytes of a dump that are looked at: hundreds of threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """The last stacks of a process that could not write its own end."""
+
+    held: Dump | None = None
+    """The GIL was held, and never free again."""
+    end: Dump | None = None
+    """SIGTERM, or a fatal error."""
+
+    def sign(self, t: int) -> Stall | None:
+        """The last stacks as a sign of life right after the log's last line, ``t``.
+
+        Only where the main thread was in code of its own: inside a collective the log itself
+        knows better which one.
+        """
+        dump = self.end or self.held
+        if dump is None or any("/torch/distributed/" in frame for frame in _main(dump)):
+            return None
+        if any(_in_backward(frame) for frame in _main(dump)):
+            return None  # it may wait for its buckets, in C++
+        return Stall(t=t + 1, stacks=dump.stacks)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the process died of itself, and not because it was told to."""
+        return self.end is not None and self.end.fatal is not None
+
+    def told(self) -> str:
+        """How the process ended, in words; empty where nothing is known of it."""
+        if self.end is None:
+            return ""
+        frames = dumps.own(_main(self.end))
+        where = f" at {frames[-1].rpartition('/')[2].partition(' ')[0]}" if frames else ""
+        how = f"fatal error: {self.end.fatal}" if self.fatal else "ended by SIGTERM"
+        return how + where
+
+
+NOTHING: Final = Remains()
+
+
+def read(beside: Mapping[str, Blob]) -> Remains:
+    """Parse the files of one rank, by what they are called."""
+    return Remains(_dump(beside.get("stacks")), _dump(beside.get("ends")))
+
+
+def _dump(blob: Blob | None) -> Dump | None:
+    if blob is None:
+        return None
+    try:
+        data = blob.read(max(0, blob.size - _MOST), blob.size)
+    except LogError:
+        return None  # it only adds to what the rank file says
+    return dumps.parse(data.decode(errors="replace"))
+
+
+def _main(dump: Dump) -> list[str]:
+    return dump.stacks.get("MainThread", [])
+
+
+def _in_backward(frame: str) -> bool:
+    return frame.endswith(" _engine_run_backward")

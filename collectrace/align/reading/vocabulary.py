@@ -1,0 +1,74 @@
+"""What many calls of a run share, interned: what a call means, and what it looks like.
+
+A row of a trace is a few numbers; two of them are ids of this vocabulary, equal on every rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+MAX_SEQ: Final = 1 << 60
+"""Beyond it a number is damage, not a sequence number."""
+
+NO_ITERATION: Final = -1
+VOID: Final = "void"
+
+SHAPED: Final = frozenset({"all_reduce", "broadcast", "reduce"})
+"""Ops that pair values by position in one tensor: another shape pairs others."""
+
+
+_HOLDING: Final = frozenset(
+    {"all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
+     "reduce_scatter_tensor", "reduce_scatter_single", "barrier"}
+)  # fmt: skip
+"""Ops whose result, on every rank, needs something of every rank."""
+
+
+class Sight(NamedTuple):
+    """What a call looks like beside its meaning."""
+
+    site: str
+    shape: str
+    """As text, for ops that mix up values where shapes differ; else empty."""
+    role: str
+    op: str
+
+
+@dataclass(slots=True)
+class Vocabulary:
+    """What many calls share, interned for all ranks of a run."""
+
+    meanings: dict[str, int] = field(default_factory=dict)
+    """``program_text`` of a call, or VOID."""
+    examples: list[Call] = field(default_factory=list)
+    """A call for each meaning."""
+    looks: dict[Sight, int] = field(default_factory=dict)
+    sights: list[Sight] = field(default_factory=list)
+    holds: list[bool] = field(default_factory=list)
+    """Per look: whether such a call returns only when every rank has come to it."""
+
+    def meaning(self, call: Call) -> int:
+        """The id of what a call means, the same on every rank."""
+        text = VOID if call.void else program_text(call)
+        found = self.meanings.get(text)
+        if found is None:
+            found = self.meanings[text] = len(self.examples)
+            self.examples.append(call)
+        return found
+
+    def look(self, call: Call) -> int:
+        """The id of what a call looks like."""
+        shape = str(call.shape) if call.op in SHAPED else ""
+        sight = Sight(call.site or "", shape, call.role, call.op)
+        found = self.looks.get(sight)
+        if found is None:
+            found = self.looks[sight] = len(self.sights)
+            self.sights.append(sight)
+            # On a GPU the host runs ahead of what it issued, except through a barrier.
+            waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
+            self.holds.append(waits and call.op in _HOLDING)
+        return found

@@ -1,0 +1,1 @@
+"""Life signs: heartbeats, stalls, ends, and the processes that are started."""

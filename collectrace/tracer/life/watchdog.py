@@ -1,0 +1,196 @@
+"""Life signs: a thread that says what has completed, that the process lives, and what it is in.
+
+It observes from outside and touches nothing: no collective, no store, no device. A work is
+asked with ``is_completed()``, which neither blocks nor synchronises.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from collectrace import records
+from collectrace.config import Config
+from collectrace.records import Activity
+from collectrace.tracer.life.lastwords import DeadMansSwitch, LastWords
+from collectrace.tracer.life.stall import Stalls
+from collectrace.tracer.record import scopes
+from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.scopes import ThreadState, now
+from collectrace.tracer.record.streams import Channel, Progress
+from collectrace.tracer.record.template import Template
+
+_TICKS: Final = 5
+"""Looks at pending works per heartbeat."""
+
+_PATIENCE: Final = 5.0
+"""Seconds to wait for the thread's end; it is asleep nearly always, and wakes at once."""
+
+
+class Watchdog:
+    """The observing thread of one run."""
+
+    def __init__(self, recorder: Recorder, config: Config) -> None:
+        self._recorder = recorder
+        self._heartbeat = config.heartbeat
+        self._stall_after = config.stall_after
+        self._stalls = Stalls(recorder, config.stall_after)
+        self._switch: DeadMansSwitch | None = None
+        self._last_words: LastWords | None = None
+        self._turn = now()
+        """When this thread had its last turn."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def arm(self, last_words: LastWords) -> None:
+        """From now on a GIL that is held for too long leaves its stacks behind."""
+        native_id = self._thread.native_id
+        if last_words.signum is not None and native_id is not None:
+            switch = DeadMansSwitch(last_words.signum, native_id)
+            switch.set(self._stall_after)
+            self._last_words = last_words
+            self._switch = switch
+
+    def stop(self) -> None:
+        """End, and wait for it a little: the thread may be in the middle of a slow write."""
+        self._stop.set()
+        if self._switch is not None:
+            self._switch.set(0)
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE)
+
+    def _watch(self) -> None:
+        ticks = 0
+        while not self._stop.wait(self._heartbeat / _TICKS):
+            ticks += 1
+            try:
+                self._take_turn()
+                self.poll()
+                if ticks % _TICKS == 0 and self._recorder.active:
+                    self._beat()
+            except Exception as problem:
+                self._recorder.fail(problem, "watching")
+        if self._switch is not None:
+            self._switch.remove()
+
+    def _take_turn(self) -> None:
+        before, self._turn = self._turn, now()
+        if self._switch is None or self._last_words is None:
+            return
+        self._switch.set(self._stall_after)
+        held = self._last_words.collect()
+        if held is not None:
+            self._recorder.write(records.Stall(pending=now() - before, stacks=held.stacks))
+
+    def _beat(self) -> None:
+        recorder = self._recorder
+        with recorder.lock:
+            recorder.writer.check()
+        self.tell_done()
+        doing = activities(recorder)
+        recorder.write(records.Alive(in_=doing))
+        self._stalls.look(doing)
+
+    def poll(self) -> None:
+        """Ask the works that are held; tell of those that nobody waited for."""
+        works = self._recorder.works
+        works.poll(round(self._heartbeat * 2e9))
+        for record in works.misused():
+            self._recorder.write(record)
+
+    def tell_done(self) -> None:
+        """Write the watermarks that have moved."""
+        recorder = self._recorder
+        old = now() - int(self._heartbeat * 4e9)
+        in_flight: dict[Progress, int] = {}
+        for state in scopes.all_states():
+            call = state.call
+            if call is not None:
+                counter = call[0].counter
+                in_flight[counter] = min(call[1], in_flight.get(counter, call[1]))
+        for counter in counters(recorder):
+            counter.give_up(old)
+            mark = counter.watermark(in_flight.get(counter))
+            if mark <= counter.reported:
+                continue
+            counter.reported = mark
+            recorder.write(_done(counter, mark, recorder))
+
+
+def counters(recorder: Recorder) -> list[Progress]:
+    """Every stream and channel."""
+    return [
+        counter
+        for group in list(recorder.book.states.values())
+        for counter in (*list(group.streams.values()), *list(group.channels.values()))
+    ]
+
+
+def _done(counter: Progress, mark: int, recorder: Recorder) -> records.Done:
+    done = records.Done(group=counter.group, device=counter.device, seq=mark)
+    if isinstance(counter, Channel):
+        sends = counter.source == recorder.global_rank
+        done.op = "send" if sends else "recv"
+        done.peer = counter.destination if sends else counter.source
+        done.tag = counter.tag
+    return done
+
+
+def activities(recorder: Recorder) -> list[Activity]:
+    """What every thread of this process is in, as seen from outside."""
+    found = []
+    for state in scopes.all_states():
+        activity = _activity(state, recorder)
+        if activity is not None:
+            found.append(activity)
+    for held in recorder.works.fronts():
+        template = held.template
+        found.append(_in_call("device", template.counter.device, template, held.seq, held.since))
+    return found
+
+
+def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
+    # The thread goes on while it is looked at: read each field once.
+    wait, call, scope = state.wait, state.call, state.scope
+    if wait is not None:
+        template, seq, since = wait
+        what = "wait"
+    elif call is not None:
+        template, seq = call
+        since, what = state.call_t, "call"
+    elif scope.what is not None:
+        activity = Activity(thread=state.name, what=scope.what, since=state.since)
+        _add_open_bucket(activity, recorder)
+        asking = recorder.book.asking
+        if scope.what == "group" and asking is not None:
+            is_default = asking.description == "default_pg"
+            activity.op = "init_process_group" if is_default else "new_group"
+            activity.group, activity.site = asking.group, asking.site
+        return activity
+    else:
+        return None
+    return _in_call(what, state.name, template, seq, since)
+
+
+def _in_call(what: str, thread: str, template: Template, seq: int, since: int) -> Activity:
+    counter = template.counter
+    return Activity(
+        thread=thread, what=what, since=since, group=counter.group, device=counter.device,
+        seq=seq, op=template.op, peer=template.peer, tag=template.tag, site=template.site,
+    )  # fmt: skip
+
+
+def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
+    # backward() ends by waiting for DDP's buckets, in C++: the first of them is what it is in.
+    buckets = recorder.buckets
+    if activity.what == "backward" and buckets:
+        template, seq = buckets[0]
+        counter = template.counter
+        activity.op = template.op
+        activity.group, activity.device, activity.seq = counter.group, counter.device, seq
+    if activity.what == "backward":
+        activity.site = scopes.backward.site[0]

@@ -1,0 +1,96 @@
+"""THE table of patched functions, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.patches import events, lifecycle
+from collectrace.tracer.patches.patching import Target
+from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
+
+_DIST: Final = ("torch.distributed", "torch.distributed.distributed_c10d")
+_C10D: Final = ("torch.distributed.distributed_c10d",)
+_DDP: Final = ("torch.nn.parallel.distributed",)
+_JOIN: Final = ("torch.distributed.algorithms.join",)
+_ZERO: Final = ("torch.distributed.optim.zero_redundancy_optimizer",)
+_LOADER: Final = ("torch.utils.data.dataloader",)
+_SAMPLER: Final = ("torch.utils.data.distributed",)
+
+_PUBLIC: Final = (
+    "all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather",
+    "all_gather_single", "all_gather_into_tensor", "_all_gather_base", "all_gather_coalesced",
+    "gather", "scatter", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
+    "_reduce_scatter_base", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier",
+    "all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list",
+    "send", "recv", "send_object_list", "recv_object_list", "batch_isend_irecv",
+)  # fmt: skip
+"""Public collectives and point-to-point functions, deprecated names included. Not isend and irecv:
+torch tells them apart by identity (P2POp, batch_isend_irecv), and the tap sees all there is."""
+
+_CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
+
+
+def _rows() -> Iterator[Target]:
+    for name in _PUBLIC:
+        yield Target(_DIST, name, api(name), direct=True)
+    yield Target(_DIST[:1], "Work.wait", events.work_wait)
+    yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
+    for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):
+        yield Target(_DIST[:1], f"Work.{name}", events.awaits)
+
+    # process groups
+    yield Target(_DIST, "init_process_group", lifecycle.init_process_group)
+    yield Target(_C10D, "_new_process_group_helper", lifecycle.new_process_group)
+    yield Target(_DIST, "destroy_process_group", lifecycle.destroy_process_group)
+    for name in _CREATING:
+        yield Target(_DIST, name, around("group"))
+
+    # DistributedDataParallel, by the place of each call in its source
+    for name, make in _DDP_PARTS.items():
+        yield Target(_DDP, f"DistributedDataParallel.{name}", make)
+    yield Target(_DDP, "_DDPJoinHook.main_hook", role("join.exit"))
+
+    # join()
+    yield Target(_JOIN, "Join.notify_join_context", events.notify_join)
+    yield Target(_JOIN, "Join._get_num_nonjoined_procs", events.count_nonjoined)
+    yield Target(_JOIN, "Join._notify_procs_to_terminate", events.notify_to_terminate)
+    yield Target(_JOIN, "Join.__enter__", events.join_enter)
+    yield Target(_JOIN, "Join.__exit__", events.join_exit)
+    yield Target(_ZERO, "ZeroRedundancyOptimizer.step", role("zero.step"))
+
+    # backward: the line of the user's code behind what autograd's threads issue
+    yield Target(("torch",), "Tensor.backward", backward)
+    yield Target(("torch.autograd",), "backward", backward)
+
+    # data and devices
+    yield Target(_LOADER, "_BaseDataLoaderIter.__next__", events.next_batch)
+    yield Target(_SAMPLER, "DistributedSampler.set_epoch", events.set_epoch)
+    yield Target(_SAMPLER, "DistributedSampler.__iter__", events.sampler_pass)
+    for module in ("torch.cuda", "torch.accelerator"):
+        yield Target((module,), "synchronize", events.synchronize(f"{module}.synchronize"))
+
+    # ends
+    yield Target(("sys",), "exit", lifecycle.sys_exit)
+    yield Target(("_sitebuiltins",), "Quitter.__call__", lifecycle.sys_exit)
+
+
+_DDP_PARTS: Final[dict[str, Callable[[Any], Wrapper]]] = {
+    "__init__": role("ddp.construct"),
+    "_pre_forward": events.ddp_forward,
+    "_sync_buffers": role("ddp.forward.sync_buffers"),
+    "_check_and_sync_module_buffers": role("join.sync_buffers"),
+    "_check_global_requires_backward_grad_sync": role_of(
+        lambda is_joined_rank: "join.sync_check" if is_joined_rank else "ddp.forward.sync_check"
+    ),
+    "_find_common_rank": role("join.common_rank"),
+    "_sync_final_model": role("join.final_sync"),
+    "_match_all_reduce_for_bwd_pass": role("join.bucket"),
+    "_match_unused_params_allreduce": role("join.unused_params"),
+    "_delayed_all_reduce_hook": role("ddp.backward.bucket"),
+    "register_comm_hook": events.register_comm_hook,
+    "no_sync": events.no_sync,
+}
+
+TARGETS: Final[tuple[Target, ...]] = tuple(_rows())

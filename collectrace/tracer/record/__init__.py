@@ -1,0 +1,1 @@
+"""One rank's record: what a call is, its number and digests, its line."""

@@ -1,0 +1,163 @@
+"""Which line of the user's code is on the stack: walked, classified once per code object.
+
+Every collective pays for this, so the walk looks only at code objects it has seen before: one
+dictionary look-up per frame, and a line number only for a call site that is new.
+"""
+
+from __future__ import annotations
+
+import os
+import site as site_packages
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Final
+
+TORCH: Final = 0
+LIBRARY: Final = 1
+USER: Final = 2
+
+_MAX_CODES: Final = 50_000
+"""Code objects remembered; programs that generate code without end start over here."""
+
+_HERE: Final = str(Path(__file__).absolute().parents[__name__.count(".") - 1]) + os.sep
+_PACKAGES: Final = tuple(
+    os.path.join(path, "")
+    for path in {
+        *site_packages.getsitepackages(),
+        site_packages.getusersitepackages(),
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("platstdlib"),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+    }
+)
+_STDLIB: Final = tuple(
+    os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
+)
+
+# What stands between a caller and a function that it wraps or marks as deprecated.
+_PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
+
+# The code object is kept beside its class so that its id cannot be given to another.
+_codes: dict[int, tuple[int, CodeType]] = {}
+_torch_codes: set[int] = set()
+"""Ids of those that are torch's: on every stack they come first."""
+
+
+Place = tuple[int, int, int, int]
+"""Id of the code and offset of the instruction, for the innermost user frame (else the innermost
+outside torch) and for the innermost library frame between; zeros where there is none. Plain
+numbers: one is made for every collective, and is part of the key its record is found by."""
+
+NOWHERE: Final[Place] = (0, 0, 0, 0)
+
+
+def classify(code: CodeType) -> int:
+    """Whose code it is: torch's (or ours, or Python's own), a library's, the user's."""
+    known = _codes.get(id(code))
+    if known is not None:
+        return known[0]
+    if len(_codes) >= _MAX_CODES:
+        _torch_codes.clear()
+        _codes.clear()
+    kind = _classify_path(code.co_filename)
+    _codes[id(code)] = (kind, code)
+    if kind == TORCH:
+        _torch_codes.add(id(code))
+    return kind
+
+
+def _classify_path(path: str) -> int:
+    # "<frozen runpy>", "<string>": no file a person could open. "<stdin>" and the cells of a
+    # notebook are the user's.
+    if path.startswith("<frozen") or path == "<string>" or "torchinductor" in path:
+        return TORCH
+    if path.startswith(_HERE) or _torch_root() in path:
+        return TORCH
+    inside = next((p for p in _PACKAGES if path.startswith(p)), None)
+    if inside is None:
+        return USER
+    if "site-packages" in path or "dist-packages" in path:
+        inner = path.rpartition(f"-packages{os.sep}")[2]
+        return TORCH if inner.startswith(_PLUMBING) else LIBRARY
+    return TORCH if path.startswith(_STDLIB) else LIBRARY
+
+
+def _torch_root() -> str:
+    torch = sys.modules.get("torch")
+    path = getattr(torch, "__file__", None)
+    # functorch and torchgen lie beside it; a checkout of torch lies anywhere.
+    return os.path.dirname(path) + os.sep if path else f"{os.sep}torch{os.sep}"
+
+
+def find(frame: FrameType | None) -> Place:
+    """The place of the user's code among ``frame`` and its callers."""
+    skipped = _torch_codes
+    while frame is not None and id(frame.f_code) in skipped:
+        frame = frame.f_back
+    via = via_lasti = 0
+    known = _codes
+    while frame is not None:
+        code = id(frame.f_code)
+        entry = known.get(code)
+        kind = entry[0] if entry is not None else classify(frame.f_code)
+        if kind == USER:
+            return code, frame.f_lasti, via, via_lasti
+        if kind == LIBRARY and not via:
+            via = code
+            via_lasti = frame.f_lasti
+        frame = frame.f_back
+    return (via, via_lasti, 0, 0) if via else NOWHERE
+
+
+def codes(place: Place) -> tuple[CodeType | None, CodeType | None]:
+    """The code objects of a place; whoever keeps the place keeps them, or their ids get reused."""
+    site, via = _codes.get(place[0]), _codes.get(place[2])
+    return site and site[1], via and via[1]
+
+
+def line(code: CodeType, lasti: int) -> str:
+    """``path:line`` of an instruction."""
+    number = code.co_firstlineno
+    for start, end, candidate in code.co_lines():
+        if start <= lasti < end and candidate is not None:
+            number = candidate
+            break
+    path = code.co_filename
+    # A script started as `python train.py` has a relative name on some versions.
+    return f"{path if path.startswith('<') else os.path.abspath(path)}:{number}"
+
+
+def resolve(place: Place) -> tuple[str | None, str | None]:
+    """``site`` and ``via`` of a place."""
+    site, via = codes(place)
+    return site and line(site, place[1]), via and line(via, place[3])
+
+
+def public_function(frame: FrameType | None) -> str | None:
+    """The outermost public function of torch.distributed among ``frame`` and its torch callers."""
+    name: str | None = None
+    while frame is not None and classify(frame.f_code) == TORCH:
+        code = frame.f_code
+        if code.co_filename.endswith("distributed_c10d.py") and not code.co_name.startswith("_"):
+            name = code.co_name
+        frame = frame.f_back
+    return name
+
+
+def here(depth: int = 1) -> tuple[str | None, str | None]:
+    """``site`` and ``via`` of the caller; ``depth`` 0 is the function that calls this one."""
+    return resolve(find(sys._getframe(depth + 1)))
+
+
+def of_traceback(traceback: TracebackType | None) -> str | None:
+    """``path:line`` of the innermost user frame of a traceback, else of its innermost frame."""
+    best: str | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if classify(code) == USER or best is None:
+            best = f"{os.path.abspath(code.co_filename)}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return best

@@ -1,0 +1,70 @@
+"""Tracing switched on and off: what is installed, in which order, and how it comes off again."""
+
+from __future__ import annotations
+
+import os
+
+import torch.distributed as dist
+
+from collectrace import records
+from collectrace.config import Config
+from collectrace.tracer.life import children
+from collectrace.tracer.patches import patching, python_groups
+from collectrace.tracer.patches.targets import TARGETS
+from collectrace.tracer.record import scopes
+from collectrace.tracer.session import Session
+from collectrace.tracer.tap import wire
+from collectrace.tracer.tap.wire import Undo
+
+_session: Session | None = None
+_undos: list[Undo] = []
+
+
+def current() -> Session | None:
+    """The session that is on."""
+    return _session
+
+
+def enable(config: Config) -> None:
+    """Switch tracing on, joining a run that is already under way; a second call changes nothing."""
+    global _session
+    if _session is not None:
+        return
+    session = Session(config)
+    _install(session)
+    if dist.is_initialized():
+        try:
+            session.join_late()
+        except Exception as problem:
+            session.failed(problem, "joining a run under way")
+    _session = session
+
+
+def _install(session: Session) -> None:
+    session.targets, undo = patching.install(TARGETS, session)
+    _undos.append(undo)
+    _undos.append(wire.install(session))
+    _undos.append(python_groups.install(session))
+    _undos.append(session.exits.install())
+    _undos.append(children.install(session.config))
+
+
+def disable() -> None:
+    """Switch tracing off, close the file, and put everything back that it changed."""
+    global _session
+    session, _session = _session, None
+    if session is None:
+        return
+    session.finish(records.Exit(reason="disabled"))
+    session.live = False
+    while _undos:
+        _undos.pop()()
+
+
+def _after_fork() -> None:
+    scopes.after_fork()
+    if _session is not None:
+        _session.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

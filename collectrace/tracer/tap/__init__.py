@@ -1,0 +1,1 @@
+"""The dispatcher tap: every collective that reaches a backend."""

@@ -1,0 +1,225 @@
+"""Calls, ranks, numbers and lists as parts of sentences, the same in every finding and report.
+
+Strings of a log go into findings as they are, only shortened: what prints them makes them safe
+for where they are printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from collectrace import roles
+from collectrace.findings import GroupInfo
+from collectrace.records import Call, Shape
+from collectrace.signature import canonical_op, is_user
+
+_MOST_SHAPES: Final = 3
+_LONGEST_TEXT: Final = 300
+
+_SENTENCE: Final = 100
+"""Characters of an exception's text after which its first sentence is enough."""
+
+# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
+_CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
+
+
+_MOST_RUNS: Final = 12
+"""Runs of numbers that are listed; of more the first are, and how many there are."""
+
+_LONGEST: Final = 24
+"""Characters of a list of ranks that a sentence can hold."""
+
+_FIRST: Final = 2
+"""Runs that stand for a list that is longer."""
+
+_SERIES: Final = 5
+"""Numbers at equal distances that are told as a series."""
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-2,5``: sorted, neighbours joined; ``0,8,..,504``; ``0,3,5-7,9,12,.. (40 in all)``."""
+    chosen = sorted(set(numbers))
+    step = chosen[1] - chosen[0] if len(chosen) >= _SERIES else 1
+    if step > 1 and chosen == list(range(chosen[0], chosen[-1] + 1, step)):
+        return f"{chosen[0]},{chosen[1]},..,{chosen[-1]}"
+    runs: list[list[int]] = []
+    for n in chosen:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    told = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    if len(told) <= _MOST_RUNS:
+        return ",".join(told)
+    return f"{','.join(told[: _MOST_RUNS - 2])},.. ({len(chosen)} in all)"
+
+
+def ranks(members: Iterable[int]) -> str:
+    """``rank 1``, ``ranks 0-2,5``; of a list too long for a sentence ``56 ranks (1-7,9-15,..)``."""
+    chosen = sorted(set(members))
+    listed = ranges(chosen)
+    if len(listed) > _LONGEST:
+        return f"{len(chosen)} ranks ({','.join(listed.split(',')[:_FIRST])},..)"
+    return f"rank{'s' * (len(chosen) != 1)} {listed}"
+
+
+def verb(members: Sequence[int], singular: str, plural: str) -> str:
+    """The form of a verb that fits the number of ranks."""
+    return singular if len(members) == 1 else plural
+
+
+def upper(text: str) -> str:
+    """With a capital first letter, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def ordinal(n: int) -> str:
+    """``1st``, ``2nd``, ``11th``."""
+    suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n:,}{suffix}"
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """``1 call``, ``1,234 calls``, ``2 batches``."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a``; ``a and b``; ``a, b and c``."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def seconds(ns: float) -> str:
+    """``17 ms``, ``0.2 s``, ``75 s``, ``30 min``."""
+    s = max(0.0, ns / 1e9)
+    if s < 0.1:
+        return f"{1000 * s:.0f} ms"
+    if s < 10:
+        return f"{s:.1f} s"
+    return f"{s:.0f} s" if s < 600 else f"{s / 60:.0f} min"
+
+
+def milliseconds(ns: float) -> str:
+    """``12.3 ms``; from a second on as :func:`seconds` says it."""
+    return f"{ns / 1e6:.1f} ms" if ns < 1e9 else seconds(ns)
+
+
+def brief(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """One line, not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+def exception(error: str, message: str) -> str:
+    """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows."""
+    told = brief(_CPP.sub("", message))
+    if len(told) > _SENTENCE and (end := told.find(". ", 20)) > 0:
+        told = told[:end]
+    told = told.rstrip(".")
+    return f"{error}: {told}" if told else error
+
+
+def group(info: GroupInfo) -> str:
+    """``the default group``, ``group tp``: what the user calls it, else its name."""
+    if info.description == "default_pg":
+        return "the default group"
+    # torch describes a group that was given no description as "undefined".
+    if info.description in ("", "undefined", info.name):
+        return f"group {info.name}"
+    return f"group {info.description}"
+
+
+def site(place: str) -> str:
+    """``file:line``, without its folders."""
+    return place.rpartition("/")[2]
+
+
+def at(call: Call) -> str:
+    """`` at train.py:43``, or nothing."""
+    return f" at {site(call.site)}" if call.site else ""
+
+
+def tensors(call: Call) -> str:
+    """``float32[2, 3]``; empty where the call has none."""
+    if call.dtype is None:
+        return ""
+    dtype = call.dtype if isinstance(call.dtype, str) else ", ".join(dict.fromkeys(call.dtype))
+    return dtype + _shape(call.shape if call.shape is not None else call.out_shape)
+
+
+def _shape(value: Shape | None) -> str:
+    if value is None:
+        return ""
+    if not value or not isinstance(value[0], list):
+        return str(value)
+    if len(value) > _MOST_SHAPES:
+        return f"[{len(value)} tensors]"
+    return " and ".join(map(str, value))
+
+
+def op(call: Call) -> str:
+    """A call whole: ``all_reduce(float32[1], SUM)``, ``send(int64[4], to rank 1)``."""
+    if call.void:
+        return f"{call.op} (not described)"
+    parts = [tensors(call), call.reduce_op or ""]
+    if call.root is not None:
+        parts.append(f"{root(call)} {call.root}")
+    if call.peer is not None:
+        other = "any rank" if call.peer < 0 else f"rank {call.peer}"
+        parts.append(f"{'from' if call.op == 'recv' else 'to'} {other}")
+        parts += [f"tag {call.tag}"] if call.tag else []
+    return f"{call.op}({', '.join(part for part in parts if part)})"
+
+
+def root(call: Call) -> str:
+    """What torch calls the root of this op: ``src``, ``dst``."""
+    return _ROOT.get(call.op, "root")
+
+
+_ROOT: Final = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
+
+
+def issuer(call: Call) -> str:
+    """Who issued it: the framework's part in words, or ``the user's call``."""
+    if is_user(call):
+        return "the script's own call"
+    return roles.words(call.role) + (of_model(call) if call.model and call.model > 1 else "")
+
+
+def of_model(call: Call) -> str:
+    """`` of model 2``: DDP modules of one group, counted as they were constructed."""
+    return f" of model {call.model or 1}"
+
+
+def call(c: Call) -> str:
+    """A call whole, where it was made, and by which framework's part if not by the user."""
+    whole = op(c) + at(c)
+    if is_user(c):
+        return f"{c.api}(): {whole}" if c.api and c.api != c.op else whole
+    return f"{whole} ({issuer(c)})"
+
+
+_ISSUERS: Final = (
+    ("ddp.forward.", "DDP forward()"),
+    ("ddp.backward.", "DDP backward()"),
+    ("ddp.construct", "DDP's constructor"),
+    ("join.", "join()"),
+    ("zero.step", "ZeroRedundancyOptimizer.step()"),
+)
+
+
+def name(c: Call) -> str:
+    """What a headline calls it: the user's own call by its function, else who issued it."""
+    if not is_user(c):
+        return next((words for role, words in _ISSUERS if c.role.startswith(role)), c.role)
+    return c.api if c.api and canonical_op(c.api) != canonical_op(c.op) else c.op
+
+
+def did(members: tuple[int, ...], c: Call, what: str = "") -> str:
+    """``rank 1 called barrier``, ``ranks 0-2 were in DDP backward()``."""
+    verb_ = "called" if is_user(c) else verb(members, "was in", "were in")
+    return f"{ranks(members)} {verb_} {what or name(c)}"

@@ -1,0 +1,41 @@
+"""A synthetic run, as those who judge see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from collectrace.align.alignment import align
+from collectrace.align.judging.blame import judge
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.compare import compare
+from collectrace.align.ranks.states import standings
+from collectrace.align.reading import run_reader
+from collectrace.findings import Alignment, Finding, Kind
+from tests.support.synthetic import Run
+
+LATER = 1_900_000_000_000_000_000
+"""A clock by which every synthetic run is long over."""
+
+
+def case_of(run: Run, folder: Path) -> Case:
+    run.write(folder)
+    evidence = run_reader.read(folder)
+    return Case(evidence, compare(evidence), standings(evidence, now=LATER))
+
+
+def judged(run: Run, folder: Path) -> list[Candidate]:
+    return judge(case_of(run, folder))
+
+
+def aligned(run: Run, folder: Path) -> Alignment:
+    run.write(folder)
+    return align(folder)
+
+
+def errors(alignment: Alignment) -> list[Finding]:
+    return [finding for finding in alignment.findings if finding.severity == "error"]
+
+
+def kinds(found: list[Candidate]) -> list[Kind]:
+    return [candidate.kind for candidate in found]

@@ -1,0 +1,203 @@
+"""One made-up run for every kind of finding, as small as it can be told.
+
+What the reports show of them is in ``golden/``; what the findings say of them, in the tests of
+the diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.support import seed_cases
+from tests.support.synthetic import Rank, Run
+
+LOST: Final = "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1185"
+STEP: Final[dict[str, Any]] = {"site": "/job/train.py:40", "shape": [1024]}
+
+
+def waits(rank: Rank, op: str = "all_reduce", group: str = "0", **fields: Any) -> None:
+    """A call that does not come back, for half a minute of heartbeats."""
+    rank.beat(30, rank.inside(rank.call(op, group, **fields)))
+
+
+def steps(world: int, rows: int = 3, **header: Any) -> Run:
+    """Ranks that agree on a loop of one all_reduce."""
+    run = Run(world, **header)
+    for _ in range(rows):
+        run.all("all_reduce", **STEP)
+    return run
+
+
+def part(wrong: dict[str, Any], right: dict[str, Any], world: int = 4, suspect: int = 2) -> Run:
+    """One rank gives a call something else than the others, and all wait in it."""
+    run = steps(world)
+    for rank in run:
+        fields = right | (wrong if rank.rank == suspect else {})
+        waits(
+            rank, fields.get("op", "all_reduce"), **{k: v for k, v in fields.items() if k != "op"}
+        )
+    return run
+
+
+def ddp_step(rank: Rank, n: int, *, buckets: int = 1, site: str = "/job/train.py:21") -> None:
+    """Forward and backward of a DDP model with buffers."""
+    step: dict[str, Any] = {"iteration": n, "site": site}
+    rank.call("broadcast", role="ddp.forward.sync_buffers", shape=[4], **step)
+    for _ in range(buckets):
+        rank.call("all_reduce", role="ddp.backward.bucket", shape=[10], async_=True, **step)
+
+
+def crash(rank: Rank, error: str, message: str, site: str) -> None:
+    rank.exit("exception", error=error, message=message, site=site)
+
+
+# -- the kinds -------------------------------------------------------------------------------
+
+
+def op_mismatch() -> Run:
+    """``if rank == 0:`` around a barrier, on 64 ranks of 8 nodes."""
+    run = steps(64)
+    for rank in run:
+        if rank.rank % 8 == 0:
+            waits(rank, "barrier", site="/job/train.py:44")
+        else:
+            waits(rank, **STEP)
+    return run
+
+
+def dtype_mismatch() -> Run:
+    return part({"dtype": "bfloat16"}, {"site": "/job/eval.py:7", "shape": [4]})
+
+
+def shape_mismatch() -> Run:
+    return part({"shape": [3, 16]}, {"site": "/job/eval.py:7", "shape": [8, 16]})
+
+
+def reduce_op_mismatch() -> Run:
+    return part({"reduce_op": "MAX"}, {"site": "/job/eval.py:7"})
+
+
+def root_mismatch() -> Run:
+    run = steps(3)
+    for rank in run:
+        waits(rank, "broadcast", root=rank.rank, shape=[8], site="/job/init.py:12")
+    return run
+
+
+def split_mismatch() -> Run:
+    run = steps(3)
+    sends = ([1, 2, 3], [2, 2, 1], [3, 1, 1])
+    awaits = ([1, 2, 3], [2, 2, 1], [3, 2, 1])
+    for rank in run:
+        mine = [sends[rank.rank], awaits[rank.rank]]
+        waits(rank, "all_to_all_single", splits=mine, shape=[6], site="/job/moe.py:88")
+    return run
+
+
+def group_mismatch() -> Run:
+    run = steps(4)
+    for rank in run:
+        rank.group("1", [0, 1] if rank.rank != 3 else [0, 1, 2], site="/job/mesh.py:9")
+    run.finish()
+    return run
+
+
+def missing_call() -> Run:
+    """A few of 512 ranks raised, each in words of its own."""
+    run = steps(512, rows=2)
+    for rank in run:
+        if rank.rank in (3, 17, 18, 19, 250):
+            crash(rank, "ValueError", f"shard {rank.rank} is corrupt", "/job/data.py:7")
+        else:
+            waits(rank, **STEP)
+    return run
+
+
+def p2p_unmatched() -> Run:
+    run = steps(2)
+    zero, one = run
+    sent, awaited = zero.send(1, tag=7, shape=[4]), one.recv(0, tag=8, shape=[4])
+    zero.beat(30, zero.inside(sent))
+    one.beat(30, one.inside(awaited))
+    return run
+
+
+def p2p_mismatch() -> Run:
+    run = steps(2)
+    run.rank(0).send(1, dtype="float32", shape=[4])
+    run.rank(1).recv(0, dtype="int32", shape=[4])
+    run.finish()
+    return run
+
+
+def deadlock() -> Run:
+    """Two groups, entered in opposite orders."""
+    run = steps(2)
+    run.group("1", [0, 1], description="tp")
+    run.group("2", [0, 1], description="dp")
+    waits(run.rank(0), group="1", site="/job/layers.py:9")
+    waits(run.rank(1), group="2", site="/job/sync.py:4")
+    return run
+
+
+def stall() -> Run:
+    """Everyone came, and the job gave up."""
+    run = steps(3)
+    for rank in run:
+        rank.call("all_reduce", **STEP)
+    for rank in run:
+        rank.wait(30)
+        crash(rank, "RuntimeError", "Timed out waiting 30000ms for recv operation", STEP["site"])
+    return run
+
+
+def raised() -> Run:
+    """A crash that has nothing to do with collectives."""
+    run = steps(2)
+    for rank in run:
+        crash(rank, "ValueError", "loss is nan", "/job/train.py:38")
+    return run
+
+
+def evidence_gap() -> Run:
+    """One log is not there, and two ranks against one is no majority of four."""
+    run = steps(4)
+    for rank in run:
+        if rank.rank == 0:
+            waits(rank, "broadcast", site="/job/save.py:3")
+        else:
+            waits(rank, **STEP)
+    run.omit(3)
+    return run
+
+
+def killed_everywhere() -> Run:
+    """A healthy job that was stopped in the middle: nothing can be told."""
+    run = steps(3, rows=50)
+    run.rank(0).call("all_reduce", **STEP)
+    return run
+
+
+KINDS: Final[dict[str, Callable[[], Run]]] = {
+    "role_mismatch": lambda: seed_cases.case(4, "zeros"),
+    "op_mismatch_uneven_inputs": lambda: seed_cases.case(5),
+    "missing_call_uneven_inputs": lambda: seed_cases.case(3),
+    "aligned_uneven_inputs": lambda: seed_cases.case(1),
+    "op_mismatch": op_mismatch,
+    "dtype_mismatch": dtype_mismatch,
+    "shape_mismatch": shape_mismatch,
+    "reduce_op_mismatch": reduce_op_mismatch,
+    "root_mismatch": root_mismatch,
+    "split_mismatch": split_mismatch,
+    "group_mismatch": group_mismatch,
+    "missing_call": missing_call,
+    "p2p_unmatched": p2p_unmatched,
+    "p2p_mismatch": p2p_mismatch,
+    "deadlock": deadlock,
+    "stall": stall,
+    "raised": raised,
+    "evidence_gap": evidence_gap,
+    "killed_everywhere": killed_everywhere,
+}
+"""By the name of their golden file."""

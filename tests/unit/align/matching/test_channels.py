@@ -1,0 +1,213 @@
+"""Point-to-point channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.align.matching.compare import compare
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.run_reader import read
+from tests.support.synthetic import Run
+
+
+def issues(run: Run, tmp_path: Path) -> list[ChannelIssue]:
+    run.write(tmp_path)
+    scanned = compare(read(tmp_path, full=True))
+    assert scanned.divergences == ()
+    skimmed = compare(read(tmp_path, small=0, page=256))
+    assert skimmed.channels == scanned.channels
+    return list(scanned.channels)
+
+
+def channel(source: int, destination: int, tag: int = 0) -> ChannelKey:
+    return ChannelKey("0", "cpu", source, destination, tag)
+
+
+def test_messages_that_fit(tmp_path: Path) -> None:
+    run = Run(2)
+    for n in range(5):
+        run.rank(0).send(1, shape=[n])
+        run.rank(1).recv(0, shape=[n, 1])
+        run.all("all_reduce")
+    assert issues(run, tmp_path) == []
+
+
+def test_both_orders_of_a_bidirectional_batch(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        peer = 1 - rank.rank
+        for step in range(3):
+            first, second = (
+                (rank.send, rank.recv) if (step + rank.rank) % 2 else (rank.recv, rank.send)
+            )
+            first(peer, tag=2)
+            second(peer, tag=2)
+    assert issues(run, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "attribute"),
+    [({"dtype": "float32"}, {"dtype": "int64"}, "dtype"), ({"shape": [3]}, {"shape": [4]}, "count"),
+     ({"shape": []}, {"shape": [2]}, "count")],
+)  # fmt: skip
+def test_the_first_message_that_does_not_fit(
+    sent: dict[str, Any], received: dict[str, Any], attribute: str, tmp_path: Path
+) -> None:
+    run = Run(2)
+    run.rank(0).send(1)
+    run.rank(1).recv(0)
+    run.rank(0).send(1, site="a.py:1", **sent)
+    run.rank(1).recv(0, site="b.py:2", **received)
+    run.rank(0).send(1)
+    (issue,) = issues(run, tmp_path)
+    assert (issue.channel, issue.seq, issue.attribute) == (channel(0, 1), 2, attribute)
+    assert issue.send is not None
+    assert issue.recv is not None
+    assert (issue.send.site, issue.recv.site) == ("a.py:1", "b.py:2")
+
+
+def test_five_sends_against_four_receives(tmp_path: Path) -> None:
+    run = Run(2)
+    for n in range(5):
+        run.rank(0).send(1, site=f"train.py:{n}")
+        if n < 4:
+            run.rank(1).recv(0)
+    (issue,) = issues(run, tmp_path)
+    assert (issue.channel, issue.seq, issue.attribute) == (channel(0, 1), 5, "absent")
+    assert issue.send is not None
+    assert issue.send.site == "train.py:4"
+    assert issue.recv is None
+
+
+def test_a_receive_that_nobody_sends_to(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(2).recv(1)
+    (issue,) = issues(run, tmp_path)
+    assert (issue.channel, issue.seq, issue.send) == (channel(1, 2), 1, None)
+    assert issue.hint == ""
+
+
+def test_a_wrong_tag(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).send(1, tag=3)
+    run.rank(1).recv(0, tag=4)
+    (issue,) = issues(run, tmp_path)
+    assert issue.channel == channel(0, 1, 4)
+    assert issue.hint == "rank 0 sent a message with tag 3, the receive waits for tag 4"
+
+
+def test_a_wrong_destination(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(0).send(2)
+    run.rank(1).recv(0)
+    (issue,) = issues(run, tmp_path)
+    assert issue.hint == "rank 0 sent it to rank 2, not to rank 1"
+
+
+def test_a_wrong_source(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(0).send(2)
+    run.rank(2).recv(1)
+    (issue,) = issues(run, tmp_path)
+    assert issue.hint == "rank 0 sent one, the receive waits for rank 1"
+
+
+def test_a_wrong_group(tmp_path: Path) -> None:
+    run = Run(2)
+    run.group("1", [0, 1])
+    run.rank(0).send(1, group="1")
+    run.rank(1).recv(0)
+    (issue,) = issues(run, tmp_path)
+    assert issue.hint == "rank 0 sent a message on another group, '1'"
+
+
+def test_two_ranks_that_receive_first_miss_each_other(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).recv(1)
+    run.rank(1).recv(0)
+    assert {(i.channel, i.hint) for i in issues(run, tmp_path)} == {
+        (channel(1, 0), ""), (channel(0, 1), ""),
+    }  # fmt: skip
+
+
+def test_receives_from_any_source_take_what_is_left_over(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(1).send(0)
+    run.rank(2).send(0)
+    run.rank(2).send(0)
+    run.rank(0).recv(2)
+    run.rank(0).recv(-1)
+    run.rank(0).recv(-1)
+    assert issues(run, tmp_path) == []
+
+
+def test_a_receive_from_any_source_too_many(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(1).send(0)
+    run.rank(0).recv(-1)
+    run.rank(0).recv(-1, site="any.py:2")
+    (issue,) = issues(run, tmp_path)
+    assert (issue.channel, issue.seq) == (channel(-1, 0), 2)
+    assert issue.recv is not None
+    assert issue.recv.site == "any.py:2"
+
+
+def test_a_send_too_many_for_receives_from_any_source(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(1).send(0)
+    run.rank(0).recv(-1)
+    run.rank(2).wait(5)
+    run.rank(2).send(0, site="late.py:1")
+    (issue,) = issues(run, tmp_path)
+    assert (issue.channel, issue.seq) == (channel(2, 0), 1)
+    assert issue.send is not None
+    assert issue.send.site == "late.py:1"
+
+
+def test_a_rank_without_a_log_proves_nothing(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(0).send(1)
+    run.rank(2).recv(1)
+    run.rank(0).recv(-1)
+    run.omit(1)
+    assert issues(run, tmp_path) == []
+
+
+def test_void_messages_fit_anything(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).send(1, void=True)
+    run.rank(1).recv(0, shape=[7])
+    assert issues(run, tmp_path) == []
+
+
+def test_lost_messages_count(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).send(1, lost=True)
+    run.rank(0).send(1, shape=[2])
+    run.rank(1).recv(0)
+    run.rank(1).recv(0, shape=[2])
+    assert issues(run, tmp_path) == []
+
+
+def test_a_message_too_many_in_the_middle_of_a_large_log(tmp_path: Path) -> None:
+    run = Run(2, checkpoint=2000)
+    run.rank(0).send(1, site="early.py:1")
+    for _ in range(700):
+        run.all("all_reduce")
+    run.finish()
+    (issue,) = issues(run, tmp_path)
+    assert issue.send is not None
+    assert issue.send.site == "early.py:1"
+
+
+def test_tracing_that_begins_late_cannot_count(tmp_path: Path) -> None:
+    run = Run(2, default_group=False)
+    run.rank(0).group("0", [0, 1])
+    run.rank(0).send(1)
+    run.rank(0).call("barrier")
+    run.rank(1).group("0", [0, 1], phase="ready", start_seq=1)
+    assert issues(run, tmp_path) == []

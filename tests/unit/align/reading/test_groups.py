@@ -1,0 +1,237 @@
+"""Which groups are the same, and where ranks disagree about one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align import align
+from collectrace.align.matching.compare import compare
+from collectrace.align.reading.evidence import Evidence, GroupConflict
+from collectrace.align.reading.run_reader import read
+from collectrace.records import backend_for
+from collectrace.words import ranges
+from tests.support.synthetic import Run
+
+HASH = "5d41402abc4b2a76b9719d911017c592ae0f3b1c"
+
+
+def found(run: Run, tmp_path: Path) -> Evidence:
+    run.write(tmp_path)
+    skimmed = read(tmp_path, small=0, page=256)
+    scanned = read(tmp_path, full=True)
+    assert skimmed.groups == scanned.groups
+    assert skimmed.conflicts == scanned.conflicts
+    return scanned
+
+
+def conflict(run: Run, tmp_path: Path) -> GroupConflict:
+    evidence = found(run, tmp_path)
+    (only,) = evidence.conflicts
+    assert compare(evidence).conflicts == (only,)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "expected"),
+    [("gloo", "cpu", "gloo"), ("cpu:gloo,cuda:nccl", "cuda", "nccl"),
+     ("cpu:gloo,cuda:nccl", "xpu", ""), ("", "cpu", "")],
+)  # fmt: skip
+def test_the_backend_of_a_device(backend: str, device: str, expected: str) -> None:
+    assert backend_for(backend, device) == expected
+
+
+def test_ranks_in_few_characters() -> None:
+    assert ranges([8, 0, 1, 2, 3, 10, 11]) == "0-3,8,10-11"
+
+
+def test_same_name_and_members_are_one_group_whoever_asks(tmp_path: Path) -> None:
+    run = Run(3)
+    run.group("1", [0, 2], description="tp", backend="cpu:gloo,cuda:nccl")
+    evidence = found(run, tmp_path)
+    assert set(evidence.groups) == {"0", "1"}
+    assert evidence.groups["1"].ranks == (0, 2)
+    assert evidence.groups["1"].description == "tp"
+    assert evidence.conflicts == ()
+
+
+def test_groups_of_a_split_share_a_name_and_are_kept_apart(tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        low = rank.rank // 2 * 2
+        rank.group("1", [low, low + 1], description="default_pg:split:1")
+        rank.call("all_reduce", "1", shape=[1 + low])
+    run.rank(3).call("barrier", "1")
+    evidence = found(run, tmp_path)
+    assert set(evidence.groups) == {"0", "1 [0-1]", "1 [2-3]"}
+    assert evidence.conflicts == ()
+    log = evidence.logs[3]
+    assert log.last_call is not None
+    assert log.last_call.group == "1 [2-3]"
+    assert {key.group for key in log.last_seq} == {"1 [2-3]"}
+    (divergence,) = compare(evidence).divergences
+    assert (divergence.stream.group, divergence.seq, divergence.attribute) == (
+        "1 [2-3]",
+        2,
+        "absent",
+    )
+
+
+def test_new_group_in_another_order_on_one_rank(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        first, second = ([0, 1], [1, 2]) if rank.rank < 2 else ([1, 2], [0, 1])
+        rank.group("1", first, phase="asked")
+        rank.group("2", second, phase="asked")
+    only = conflict(run, tmp_path)
+    assert (only.name, only.seq) == ("1", 1)
+    assert [(ranks, record and record.ranks) for ranks, record in only.variants] == [
+        ((0, 1), [0, 1]), ((2,), [1, 2]),
+    ]  # fmt: skip
+
+
+def test_disjoint_groups_in_another_order_are_a_conflict_where_others_ask_too(
+    tmp_path: Path,
+) -> None:
+    run = Run(4)
+    for rank in run:
+        first, second = ([0, 1], [2, 3]) if rank.rank != 2 else ([2, 3], [0, 1])
+        rank.group("1", first)
+        rank.group("2", second)
+    only = conflict(run, tmp_path)
+    assert [ranks for ranks, _ in only.variants] == [(0, 1, 3), (2,)]
+
+
+def test_members_that_differ(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        rank.group("1", [0, 1, 2] if rank.rank else [0, 1])
+    run.all("all_reduce", "1")
+    evidence = found(run, tmp_path)
+    assert [ranks for ranks, _ in evidence.conflicts[0].variants] == [(0,), (1, 2)]
+    assert compare(evidence).divergences == ()
+
+
+def test_new_group_not_called_by_all(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(0).group("1", [0], phase="asked", site="train.py:3")
+    only = conflict(run, tmp_path)
+    assert [(ranks, record and record.site) for ranks, record in only.variants] == [
+        ((0,), "train.py:3"), ((1, 2), None),
+    ]  # fmt: skip
+
+
+def test_a_group_that_became_ready_was_asked_for_by_all_who_had_to(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(0).group("1", [0])
+    assert found(run, tmp_path).conflicts == ()
+
+
+def test_only_members_ask_where_synchronization_is_local(tmp_path: Path) -> None:
+    run = Run(3)
+    run.group(HASH, [0, 1], asked_by=[0, 1], phase="asked")
+    assert found(run, tmp_path).conflicts == ()
+
+
+def test_a_member_that_does_not_ask_where_synchronization_is_local(tmp_path: Path) -> None:
+    run = Run(3)
+    run.group(HASH, [0, 1], asked_by=[0], phase="asked")
+    assert [ranks for ranks, _ in conflict(run, tmp_path).variants] == [(0,), (1,)]
+
+
+def test_a_rank_whose_tracer_was_switched_off_may_have_asked(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(1).exit("disabled")
+    run.rank(0).group("1", [0, 1], phase="asked")
+    assert found(run, tmp_path).conflicts == ()
+
+
+def test_a_rank_that_never_reached_init_is_named(tmp_path: Path) -> None:
+    run = Run(2, default_group=False)
+    run.rank(0).group("0", [0, 1], phase="asked", description="default_pg")
+    run.rank(0).stuck_in_init()
+    run.rank(1).provisional = True
+    only = conflict(run, tmp_path)
+    assert [ranks for ranks, _ in only.variants] == [(0,), (1,)]
+
+
+def test_a_name_used_again_is_another_group(tmp_path: Path) -> None:
+    run = Run(2)
+    run.group("1", [0, 1])
+    run.all("all_reduce", "1")
+    run.group("1", [0, 1], phase="destroyed")
+    run.group("1@2", [0, 1])
+    run.all("barrier", "1@2")
+    evidence = found(run, tmp_path)
+    assert set(evidence.groups) == {"0", "1", "1@2"}
+    assert compare(evidence).divergences == ()
+
+
+def test_a_group_without_a_record_is_compared_among_those_who_use_it(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.call("all_reduce", "lost")
+    run.rank(0).call("barrier", "lost")
+    evidence = found(run, tmp_path)
+    assert evidence.groups["lost"].ranks == (0, 1)
+    assert any("'lost'" in note for note in evidence.notes)
+    assert [d.seq for d in compare(evidence).divergences] == [2]
+
+
+def test_a_damaged_group_record_is_made_good_by_the_others(tmp_path: Path) -> None:
+    run = Run(3)
+    run.group("1", [0, 1], asked_by=[1, 2])
+    run.rank(0).call("all_reduce", "1")
+    run.rank(1).call("barrier", "1")
+    evidence = found(run, tmp_path)
+    (divergence,) = compare(evidence).divergences
+    assert (divergence.group.ranks, divergence.attribute) == ((0, 1), "op")
+
+
+def test_a_group_made_late_is_found_by_a_look_into_the_middle(tmp_path: Path) -> None:
+    run = Run(2, checkpoint=2000)
+    for _ in range(300):
+        run.all("all_reduce")
+    run.group("1", [0, 1])
+    for _ in range(600):
+        run.all("all_reduce")
+        run.all("broadcast", "1")
+    run.write(tmp_path)
+    evidence = read(tmp_path, small=0, page=256)
+    assert "1" in evidence.groups
+    assert not any(log.scanned for log in evidence.logs.values())
+    assert compare(evidence).divergences == ()
+
+
+def test_a_list_in_place_of_a_rank_is_damage(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.raw(
+            b'{"kind":"group","t":9,"phase":"asked","group":"1","ranks":[0,[1]],"ordinal":1}\n'
+        )
+    run.all("all_reduce")
+    assert found(run, tmp_path).damaged_lines == 2
+
+
+def test_a_group_that_some_never_called_for_and_nobody_missed(tmp_path: Path) -> None:
+    """Rank 0 makes a group of itself: it works, and the next group of all would not."""
+    run = Run(world=2)
+    run.rank(0).group("1", [0], site="/job/train.py:9")
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    alignment = align(tmp_path)
+    assert (alignment.status, alignment.exit_status) == ("aligned", 0)
+    (found,) = alignment.findings
+    assert (found.kind, found.severity, found.suspects) == ("group_mismatch", "warning", ())
+    assert found.headline == "rank 1 never called new_group, as rank 0 did at train.py:9"
+
+
+def test_a_group_of_its_members_alone_is_theirs_to_call_for(tmp_path: Path) -> None:
+    run = Run(world=2)
+    run.rank(0).group("9f0c1f2b8f2a4b6d9f0c1f2b8f2a4b6d9f0c1f2b", [0])
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    assert not align(tmp_path).findings

@@ -1,0 +1,314 @@
+"""The terminal report: the exact screen, and what hostile logs can do to it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from collectrace.findings import Alignment, Finding, RankState, Table, TableRow
+from collectrace.records import Call
+from collectrace.report import text
+from collectrace.report.layout import share
+from collectrace.report.terminal import render
+from tests.support import alignments, kind_examples
+from tests.support.judging import aligned
+from tests.support.synthetic import Run
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def screen(alignment: Alignment, width: int = 80) -> str:
+    out = io.StringIO()
+    render(alignment, Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        alignments.join_with_barrier,
+        alignments.all_agree,
+        alignments.missing_call,
+        alignments.not_enough,
+        alignments.nested_consequences,
+    ],
+)
+def test_screen(sample: Callable[[], Alignment]) -> None:
+    compare(screen(sample()), sample.__name__)
+
+
+@pytest.mark.parametrize("kind", kind_examples.KINDS)
+def test_every_kind_on_the_screen(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way from rank files to the page, one run for each kind of finding."""
+    monkeypatch.chdir(GOLDEN.parents[1])  # sites below the working directory are told relative
+    compare(screen(aligned(kind_examples.KINDS[kind](), tmp_path)), f"kind_{kind}")
+
+
+def compare(seen: str, name: str) -> None:
+    """Hold a screen against its golden file.
+
+    ``UPDATE_GOLDEN=1 pytest tests/unit/test_terminal.py`` writes what is seen instead; read
+    ``git diff tests/golden`` before it is committed.
+    """
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(seen)
+    assert seen == file.read_text()
+    assert max(map(len, seen.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_line_ends_in_a_space(width: int) -> None:
+    for line in screen(alignments.join_with_barrier(), width).splitlines():
+        assert line == line.rstrip()
+
+
+def test_only_places_are_longer_than_the_page() -> None:
+    for line in screen(alignments.missing_call(), 60).splitlines():
+        assert len(line) <= 60 or "loop.py" in line
+
+
+def test_a_pipe_gets_no_escapes_and_a_terminal_gets_colour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    plain, coloured = io.StringIO(), io.StringIO()
+    render(alignments.join_with_barrier(), Console(file=plain, width=80))
+    render(
+        alignments.join_with_barrier(),
+        Console(file=coloured, width=80, force_terminal=True, color_system="standard"),
+    )
+    assert "\x1b" not in plain.getvalue()
+    assert "\x1b[" in coloured.getvalue()
+    assert "cause >" in plain.getvalue()
+
+
+def test_an_ascii_stream_takes_every_report() -> None:
+    finding = alignments.join_with_barrier().findings[0]
+    odd = replace(alignments.all_agree(), findings=(replace(finding, headline="café → 漢字"),))
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    render(odd, Console(file=stream, width=80, color_system=None))
+    stream.flush()
+    assert raw.getvalue().startswith(b"caf? ? ??\n")
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/]\r\n\u202egnp.exe\ud800\x9b31m"
+
+
+def test_a_log_cannot_write_to_the_terminal() -> None:
+    call = alignments.call(
+        3, HOSTILE, site=HOSTILE, role=HOSTILE, dtype=HOSTILE, shape=[1], thread=HOSTILE,
+        reduce_op=HOSTILE, group=HOSTILE, via=HOSTILE,
+    )  # fmt: skip
+    finding = alignments.join_with_barrier().findings[0]
+    rows = tuple(
+        TableRow(seq=n, cells=(call, alignments.call(n)), mark="root" if n == 3 else "")
+        for n in (2, 3)
+    )
+    told = replace(
+        finding,
+        headline=HOSTILE,
+        cause=HOSTILE,
+        fix=HOSTILE,
+        notes=(HOSTILE,),
+        sides=(replace(finding.sides[0], call=call),),
+        table=Table(columns=((0,), (1,)), rows=rows),
+    )
+    rank = replace(alignments.join_with_barrier().ranks[0], detail=HOSTILE, last_call=call)
+    seen = screen(
+        replace(
+            alignments.join_with_barrier(),
+            run=HOSTILE,
+            findings=(told, replace(told, severity="warning"), replace(told, caused_by=0)),
+            ranks=(rank,),
+            evidence=replace(alignments.not_enough().evidence, notes=(HOSTILE,)),
+        )
+    )
+    assert all(c.isprintable() or c == "\n" for c in seen)
+    # Markup is text, not markup.
+    assert "[bold red]x[/]" in seen
+
+
+def test_a_name_without_end_does_not_fill_the_screen() -> None:
+    finding = replace(alignments.join_with_barrier().findings[0], headline="x" * 1_000_000)
+    assert len(screen(replace(alignments.all_agree(), findings=(finding,)))) < 10_000
+
+
+def test_a_shorter_table_says_what_it_leaves_out() -> None:
+    finding = alignments.missing_call().findings[0]
+    calls = [alignments.call(5, shape=[n]) for n in range(12)]
+    table = Table(
+        columns=tuple((n,) for n in range(12)),
+        rows=(TableRow(seq=5, cells=tuple(calls), mark="root"),),
+    )
+    seen = screen(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
+    assert "not shown: ranks 4-11" in seen
+    assert "float32[3]" in seen
+    assert "float32[4]" not in seen
+
+
+def test_where_sites_do_not_fit_lines_do(tmp_path: Path) -> None:
+    """A site is never cut: four columns of one long file's name show its lines."""
+    run = Run(4)
+    for rank in run:
+        site = f"/job/some_very_long_module_name.py:{40 + rank.rank}"
+        kind_examples.waits(rank, shape=[rank.rank + 1], site=site)
+    seen = screen(aligned(run, tmp_path))
+    table = seen[seen.index("  lines of some_very_long_module_name.py\n") :]
+    table = table.partition("\n  cause   ")[0]
+    assert "rank 0      rank 1      rank 2      rank 3" in table
+    assert [f"line {n}" in table for n in (40, 41, 42, 43)] == [True] * 4
+    assert max(map(len, table.splitlines())) <= 80
+    wide = screen(aligned(run, tmp_path / "again"), 200)
+    assert "lines of" not in wide
+    assert wide.count("some_very_long_module_name.py:40") >= 2
+
+
+def test_what_became_of_ranks_is_told_where_the_table_holds_their_last_call() -> None:
+    base = alignments.join_with_barrier()
+    assert "then        raised an exception         died" in screen(base)
+    later = replace(base.ranks[1], last_call=alignments.call(90))
+    seen = screen(replace(base, ranks=(base.ranks[0], later)))
+    assert "then        raised an exception         ..\n" in seen
+
+
+def test_the_first_consequence_is_told_whole_and_the_fifth_counted() -> None:
+    root = alignments.join_with_barrier().findings[0]
+    effects = [
+        replace(root, headline=f"effect {n}", cause=f"why {n}.", caused_by=0) for n in range(6)
+    ]
+    seen = screen(replace(alignments.join_with_barrier(), findings=(root, *effects)))
+    assert "why 0." in seen
+    assert "why 1." not in seen
+    assert "effect 3" in seen
+    assert "effect 4" not in seen
+    assert "2 more consequences, in --json" in seen
+
+
+def test_rows_that_were_left_out_are_a_gap() -> None:
+    finding = alignments.missing_call().findings[0]
+    rows = tuple(TableRow(seq=n, cells=(alignments.call(n),) * 2) for n in (1, 2, 40))
+    table = Table(columns=((0,), (1,)), rows=rows)
+    seen = screen(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
+    before = seen.partition("cause ")[0]
+    shown = [line.split()[0] for line in before.splitlines() if "train.py" in line or ".." in line]
+    assert shown == ["1", "2", "..", "40", "then"]
+
+
+def test_a_finding_whose_cause_is_not_there_is_told_by_itself() -> None:
+    lonely = replace(alignments.join_with_barrier().findings[0], caused_by=7)
+    assert lonely.headline[:40] in screen(replace(alignments.missing_call(), findings=(lonely,)))
+
+
+def test_the_fourth_error_is_told_by_its_headline() -> None:
+    one: Finding = alignments.join_with_barrier().findings[0]
+    several = tuple(replace(one, headline=f"headline {n}") for n in range(5))
+    seen = screen(replace(alignments.join_with_barrier(), findings=several))
+    assert seen.count("cause >") == 3
+    assert "error: headline 4" in seen
+    assert "diverged: 5 errors on 2 ranks. Start with the first: others may go with it." in seen
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([], "ranks "),
+        ([3], "rank 3"),
+        ([5, 0, 1, 2], "ranks 0-2,5"),
+        ([1, 1], "rank 1"),
+        (range(0, 64, 8), "ranks 0,8,..,56"),
+    ],
+)
+def test_ranks(members: list[int], words: str) -> None:
+    assert text.ranks(members) == words
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (alignments.call(1), "all_reduce float32[1] SUM"),
+        (alignments.call(1, "barrier"), "barrier"),
+        (
+            alignments.call(1, "broadcast", dtype="int64", shape=[], root=3),
+            "broadcast int64[] root 3",
+        ),
+        (
+            alignments.call(1, "send", dtype="int8", shape=[2, 3], peer=1),
+            "send int8[2, 3] to rank 1, tag 0",
+        ),
+        (
+            alignments.call(1, "recv", dtype="int8", shape=[2], peer=-1, tag=9),
+            "recv int8[2] from any rank, tag 9",
+        ),
+        (
+            alignments.call(1, "all_gather", dtype="int8", shape=[2], out_shape=[[2]] * 8),
+            "all_gather int8[2] -> 8 x [2]",
+        ),
+        (
+            alignments.call(1, "all_gather", dtype="int8", shape=[2], out_shape=[[1], [2]]),
+            "all_gather int8[2] -> [1] [2]",
+        ),
+        (
+            alignments.call(
+                1, "all_to_all_single", dtype="int8", shape=[3], splits=[[1, 2], [0, 3]]
+            ),
+            "all_to_all_single int8[3] sends [1, 2], expects [0, 3]",
+        ),
+        (alignments.call(1, "broadcast", void=True), "broadcast (could not be described)"),
+    ],
+)
+def test_call(call: Call, words: str) -> None:
+    assert text.call(call) == words
+
+
+def test_wide_columns_give_way_first() -> None:
+    words = [8, 8, 8]
+    assert share([10, 60, 50], words, 100) == [10, 45, 45]
+    assert share([10, 20], words[:2], 100) == [10, 20]
+    assert share([100, 100, 100], words, 10) == [16, 16, 16]
+
+
+def test_no_column_is_narrower_than_its_longest_word() -> None:
+    assert share([60, 60], [8, 40], 60) == [20, 40]
+
+
+def test_ranks_that_say_the_same_are_told_together() -> None:
+    base = alignments.missing_call()
+    blocked = alignments.call(6650)
+    behind = alignments.call(6649)
+    ranks = tuple(
+        RankState(
+            rank=r,
+            state="blocked",
+            ended="alive",
+            last_call=behind if r in (3, 9) else blocked,
+            detail=f"for {60 + r}.5 s",
+        )
+        for r in range(32)
+    )
+    seen = screen(replace(base, ranks=ranks)).partition("ranks\n")[2]
+    assert "  0-2,4-8,10-31  waiting, still alive\n" in seen
+    assert "  3,9            waiting, still alive\n" in seen
+    assert seen.count("likewise") == 2
+    assert "(rank 0; the others likewise)" in seen
+    assert seen.count("last call: all_reduce at train.py:41, call 6650") == 1
+
+
+def test_no_end_of_states_fills_the_screen() -> None:
+    ranks = tuple(
+        RankState(rank=r, state="raised", ended="exit", last_call=alignments.call(r + 1))
+        for r in range(500)
+    )
+    seen = screen(replace(alignments.missing_call(), ranks=ranks))
+    assert "ranks 8-499: in --json" in seen
+    assert len(seen.splitlines()) < 60

@@ -10,13 +10,11 @@ from typing import Final
 from collectrace.align.diagnosis import explain
 from collectrace.align.judging.blame import judge
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import MISMATCHES, Case
+from collectrace.align.judging.case import MISMATCHES, Case, build
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.observations.collect import information
-from collectrace.align.ranks import clocks
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.ranks.states import standings
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import Evidence as Found
 from collectrace.errors import CollectraceError
@@ -73,9 +71,7 @@ def judged(
     evidence: Found, comparison: Comparison, context: int = CONTEXT, *, brief: bool = False
 ) -> Alignment:
     """What has been compared, explained; ``brief``: without what is no error by itself."""
-    for rank, base in clocks.estimate(evidence, comparison).shifts.items():
-        evidence.logs[rank].keep_time(base)
-    case = Case(evidence, comparison, standings(evidence))
+    case = build(evidence, comparison)
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
@@ -86,7 +82,7 @@ def judged(
         run=evidence.run,
         world_size=evidence.world_size,
         findings=tuple(findings),
-        ranks=tuple(_rank_state(s) for s in case.standings.values()),
+        ranks=tuple(_rank_state(case, s) for s in case.standings.values()),
         evidence=Evidence(
             agreed=sum(comparison.agreed.values()),
             missing_ranks=evidence.missing,
@@ -141,23 +137,23 @@ def _is_torn(standing: Standing) -> bool:
     return standing.state == "raised" and standing.by_peers
 
 
-def _rank_state(standing: Standing) -> RankState:
+def _rank_state(case: Case, standing: Standing) -> RankState:
     return RankState(
         rank=standing.rank,
         state=standing.state,
         ended=standing.ended,
         last_call=standing.log.last_call if standing.log is not None else None,
         detail=standing.detail,
-        held=_held(standing),
+        held=_held(case, standing),
     )
 
 
-def _held(standing: Standing) -> float | None:
+def _held(case: Case, standing: Standing) -> float | None:
     log = standing.log
     if standing.waiting:
         since = min(waiting.since for waiting in standing.waiting)
     elif log is not None and log.last_call is not None:
-        since = log.when(log.last_call.t)
+        since = case.clocks.when(standing.rank, log.last_call.t)
     else:
         return None
     return max(0, standing.end - since) / 1e9

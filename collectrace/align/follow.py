@@ -116,7 +116,7 @@ class Follower:
 
 def _is_final(log: RankLog) -> bool:
     """Its last line is its end; a tracer that was switched off may be switched on again."""
-    return log.exit is not None and log.when(log.exit.t) >= log.last_t
+    return log.exit is not None and log.exit.t >= log.last_t
 
 
 def _patience(log: RankLog) -> float:

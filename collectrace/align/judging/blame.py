@@ -140,9 +140,8 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
         call = source.recv if rank == source.channel.destination else call
         return case.issued(rank, call)
     if isinstance(source, GroupConflict):
-        log = case.log(rank)
         asked = next((g for ranks, g in source.variants if rank in ranks), None)
-        return log.when(asked.t) if log is not None and asked is not None else None
+        return case.clocks.when(rank, asked.t) if asked is not None else None
     held = {e.waiting.rank for e in source}
     behind = waitgraph.reachable(case.graph, rank) & held
     waiting = case.standings[rank].waiting

@@ -108,11 +108,11 @@ def _ranks(edge: Edge) -> tuple[int, int]:
 
 
 def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
-    times = []
-    for ranks, asked in conflict.variants:
-        if asked is not None:
-            log = case.log(ranks[0]) if ranks else None
-            times += [log.when(asked.t)] if log is not None else []
+    times = [
+        case.clocks.when(ranks[0], asked.t)
+        for ranks, asked in conflict.variants
+        if asked is not None and ranks
+    ]
     sides = [
         Side(
             ranks=tuple(ranks),

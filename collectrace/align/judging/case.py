@@ -1,4 +1,4 @@
-"""Everything that is known of a run, and one candidate for what is wrong with it."""
+"""Everything that is known of a run before anybody is blamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Final
 
 from collectrace.align.matching.comparison import Comparison, Divergence
 from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading.evidence import Evidence, RankLog, StreamKey
 from collectrace.findings import Kind, Side, State
@@ -29,12 +31,13 @@ class Case:
 
     evidence: Evidence
     comparison: Comparison
+    clocks: Clocks
     standings: Mapping[int, Standing]
 
     @cached_property
     def graph(self) -> WaitGraph:
         """Who waits for whom."""
-        return waitgraph.build(self.standings, self.comparison)
+        return waitgraph.build(self.standings, self.comparison, self.clocks)
 
     def log(self, rank: int) -> RankLog | None:
         """A rank's log, if it left one."""
@@ -48,8 +51,7 @@ class Case:
 
     def issued(self, rank: int, call: Call | None) -> int | None:
         """When a rank issued a call, on the shared clock."""
-        log = self.log(rank)
-        return log.when(call.t) if log is not None and call is not None else None
+        return self.clocks.when(rank, call.t) if call is not None else None
 
     def first(self, calls: Mapping[int, Call | None]) -> int:
         """When the first of some calls was issued; 0 if there is none."""
@@ -92,6 +94,12 @@ class Case:
 
     def _state(self, ranks: Sequence[int]) -> State:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
+
+
+def build(evidence: Evidence, comparison: Comparison, now: int | None = None) -> Case:
+    """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
+    clocks = estimate(evidence, comparison)
+    return Case(evidence, comparison, clocks, standings(evidence, clocks, now))
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:

@@ -77,7 +77,7 @@ def _longest_wait(case: Case, stream: StreamKey, seq: int) -> int:
         log = case.log(rank)
         if log is not None:
             calls = log.calls(stream, start, seq)
-            columns.append([None if c is None else log.when(c.t) for c in calls])
+            columns.append([case.issued(rank, c) for c in calls])
     longest = 0
     for row in zip(*columns, strict=False):
         times = [t for t in row if t is not None]

@@ -74,17 +74,17 @@ class Pace:
         return slow.total - max(d.total for d in self.delays.values() if d is not slow)
 
 
-def paces(case: Case, clocks: Clocks) -> list[Pace]:
+def paces(case: Case) -> list[Pace]:
     """One for each stream of two ranks or more whose rows were read."""
     found = [
-        _pace(case, clocks, stream, ranks)
+        _pace(case, stream, ranks)
         for stream, ranks in case.comparison.streams.items()
         if len(ranks) > 1 and all(case.log(rank) is not None for rank in ranks)
     ]
     return [pace for pace in found if pace.rows]
 
 
-def _pace(case: Case, clocks: Clocks, stream: StreamKey, ranks: tuple[int, ...]) -> Pace:
+def _pace(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> Pace:
     tracks = {rank: case.evidence.logs[rank].track(stream) for rank in ranks}
     pace = Pace(stream, 0, 0, {rank: Delay(rank) for rank in ranks})
     common = list(_common(list(tracks.values()), case.comparison.agreed.get(stream, 0)))
@@ -92,7 +92,7 @@ def _pace(case: Case, clocks: Clocks, stream: StreamKey, ranks: tuple[int, ...])
     every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
         for start in range(first, last + 1, every):
-            _walk(pace, clocks, tracks, start, min(start + _STRETCH, last))
+            _walk(pace, case.clocks, tracks, start, min(start + _STRETCH, last))
     return pace
 
 

@@ -8,7 +8,6 @@ from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import loading, pace
 from collectrace.align.observations.pace import Pace
-from collectrace.align.ranks.clocks import estimate
 from collectrace.findings import Finding
 
 _FEWEST_ROWS: Final = 16
@@ -25,10 +24,9 @@ _MOST_LINES: Final = 8
 
 def straggler(case: Case) -> Finding | None:
     """One rank that keeps the others waiting."""
-    clocks = estimate(case.evidence, case.comparison)
-    if clocks.unknown:
+    if case.clocks.unknown:
         return None
-    found = [p for p in pace.paces(case, clocks) if _is_lagging(p, clocks.uncertainty)]
+    found = [p for p in pace.paces(case) if _is_lagging(p, case.clocks.uncertainty)]
     if not found:
         return None
     worst = max(found, key=lambda p: p.slowest.total)
@@ -61,7 +59,7 @@ def straggler(case: Case) -> Finding | None:
         ),
         group=case.comparison.groups.get(worst.stream.group),
         suspects=(slow.rank,),
-        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), clocks.words()),
+        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), case.clocks.words()),
     )
 
 

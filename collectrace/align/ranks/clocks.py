@@ -9,8 +9,9 @@ of two clocks from one side; both sides together leave an interval (the method o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -24,6 +25,10 @@ _MOST_ROWS: Final = 1000
 _SAME_CLOCK: Final = 1_000_000_000
 """ns between what processes of one host say that its monotonic clock began at: no clock is set
 while a job starts."""
+
+
+Clock = Callable[[int], int]
+"""A time of one rank's own clock on the one that all ranks share, ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,12 @@ class Clocks:
     """Hosts whose clocks nothing ties to the others'."""
 
     def when(self, rank: int, t: int) -> int:
-        """A time of a rank on the common clock, ns."""
+        """A time of a rank's own clock on the one that all ranks share, ns since 1970."""
         return t + self.shifts[rank]
+
+    def of(self, rank: int) -> Clock:
+        """One rank's :meth:`when`; only of a rank that left a log."""
+        return partial(self.when, rank)
 
     def words(self) -> str:
         """How good it is, for a report."""

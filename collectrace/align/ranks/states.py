@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
+from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting, patience
 from collectrace.align.reading.evidence import ChannelKey, Evidence, RankLog, StreamKey
@@ -38,20 +39,25 @@ _COMMUNICATION: Final = re.compile(r"gloo/|NCCL (error|communicator)|ncclRemoteE
 _ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
-def standings(evidence: Evidence, now: int | None = None) -> dict[int, Standing]:
+def standings(evidence: Evidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
     """Every rank of the job, and any beyond that left a file. ``now``: ns since 1970."""
     now = time.time_ns() if now is None else now
     everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
-    found = {rank: _standing(evidence, evidence.logs.get(rank), rank, now) for rank in everybody}
+    found = {
+        rank: _standing(evidence, evidence.logs.get(rank), rank, clocks.of(rank), now)
+        for rank in everybody
+    }
     find_dead(evidence, found)
     return found
 
 
-def _standing(evidence: Evidence, log: RankLog | None, rank: int, now: int) -> Standing:
+def _standing(
+    evidence: Evidence, log: RankLog | None, rank: int, when: Clock, now: int
+) -> Standing:
     if log is None:
         return Standing(rank, "missing", "gone", detail="left no file")
-    waiting = _waiting(log, rank)
-    standing = Standing(rank, "running", "gone", end=log.last_t, log=log, waiting=waiting)
+    waiting = _waiting(log, rank, when)
+    standing = Standing(rank, "running", "gone", end=when(log.last_t), log=log, waiting=waiting)
     leaving = log.exit
     if log.disabled and (leaving is None or leaving.reason in ("disabled", "finished")):
         text = "tracing was switched off"
@@ -59,21 +65,23 @@ def _standing(evidence: Evidence, log: RankLog | None, rank: int, now: int) -> S
     if leaving is not None and leaving.reason == "finished" and not leaving.code:
         return replace(standing, state="finished", ended="exit", waiting=())
     if leaving is not None and leaving.reason in ("finished", "exception") and not _ctrl_c(leaving):
-        return _raised(standing, leaving, log)
-    ended: Ended = "signal" if leaving is not None else _how_it_ended(evidence, log, now)
+        return _raised(standing, leaving, log, when)
+    ended: Ended = (
+        "signal" if leaving is not None else _how_it_ended(evidence, log, now - standing.end)
+    )
     state: State = "running"
     if waiting:
         state = "blocked"
     elif log.last_call is None or _last_sign(log)[0] > log.last_call.t:
         state = "busy"
     standing = replace(standing, state=state, ended=ended)
-    return replace(standing, detail=_detail(standing, log))
+    return replace(standing, detail=_detail(standing, log, when))
 
 
-def _how_it_ended(evidence: Evidence, log: RankLog, now: int) -> Ended:
+def _how_it_ended(evidence: Evidence, log: RankLog, silence: int) -> Ended:
     exists = evidence.still_exists(log)
     if exists is None:
-        exists = log.remains.end is None and 0 <= now - log.last_t < patience(log)
+        exists = log.remains.end is None and 0 <= silence < patience(log)
     if exists:
         return "alive"
     return "gone" if log.remains.end is None else "signal"
@@ -83,7 +91,7 @@ def _ctrl_c(leaving: Exit) -> bool:
     return leaving.error == "KeyboardInterrupt"
 
 
-def _raised(standing: Standing, leaving: Exit, log: RankLog) -> Standing:
+def _raised(standing: Standing, leaving: Exit, log: RankLog, when: Clock) -> Standing:
     message = leaving.message or ""
     by_peers = leaving.error in _ERRORS or any(
         pattern.search(message) for pattern in (_LOST, _GAVE_UP, _COMMUNICATION)
@@ -93,9 +101,9 @@ def _raised(standing: Standing, leaving: Exit, log: RankLog) -> Standing:
     else:
         detail = words.exception(leaving.error, message)
         detail += f" at {words.site(leaving.site)}" if leaving.site else ""
-    inside = standing.waiting or _failed_in(log, standing.rank)
+    inside = standing.waiting or _failed_in(log, standing.rank, when)
     if by_peers and not inside:
-        inside = _ran_into(log, standing.rank)
+        inside = _ran_into(log, standing.rank, when)
     return replace(
         standing, state="raised", ended="exit", waiting=inside, by_peers=by_peers,
         lost_peer=bool(_LOST.search(message)),
@@ -103,25 +111,25 @@ def _raised(standing: Standing, leaving: Exit, log: RankLog) -> Standing:
     )  # fmt: skip
 
 
-def _ran_into(log: RankLog, rank: int) -> tuple[Waiting, ...]:
+def _ran_into(log: RankLog, rank: int, when: Clock) -> tuple[Waiting, ...]:
     """What an exception about peers came out of, where no call has failed: the latest thing.
 
     The creation of a group, or a backward(), which raises what its buckets ran into.
     """
     asked, last = _unanswered(log), log.last_call
     if asked is not None and (last is None or asked.t > last.t):
-        return (_of_group(log, rank, asked),)
-    return (_of_call(log, rank, last),) if last is not None else ()
+        return (_of_group(rank, asked, when),)
+    return (_of_call(rank, last, when),) if last is not None else ()
 
 
-def _of_group(log: RankLog, rank: int, asked: Group) -> Waiting:
+def _of_group(rank: int, asked: Group, when: Clock) -> Waiting:
     return Waiting(
-        rank, MAIN, "group", log.when(asked.t), asked.group, "new_group", site=asked.site,
+        rank, MAIN, "group", when(asked.t), asked.group, "new_group", site=asked.site,
         told=False,
     )  # fmt: skip
 
 
-def _failed_in(log: RankLog, rank: int) -> tuple[Waiting, ...]:
+def _failed_in(log: RankLog, rank: int, when: Clock) -> tuple[Waiting, ...]:
     """The call that raised last, unless the rank went on after it."""
     if not log.failed or log.last_call is None:
         return ()
@@ -137,7 +145,7 @@ def _failed_in(log: RankLog, rank: int) -> tuple[Waiting, ...]:
     return (
         Waiting(
             rank, (call.thread if same else None) or MAIN, "call",
-            since=log.when(call.t if same else failed.t), group=failed.group,
+            since=when(call.t if same else failed.t), group=failed.group,
             op=failed.op or (call.op if same else ""), seq=failed.seq, device=failed.device,
             channel=channel, site=call.site if same else None,
         ),
@@ -156,25 +164,25 @@ def _last_sign(log: RankLog) -> tuple[int, list[Activity]]:
     return latest.t, latest.in_
 
 
-def _waiting(log: RankLog, rank: int) -> tuple[Waiting, ...]:
+def _waiting(log: RankLog, rank: int, when: Clock) -> tuple[Waiting, ...]:
     told, inside = _last_sign(log)
     last = log.last_call
     stale = last is not None and last.t > told
     # A thread that has issued a call since is no longer in what it was in.
     moved_on = (last.thread or MAIN) if last is not None and stale else None
-    front = None if stale else _front(log, rank, inside)
+    front = None if stale else _front(log, rank, inside, when)
     found = [
         waiting
         for activity in inside
         if activity.what != "device" and activity.thread != moved_on
-        and (waiting := _of_activity(log, rank, activity, front)) is not None
+        and (waiting := _of_activity(log, rank, activity, front, when)) is not None
     ]  # fmt: skip
     if not any(w.thread == MAIN for w in found):
-        found += [front] if front is not None else _inferred(log, rank, told)
+        found += [front] if front is not None else _inferred(log, rank, told, when)
     return tuple(found)
 
 
-def _front(log: RankLog, rank: int, inside: Sequence[Activity]) -> Waiting | None:
+def _front(log: RankLog, rank: int, inside: Sequence[Activity], when: Clock) -> Waiting | None:
     """What a device is in: of all calls that were asked and are incomplete the one issued first.
 
     The host runs ahead of it, so this, and not the latest call, is what the rank is held up by.
@@ -183,14 +191,14 @@ def _front(log: RankLog, rank: int, inside: Sequence[Activity]) -> Waiting | Non
     first = min(devices, key=lambda a: a.since, default=None)
     if first is None:
         return None
-    return _of_activity(log, rank, replace(first, thread=MAIN), None)
+    return _of_activity(log, rank, replace(first, thread=MAIN), None, when)
 
 
 def _of_activity(
-    log: RankLog, rank: int, activity: Activity, front: Waiting | None
+    log: RankLog, rank: int, activity: Activity, front: Waiting | None, when: Clock
 ) -> Waiting | None:
     """What a thread waits for; None where it only works. ``front``: what its device is in."""
-    since = log.when(activity.since)
+    since = when(activity.since)
     if activity.what == "group":
         asked = _unanswered(log)
         name = asked.group if asked is not None else activity.group or ""
@@ -207,7 +215,7 @@ def _of_activity(
             return None
         if activity.what == "backward" and last.role not in _AWAITED:
             return None
-        return replace(_of_call(log, rank, last), thread=activity.thread, what=activity.what)
+        return replace(_of_call(rank, last, when), thread=activity.thread, what=activity.what)
     if activity.group is None or activity.seq is None:
         return None
     device = activity.device or ""
@@ -221,24 +229,24 @@ def _of_activity(
     )  # fmt: skip
 
 
-def _inferred(log: RankLog, rank: int, told: int) -> list[Waiting]:
+def _inferred(log: RankLog, rank: int, told: int, when: Clock) -> list[Waiting]:
     """What the main thread waits for as far as its last lines tell, no sign of life being newer."""
     asked, last = _unanswered(log), log.last_call
     leaving = log.exit
     if leaving is not None and leaving.reason != "signal":
         return []
     if asked is not None and asked.t > max(told, last.t if last is not None else 0):
-        return [_of_group(log, rank, asked)]
+        return [_of_group(rank, asked, when)]
     if last is None or last.void or _is_done(log, rank, last):
         return []
     # On a device a call returns at once: that it is the last line says nothing.
     waits = last.t > told and last.device == "cpu" and (not last.async_ or last.role in _AWAITED)
-    return [_of_call(log, rank, last)] if waits else []
+    return [_of_call(rank, last, when)] if waits else []
 
 
-def _of_call(log: RankLog, rank: int, call: Call) -> Waiting:
+def _of_call(rank: int, call: Call, when: Clock) -> Waiting:
     return Waiting(
-        rank, call.thread or MAIN, "call", log.when(call.t), call.group, call.op, seq=call.seq,
+        rank, call.thread or MAIN, "call", when(call.t), call.group, call.op, seq=call.seq,
         device=call.device, channel=_channel(rank, call), site=call.site, told=False,
     )  # fmt: skip
 
@@ -265,7 +273,7 @@ def _unanswered(log: RankLog) -> Group | None:
     return last if last is not None and last.phase == "asked" else None
 
 
-def _detail(standing: Standing, log: RankLog) -> str:
+def _detail(standing: Standing, log: RankLog, when: Clock) -> str:
     """A few words on what a rank without an end was doing."""
     if standing.waiting:
         waiting = standing.waiting[0]
@@ -280,7 +288,7 @@ def _detail(standing: Standing, log: RankLog) -> str:
     what = _BUSY.get(doing.what, "") if doing is not None else ""
     if log.last_call is None:
         return what or "no collective so far"
-    since = words.seconds(standing.end - log.when(log.last_call.t))
+    since = words.seconds(standing.end - when(log.last_call.t))
     return f"{what or 'in no collective'} {since} after its last call"
 
 

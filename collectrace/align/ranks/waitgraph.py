@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collectrace.align.matching.comparison import Comparison
+from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 
@@ -50,7 +51,7 @@ Cycle = tuple[Edge, ...]
 """Edges of which each starts where the one before it leads, and the first where the last leads."""
 
 
-def build(standings: Mapping[int, Standing], comparison: Comparison) -> WaitGraph:
+def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clocks) -> WaitGraph:
     """The graph at the end of the evidence."""
     waiting = {
         (s.rank, w.thread): w
@@ -63,7 +64,7 @@ def build(standings: Mapping[int, Standing], comparison: Comparison) -> WaitGrap
             Edge(w, _thread(rank, w, waiting), row)
             for rank, row in _needs(w, standings, comparison)
         )
-        + tuple(_queued(w, waiting, standings, comparison))
+        + tuple(_queued(w, waiting, standings, comparison, clocks))
         for node, w in waiting.items()
     }
     any_of = (n for n, w in waiting.items() if w.channel is not None and w.channel.source < 0)
@@ -95,6 +96,7 @@ def _queued(
     waiting: Mapping[Node, Waiting],
     standings: Mapping[int, Standing],
     comparison: Comparison,
+    clocks: Clocks,
 ) -> Iterator[Edge]:
     """The ranks whose device has not come to it, though they have issued it.
 
@@ -112,7 +114,7 @@ def _queued(
         if front.device != w.device or front.stream == w.stream:
             continue
         (call,) = log.calls(w.stream, w.seq, w.seq + 1)
-        if call is not None and log.when(call.t) > front.since:
+        if call is not None and clocks.when(node[0], call.t) > front.since:
             yield Edge(w, node, w.seq, queued=True)
 
 

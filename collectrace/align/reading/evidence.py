@@ -62,9 +62,8 @@ class Digests(NamedTuple):
 class RankLog(Protocol):
     """One rank's evidence. Large logs are read in part: sequences hold what was needed.
 
-    Records carry ``t`` as they were written; :meth:`when` puts it on a clock that all ranks
-    share (the header's wall clock plus the monotonic distance from it, ns since 1970), so that
-    times of different ranks compare as well as their hosts' clocks do.
+    Times are those of the rank's own monotonic clock, ns; ``ranks.clocks`` puts the times of
+    different ranks on one.
 
     Groups have the names of ``Evidence.groups`` everywhere, and rows the same number on every
     rank of a group, even where a rank's tracing began late.
@@ -98,7 +97,7 @@ class RankLog(Protocol):
     """The tracer was switched off: what the process did afterwards is not known."""
     last_call: Call | None
     last_t: int
-    """When the last line was written, on the shared clock."""
+    """When the last line was written."""
     last_seq: Mapping[StreamKey, int]
     """How many calls the rank issued per stream, lost ones included."""
     last_channel_seq: Mapping[ChannelKey, int]
@@ -114,12 +113,6 @@ class RankLog(Protocol):
     @property
     def bytes_read(self) -> int:
         """From its files, so far."""
-
-    def when(self, t: int) -> int:
-        """A record's ``t`` on the shared clock."""
-
-    def keep_time(self, base: int) -> None:
-        """Let ``base`` and a record's ``t`` make the time on the shared clock, ns."""
 
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""

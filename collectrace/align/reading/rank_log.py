@@ -76,7 +76,6 @@ class FileLog:
         self.tape = reading.tape
         self._header = header
         self._reading = reading
-        self._base: int | None = None
         self._names: Mapping[str, str] = {}
         self._shifts: Mapping[str, int] = {}
         self._local: dict[str, str] = {}
@@ -114,7 +113,7 @@ class FileLog:
         self.failed = [self._numbered(done) for done in found.failed]
         self.damaged, self.dropped = found.damaged + found.doubled, found.dropped
         self.rotated = bool(found.rotated or self.tape.holes())
-        self.last_t = self.when(found.last_t())
+        self.last_t = found.last_t()
         self.dones, self.channel_dones = {}, {}
         for key, done in found.dones.items():
             if isinstance(key, StreamKey):
@@ -186,16 +185,6 @@ class FileLog:
     def records(self) -> int:
         """Lines that held a record, so far."""
         return self._reading.intake.records
-
-    def when(self, t: int) -> int:
-        """A record's ``t`` on the clock that all ranks share."""
-        return t + (self.header.wall - self.header.t if self._base is None else self._base)
-
-    def keep_time(self, base: int) -> None:
-        """Let ``base`` and a record's ``t`` make the time on the clock that all ranks share."""
-        if base != self._base:
-            self._base = base
-            self._publish()
 
     def _call(self, key: Key, seq: int) -> Call | None:
         row = self._reading.locate(key, seq)

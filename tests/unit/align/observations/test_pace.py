@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.alignment import align
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import build
 from collectrace.align.matching.compare import compare
 from collectrace.align.observations import pace
 from collectrace.align.observations.pace import Pace
-from collectrace.align.ranks import clocks
-from collectrace.align.ranks.states import standings
 from collectrace.align.reading import run_reader
 from collectrace.findings import Finding
 from tests.support.cluster import Cluster
@@ -27,8 +25,7 @@ def measured(cluster: Cluster, folder: Path, *, small: int = run_reader.SMALL) -
     cluster.finish()
     cluster.run.write(folder)
     evidence = run_reader.read(folder, small=small)
-    case = Case(evidence, compare(evidence), standings(evidence, now=LATER))
-    (found,) = pace.paces(case, clocks.estimate(case.evidence, case.comparison))
+    (found,) = pace.paces(build(evidence, compare(evidence), now=LATER))
     return found
 
 

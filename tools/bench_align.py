@@ -17,7 +17,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from collectrace.align.matching.compare import compare
+from collectrace.align.alignment import compared
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.reading.run_reader import read
 from tools.make_logs import Difference, make
@@ -51,7 +51,7 @@ def measure(folder: Path, *, full: bool) -> Measured:
     total = sum(path.stat().st_size for path in folder.iterdir())
     began = time.perf_counter()
     evidence = read(folder, full=full, small=0)
-    comparison = compare(evidence)
+    comparison = compared(evidence)
     seconds = time.perf_counter() - began
     return Measured(
         comparison, seconds, sum(log.bytes_read for log in evidence.logs.values()), total

@@ -12,11 +12,11 @@ from collectrace.align.judging.blame import judge
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import MISMATCHES, Case, build
 from collectrace.align.matching.compare import compare
-from collectrace.align.matching.comparison import Comparison
+from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.evidence import Evidence as Found
+from collectrace.align.reading.evidence import RunEvidence
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     Alignment,
@@ -60,18 +60,26 @@ def align(
         CollectraceError: no group has this name.
 
     """
-    evidence = run_reader.read(path, run, full, progress=progress)
-    comparison = compare(evidence, full)
+    comparison = compared(run_reader.read(path, run, full, on_progress=progress))
     if group is not None:
         comparison = _only(comparison, group)
-    return judged(evidence, comparison, context)
+    return judged(comparison, context)
 
 
-def judged(
-    evidence: Found, comparison: Comparison, context: int = CONTEXT, *, brief: bool = False
-) -> Alignment:
+def compared(evidence: RunEvidence) -> Comparison:
+    """Where the ranks disagree; logs of which a part does not tell are read from end to end."""
+    while True:
+        try:
+            return compare(evidence)
+        except Unclear as unclear:
+            if evidence.read_whole is None:
+                raise
+            evidence = evidence.read_whole(unclear.ranks)
+
+
+def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:
     """What has been compared, explained; ``brief``: without what is no error by itself."""
-    case = build(evidence, comparison)
+    case, evidence = build(comparison), comparison.evidence
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:

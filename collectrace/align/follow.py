@@ -9,12 +9,11 @@ from dataclasses import replace
 from threading import Event
 from typing import Final
 
-from collectrace.align.alignment import CONTEXT, judged
-from collectrace.align.matching.compare import compare
+from collectrace.align.alignment import CONTEXT, compared, judged
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.standing import patience
-from collectrace.align.reading.evidence import Evidence, RankLog
-from collectrace.align.reading.run_reader import Reader
+from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.run_reader import RunReader
 from collectrace.errors import NotThere
 from collectrace.findings import Alignment
 
@@ -41,9 +40,9 @@ class Follower:
         context: int = CONTEXT,
         interval: float = INTERVAL,
     ) -> None:
-        self._reader = Reader(path, run, full)
-        self._full, self._context, self._interval = full, context, interval
-        self._seen: tuple[Evidence, Comparison] | None = None
+        self._reader = RunReader(path, run, full)
+        self._context, self._interval = context, interval
+        self._seen: Comparison | None = None
         self._news: dict[tuple[str, int], tuple[int, float, bool]] = {}
         """By run and rank: its last time, when that was seen first (s), whether it had moved."""
 
@@ -67,20 +66,19 @@ class Follower:
 
     def report(self) -> Alignment | None:
         """All there is to say at the last look; None: there was nothing to read."""
-        return None if self._seen is None else judged(*self._seen, self._context)
+        return None if self._seen is None else judged(self._seen, self._context)
 
     def _look(self) -> Alignment | None:
         try:
-            evidence = self._reader.read()
-            evidence = replace(evidence, still_exists=self._existing(evidence))
-            seen = evidence, compare(evidence, self._full)
+            seen = compared(self._reader.read())
+            evidence = replace(seen.evidence, still_exists=self._existing(seen.evidence))
         except NotThere:
             # Not written yet; or renamed while it was read, and there under its new name.
-            return None if self._seen is None else judged(*self._seen, self._context, brief=True)
-        self._seen = seen
-        return judged(*seen, self._context, brief=True)
+            return None if self._seen is None else judged(self._seen, self._context, brief=True)
+        self._seen = replace(seen, evidence=evidence)
+        return judged(self._seen, self._context, brief=True)
 
-    def _existing(self, evidence: Evidence) -> Callable[[RankLog], bool | None]:
+    def _existing(self, evidence: RunEvidence) -> Callable[[RankLog], bool | None]:
         """What is known of the processes, told by their own host or by files that grow."""
         now = time.monotonic()
         exists: dict[int, bool | None] = {}
@@ -99,7 +97,7 @@ class Follower:
         """Whether nothing more is to come from any rank."""
         if self._seen is None:
             return False
-        evidence, _ = self._seen
+        evidence = self._seen.evidence
         now = time.monotonic()
         quiet = {
             rank: now - self._news[evidence.run, rank][1] >= _patience(log)

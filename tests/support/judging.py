@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collectrace.align.alignment import align
+from collectrace.align.alignment import align, compared
 from collectrace.align.judging.blame import judge
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
-from collectrace.align.matching.compare import compare
 from collectrace.align.reading import run_reader
 from collectrace.findings import Alignment, Finding, Kind
 from tests.support.synthetic import Run
@@ -20,7 +19,7 @@ LATER = 1_900_000_000_000_000_000
 def case_of(run: Run, folder: Path) -> Case:
     run.write(folder)
     evidence = run_reader.read(folder)
-    return build(evidence, compare(evidence), now=LATER)
+    return build(compared(evidence), now=LATER)
 
 
 def judged(run: Run, folder: Path) -> list[Candidate]:

@@ -14,7 +14,7 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
-from collectrace.align.reading.evidence import Evidence, RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import Kind, Side, State
 from collectrace.records import Call, backend_for
 from collectrace.signature import difference
@@ -29,10 +29,14 @@ MISMATCHES: Final[frozenset[Kind]] = frozenset(
 class Case:
     """A run: what its ranks wrote, where they disagree, and what each was doing at the end."""
 
-    evidence: Evidence
     comparison: Comparison
     clocks: Clocks
     standings: Mapping[int, Standing]
+
+    @property
+    def evidence(self) -> RunEvidence:
+        """What its ranks wrote."""
+        return self.comparison.evidence
 
     @cached_property
     def graph(self) -> WaitGraph:
@@ -96,10 +100,10 @@ class Case:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
 
 
-def build(evidence: Evidence, comparison: Comparison, now: int | None = None) -> Case:
+def build(comparison: Comparison, now: int | None = None) -> Case:
     """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
-    clocks = estimate(evidence, comparison)
-    return Case(evidence, comparison, clocks, standings(evidence, clocks, now))
+    clocks = estimate(comparison)
+    return Case(comparison, clocks, standings(comparison.evidence, clocks, now))
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.comparison import ChannelIssue, Unclear
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
@@ -29,17 +29,21 @@ class _Side:
     count: int = 0
 
     def call(self, seq: int) -> Call | None:
-        """A message of it; the log is scanned where that was not read."""
+        """A message of it.
+
+        Raises:
+            Unclear: it lies in a part of the log that was not read.
+
+        """
         found = self.log.channel_call(self.key, seq)
         if found is None and not self.log.scanned:
-            self.log.scan()
-            found = self.log.channel_call(self.key, seq)
+            raise Unclear({self.log.rank})
         return found
 
     def meanings(self) -> dict[int, int]:
         """What was read of it: number to an id of what the message is."""
-        track = self.log.channel_track(self.key)
-        return dict(zip(track.seq, track.meaning, strict=True))
+        rows = self.log.channel_rows(self.key)
+        return dict(zip(rows.seq, rows.meaning, strict=True))
 
 
 @dataclass(slots=True)
@@ -56,12 +60,23 @@ class _Inbox:
 def compare_channels(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
 ) -> tuple[list[ChannelIssue], list[str]]:
-    """The first issue of each channel, and notes on what could not be compared."""
+    """The first issue of each channel, and notes on what could not be compared.
+
+    Raises:
+        Unclear: messages lie in parts of logs that were not read.
+
+    """
     inboxes = _inboxes(groups, logs)
     issues: list[ChannelIssue] = []
+    needed: set[int] = set()
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
         if destination in logs and not _late(inbox.group, logs):
-            issues += _compare(inbox, logs)
+            try:
+                issues += _compare(inbox, logs)
+            except Unclear as unclear:
+                needed |= unclear.ranks
+    if needed:
+        raise Unclear(needed)
     notes = []
     if inboxes and not all(log.scanned for log in logs.values()):
         notes.append(
@@ -116,7 +131,7 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> list[ChannelIssue]:
 
 def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
     sent, received = send.meanings(), recv.meanings()
-    examples = send.log.channel_track(send.key).vocabulary.examples
+    examples = send.log.channel_rows(send.key).vocabulary.examples
     # Thousands of messages are of a few kinds.
     pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
     wrong = {p for p in set(pairs.values()) if not _fit(examples[p[0]], examples[p[1]])}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collectrace.align.matching.channels import compare_channels
-from collectrace.align.matching.comparison import Comparison, Divergence
+from collectrace.align.matching.comparison import Comparison, Divergence, Unclear
 from collectrace.align.matching.streams import compare_stream
-from collectrace.align.reading.evidence import Evidence, StreamKey
+from collectrace.align.reading.evidence import RunEvidence, StreamKey
 
 
-def compare(evidence: Evidence, full: bool = False) -> Comparison:
-    """Compare every stream and channel of a run; ``full``: by every line, not by digests."""
+def compare(evidence: RunEvidence) -> Comparison:
+    """Compare every stream and channel of a run, by digest where a log was read in part.
+
+    Raises:
+        Unclear: what was read of some logs does not tell; all that would be needed is named.
+
+    """
     logs = evidence.logs
-    if full:
-        for log in logs.values():
-            log.scan()
     disputed = {
         name
         for conflict in evidence.conflicts
@@ -26,19 +28,30 @@ def compare(evidence: Evidence, full: bool = False) -> Comparison:
     agreed: dict[StreamKey, int] = {}
     divergences: list[Divergence] = []
     warnings: list[Divergence] = []
+    needed: set[int] = set()
     for stream in sorted({key for log in logs.values() for key in log.last_seq}):
         group = evidence.groups[stream.group]
         streams[stream] = group.ranks
         if stream.group in disputed:
             # Ranks that mean different groups by one name were never in one stream.
             continue
-        verdict = compare_stream(stream, group, logs)
+        try:
+            verdict = compare_stream(stream, group, logs)
+        except Unclear as unclear:
+            needed |= unclear.ranks
+            continue
         agreed[stream] = verdict.agreed
         divergences += verdict.divergences
         warnings += verdict.warnings
         notes += verdict.notes
-    channels, unseen = compare_channels(evidence.groups, logs)
+    try:
+        channels, unseen = compare_channels(evidence.groups, logs)
+    except Unclear as unclear:
+        needed |= unclear.ranks
+    if needed:
+        raise Unclear(needed)
     return Comparison(
+        evidence=evidence,
         groups=evidence.groups,
         streams=streams,
         divergences=tuple(divergences),

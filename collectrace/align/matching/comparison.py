@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, GroupConflict, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 from collectrace.signature import Attribute
+
+
+class Unclear(Exception):
+    """What was read of these ranks' logs does not tell; each has a part that was not read."""
+
+    def __init__(self, ranks: Collection[int]) -> None:
+        super().__init__(f"logs were read in part: ranks {sorted(ranks)}")
+        self.ranks = frozenset(ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class ChannelIssue:
 class Comparison:
     """Everything that disagrees, before anybody is blamed."""
 
+    evidence: RunEvidence
+    """What was compared."""
     groups: Mapping[str, GroupInfo]
     """By a name that is unique in the run."""
     streams: Mapping[StreamKey, tuple[int, ...]]

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple, Protocol
 
+from collectrace.align.matching.comparison import Unclear
 from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
-from collectrace.align.reading.rows import Track
+from collectrace.align.reading.rows import Rows
 from collectrace.records import Call
 from collectrace.signature import PRIME, Attribute, difference, stretch
 
@@ -25,17 +26,13 @@ _CHUNK: Final = 4096
 """Rows compared at once."""
 
 
-class Unclear(Exception):
-    """The digests cannot tell; the rows themselves must be looked at."""
-
-
 def attribute_of(calls: Sequence[Call], backend: str) -> Attribute | None:
     """The first attribute in which calls at one place disagree; None where all pair."""
     found = {difference(a, b, backend) for a, b in combinations(calls, 2)}
     return next((name for name in _ORDER if name in found), None)
 
 
-class Segment(NamedTuple):
+class Stretch(NamedTuple):
     """Rows, first and last, that the same ranks hold."""
 
     start: int
@@ -57,7 +54,10 @@ class Matcher(Protocol):
 
 
 class ByDigest:
-    """Searches by prefix digests. Raises Unclear where they cannot tell."""
+    """Searches by prefix digests, in logs of which a part was read.
+
+    Its methods raise :class:`Unclear` where the digests cannot tell.
+    """
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
         self._stream, self._logs, self._backend = stream, logs, backend
@@ -65,7 +65,7 @@ class ByDigest:
     def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
         """See :class:`Matcher`."""
         base, waived = start - 1, 0
-        before = {rank: self._standing(rank, base, fatal=fatal) for rank in ranks}
+        before = {rank: self._chain(rank, base, fatal=fatal) for rank in ranks}
         if None in before.values():
             # The row before is lost, and its digest with it: the first is compared by itself.
             if self._differs(ranks, start, fatal=fatal):
@@ -80,7 +80,7 @@ class ByDigest:
             # Void, or a role nobody knows: the chain is linear and goes on from here.
             base, waived = row, waived + 1
             if waived > _MAX_WAIVED:
-                raise Unclear
+                raise self._unclear()
         return None
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
@@ -89,7 +89,7 @@ class ByDigest:
             return None
         if self._balance(ranks, start - 1) != 0:
             # Ranks that were not traced from the same row on.
-            raise Unclear
+            raise self._unclear()
         low, high = start - 1, stop
         while high - low > 1:
             middle = (low + high) // 2
@@ -99,7 +99,7 @@ class ByDigest:
                 high = middle
         calls = self._row(ranks, high)
         if any(call.void or call.splits is None for call in calls):
-            raise Unclear
+            raise self._unclear()
         return high
 
     def _search(
@@ -130,16 +130,16 @@ class ByDigest:
     def _at(self, rank: int, row: int) -> Digests | None:
         return self._logs[rank].digests(self._stream, row)
 
-    def _standing(self, rank: int, row: int, *, fatal: bool) -> int | None:
+    def _chain(self, rank: int, row: int, *, fatal: bool) -> int | None:
         found = self._at(rank, row)
         if found is None:
             return None
         return found.digest if fatal else found.program
 
     def _known(self, rank: int, row: int, *, fatal: bool) -> int:
-        found = self._standing(rank, row, fatal=fatal)
+        found = self._chain(rank, row, fatal=fatal)
         if found is None:
-            raise Unclear
+            raise self._unclear()
         return found
 
     def _balance(self, ranks: Sequence[int], row: int) -> int:
@@ -147,19 +147,22 @@ class ByDigest:
         for rank in ranks:
             found = self._at(rank, row)
             if found is None:
-                raise Unclear
+                raise self._unclear()
             if found.pairs is not None:
                 total += found.pairs
                 known += 1
         if 0 < known < len(ranks):
-            raise Unclear
+            raise self._unclear()
         return total % PRIME
+
+    def _unclear(self) -> Unclear:
+        return Unclear({rank for rank, log in self._logs.items() if not log.scanned})
 
     def _row(self, ranks: Sequence[int], row: int) -> list[Call]:
         found = [self._logs[rank].calls(self._stream, row, row + 1)[0] for rank in ranks]
         calls = [call for call in found if call is not None]
         if len(calls) < len(found):
-            raise Unclear
+            raise self._unclear()
         return calls
 
     def _differs(self, ranks: Sequence[int], row: int, *, fatal: bool) -> bool:
@@ -171,46 +174,38 @@ class ByScan:
     """Compares the meaning of every row. The logs have been scanned."""
 
     def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog], backend: str) -> None:
-        self._tracks = {rank: log.track(stream) for rank, log in logs.items()}
+        self._rows = {rank: log.rows(stream) for rank, log in logs.items()}
         self._backend = backend
         self._verdicts: dict[frozenset[int], Attribute | None] = {}
 
     def first(self, ranks: Sequence[int], start: int, stop: int, *, fatal: bool) -> int | None:
         """See :class:`Matcher`."""
-        tracks = [self._tracks[rank][0] for rank in ranks]
-
-        columns = [track.meaning for track in tracks]
+        all_rows = [self._rows[rank][0] for rank in ranks]
+        columns = [rows.meaning for rows in all_rows]
         for i, row in differing(columns, self._starts(ranks, start), stop - start + 1):
-            found = self._verdict(frozenset(row), tracks[0])
+            found = self._verdict(frozenset(row), all_rows[0])
             if found is not None and not (fatal and found == "role"):
                 return start + i
         return None
 
     def _starts(self, ranks: Sequence[int], row: int) -> list[int]:
         """Where a row lies in each rank's columns."""
-        found = []
-        for rank in ranks:
-            track, shift = self._tracks[rank]
-            at = track.find(row - shift)
-            if at is None:
-                raise Unclear
-            found.append(at)
-        return found
+        return [rows.position(row - shift) for rows, shift in map(self._rows.__getitem__, ranks)]
 
-    def _verdict(self, meanings: frozenset[int], track: Track) -> Attribute | None:
+    def _verdict(self, meanings: frozenset[int], rows: Rows) -> Attribute | None:
         if meanings not in self._verdicts:
-            calls = [track.vocabulary.examples[meaning] for meaning in meanings]
+            calls = [rows.vocabulary.examples[meaning] for meaning in meanings]
             self._verdicts[meanings] = attribute_of(calls, self._backend)
         return self._verdicts[meanings]
 
     def exchange(self, ranks: Sequence[int], start: int, stop: int) -> int | None:
         """See :class:`Matcher`."""
-        tracks = [self._tracks[rank] for rank in ranks]
+        all_rows = [self._rows[rank] for rank in ranks]
         common: set[int] = set.intersection(
-            *({row + shift for row in track.steps} for track, shift in tracks)
+            *({row + shift for row in rows.steps} for rows, shift in all_rows)
         )
         for row in sorted(row for row in common if start <= row <= stop):
-            steps = [track.steps[row - shift] for track, shift in tracks]
+            steps = [rows.steps[row - shift] for rows, shift in all_rows]
             known = [step for step in steps if step is not None]
             if len(known) == len(steps) and sum(known) % PRIME:
                 return row

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from collectrace.align.matching.matchers import Segment, differing
+from collectrace.align.matching.matchers import Stretch, differing
 from collectrace.align.reading.evidence import RankLog, StreamKey
-from collectrace.align.reading.rows import Track
-from collectrace.align.reading.vocabulary import Sight
+from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.vocabulary import Appearance
 from collectrace.roles import UNKNOWN, USER, is_shadow
 
 _WINDOW: Final = 16
@@ -36,70 +36,70 @@ class Oddity(NamedTuple):
 
 
 def oddities(
-    stream: StreamKey, logs: Mapping[int, RankLog], rows: Sequence[Segment]
+    stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]
 ) -> list[Oddity]:
     """The first row of each kind, among rows whose calls pair."""
     found: dict[str, Oddity] = {}
     late = len({log.first_row(stream) for log in logs.values()}) > 1
-    for start, stop, ranks in rows:
-        tracks, starts = [], []
+    for start, stop, ranks in stretches:
+        all_rows, starts = [], []
         for rank in ranks:
-            track, shift = logs[rank].track(stream)
-            tracks.append(track)
-            starts.append(track.find(start - shift) or 0)
-        shape, swap = _sights(tracks, starts, stop - start + 1)
+            rows, shift = logs[rank].rows(stream)
+            all_rows.append(rows)
+            starts.append(rows.position(start - shift))
+        shape, swap = _appearances(all_rows, starts, stop - start + 1)
         if shape is not None:
             found.setdefault("shape", Oddity(start + shape, "shape"))
         if swap is not None:
             found.setdefault("swap", Oddity(start + swap, "role", swapped=True))
         if not late and "iteration" not in found:
-            ahead = _iteration(tracks, starts, stop - start + 1)
+            ahead = _iteration(all_rows, starts, stop - start + 1)
             if ahead is not None:
                 found["iteration"] = Oddity(start + ahead, "iteration")
     return sorted(found.values())
 
 
-def _sights(
-    tracks: Sequence[Track], starts: Sequence[int], length: int
+def _appearances(
+    all_rows: Sequence[Rows], starts: Sequence[int], length: int
 ) -> tuple[int | None, int | None]:
     """The first position where shapes differ, and the first whose sites a later one swaps."""
-    sights = tracks[0].vocabulary.sights
+    appearances = all_rows[0].vocabulary.appearances
     shape: int | None = None
     recent: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_WINDOW)
     compared: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
-    for i, row in differing([track.look for track in tracks], starts, length):
-        those = [sights[look] for look in row]
-        if shape is None and len({sight.shape for sight in those}) > 1:
+    for i, row in differing([rows.appearance for rows in all_rows], starts, length):
+        those = [appearances[n] for n in row]
+        if shape is None and len({appearance.shape for appearance in those}) > 1:
             shape = i
         for j, earlier in recent:
             pair = (earlier, row)
             if i - j < _WINDOW and pair not in compared and len(compared) < _MAX_PATTERNS:
                 compared.add(pair)
-                if _swapped([sights[look] for look in earlier], those):
+                if _swapped([appearances[n] for n in earlier], those):
                     return shape, j
         recent.append((i, row))
     return shape, None
 
 
-def _swapped(before: Sequence[Sight], after: Sequence[Sight]) -> bool:
+def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
     """Whether two ranks issue the calls of two lines in opposite order."""
     if any(
-        sight.role not in (USER, UNKNOWN) or sight.op in _ROOTED or not sight.site
-        for sight in (*before, *after)
+        appearance.role not in (USER, UNKNOWN) or appearance.op in _ROOTED or not appearance.site
+        for appearance in (*before, *after)
     ):
         return False
     orders = {(a.site, b.site) for a, b in zip(before, after, strict=True) if a.site != b.site}
     return any((b, a) in orders for a, b in orders)
 
 
-def _iteration(tracks: Sequence[Track], starts: Sequence[int], length: int) -> int | None:
+def _iteration(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
     """The first position where ranks that still train are in different iterations."""
-    sights = tracks[0].vocabulary.sights
-    for i, row in differing([track.iteration for track in tracks], starts, length):
+    appearances = all_rows[0].vocabulary.appearances
+    for i, row in differing([rows.iteration for rows in all_rows], starts, length):
         training = {
             iteration
-            for iteration, track, start in zip(row, tracks, starts, strict=True)
-            if iteration >= 0 and not is_shadow(sights[track.look[start + i]].role)
+            for iteration, rows, start in zip(row, all_rows, starts, strict=True)
+            if iteration >= 0 and not is_shadow(appearances[rows.appearance[start + i]].role)
         }
         if len(training) > 1:
             return i

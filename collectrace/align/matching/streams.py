@@ -12,8 +12,7 @@ from collectrace.align.matching.matchers import (
     ByDigest,
     ByScan,
     Matcher,
-    Segment,
-    Unclear,
+    Stretch,
     attribute_of,
 )
 from collectrace.align.matching.oddities import oddities
@@ -40,24 +39,22 @@ class Verdict:
 def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankLog]) -> Verdict:
     """Compare a stream over the ranks of its group that left a log.
 
-    Logs that were read in part are searched by digest, and scanned where that cannot tell.
+    Logs that were read in part are searched by digest.
+
+    Raises:
+        Unclear: the digests cannot tell; the rows themselves must be looked at.
+
     """
     present = {
         rank: logs[rank] for rank in group.ranks if rank in logs and not logs[rank].provisional
     }
     backend = backend_for(group.backend, stream.device)
-    if not all(log.scanned for log in present.values()):
-        try:
-            return _Comparison(
-                stream, group, present, backend, ByDigest(stream, present, backend)
-            ).verdict()
-        except Unclear:
-            for log in present.values():
-                log.scan()
-    return _Comparison(stream, group, present, backend, ByScan(stream, present, backend)).verdict()
+    whole = all(log.scanned for log in present.values())
+    matcher = (ByScan if whole else ByDigest)(stream, present, backend)
+    return _StreamComparison(stream, group, present, backend, matcher).verdict()
 
 
-class _Comparison:
+class _StreamComparison:
     def __init__(
         self,
         stream: StreamKey,
@@ -76,7 +73,7 @@ class _Comparison:
         ends = [self._last[rank] for rank, log in logs.items() if not log.disabled]
         self._top = max(self._last.values(), default=0)
         self._stop = min(ends, default=self._top)
-        self._segments = self._cut(1, self._stop)
+        self._stretches = self._cut(1, self._stop)
 
     def verdict(self) -> Verdict:
         """The whole of it."""
@@ -109,7 +106,7 @@ class _Comparison:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _cut(self, start: int, stop: int) -> list[Segment]:
+    def _cut(self, start: int, stop: int) -> list[Stretch]:
         """The rows cut where a rank's evidence begins or ends; at least two ranks hold each."""
         clipped = {
             rank: [(max(a, start), min(b, stop)) for a, b in spans if b >= start and a <= stop]
@@ -117,7 +114,7 @@ class _Comparison:
         }
         edges = sorted({e for spans in clipped.values() for a, b in spans for e in (a, b + 1)})
         position = dict.fromkeys(clipped, 0)
-        segments = []
+        stretches = []
         for a, after in pairwise(edges):
             holders = []
             for rank, spans in clipped.items():
@@ -126,12 +123,12 @@ class _Comparison:
                 if position[rank] < len(spans) and spans[position[rank]][0] <= a:
                     holders.append(rank)
             if len(holders) > 1:
-                segments.append(Segment(a, after - 1, tuple(holders)))
-        return segments
+                stretches.append(Stretch(a, after - 1, tuple(holders)))
+        return stretches
 
     def _first(self, start: int, *, fatal: bool) -> int | None:
         """The first row from ``start`` on that does not pair."""
-        for a, b, ranks in self._segments:
+        for a, b, ranks in self._stretches:
             if b < start:
                 continue
             found = self._matcher.first(ranks, max(a, start), b, fatal=fatal)
@@ -141,7 +138,7 @@ class _Comparison:
 
     def _exchange(self, start: int, stop: int) -> int | None:
         """The first all_to_all, up to a row, whose pairs do not fit; told by whole groups only."""
-        for a, b, ranks in self._segments:
+        for a, b, ranks in self._stretches:
             low, high = max(a, start), min(b, stop)
             if low > high or set(ranks) != set(self._group.ranks):
                 continue

@@ -12,7 +12,7 @@ from typing import Final
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.align.reading.rows import Track
+from collectrace.align.reading.rows import Rows
 
 _MOST_TIMES: Final = 400_000
 """Times looked at, over all ranks of a stream; longer streams are sampled in stretches."""
@@ -85,20 +85,20 @@ def paces(case: Case) -> list[Pace]:
 
 
 def _pace(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> Pace:
-    tracks = {rank: case.evidence.logs[rank].track(stream) for rank in ranks}
+    all_rows = {rank: case.evidence.logs[rank].rows(stream) for rank in ranks}
     pace = Pace(stream, 0, 0, {rank: Delay(rank) for rank in ranks})
-    common = list(_common(list(tracks.values()), case.comparison.agreed.get(stream, 0)))
+    common = list(_common(list(all_rows.values()), case.comparison.agreed.get(stream, 0)))
     total = sum(last - first + 1 for first, last in common)
     every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
         for start in range(first, last + 1, every):
-            _walk(pace, case.clocks, tracks, start, min(start + _STRETCH, last))
+            _walk(pace, case.clocks, all_rows, start, min(start + _STRETCH, last))
     return pace
 
 
-def _common(tracks: Sequence[tuple[Track, int]], agreed: int) -> Iterator[tuple[int, int]]:
+def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple[int, int]]:
     """The stretches of rows, first and last, that every rank's log holds."""
-    held = [[(a + shift, b + shift) for a, b, _ in track.runs()] for track, shift in tracks]
+    held = [[(a + shift, b + shift) for a, b, _ in rows.runs()] for rows, shift in all_rows]
     position = [0] * len(held)
     while all(at < len(runs) for at, runs in zip(position, held, strict=True)):
         current = [runs[at] for at, runs in zip(position, held, strict=True)]
@@ -109,26 +109,26 @@ def _common(tracks: Sequence[tuple[Track, int]], agreed: int) -> Iterator[tuple[
 
 
 def _walk(
-    pace: Pace, clocks: Clocks, tracks: Mapping[int, tuple[Track, int]], start: int, last: int
+    pace: Pace, clocks: Clocks, all_rows: Mapping[int, tuple[Rows, int]], start: int, last: int
 ) -> None:
     """Rows that follow each other; the first only says how the ranks stood before the second."""
-    at = {rank: bisect_left(track.seq, start - shift) for rank, (track, shift) in tracks.items()}
+    at = {rank: bisect_left(rows.seq, start - shift) for rank, (rows, shift) in all_rows.items()}
     times: dict[int, int] = {}
     held = False
     for i in range(last - start + 1):
         before = times
-        times = {rank: clocks.when(rank, track.t[at[rank] + i])
-                 for rank, (track, _) in tracks.items()}  # fmt: skip
+        times = {rank: clocks.when(rank, rows.t[at[rank] + i])
+                 for rank, (rows, _) in all_rows.items()}  # fmt: skip
         slow = max(times, key=lambda rank: times[rank])
-        track, row = tracks[slow][0], at[slow] + i
+        rows, row = all_rows[slow][0], at[slow] + i
         if before:
             # A row that held everybody lets all go at once. From any other a rank that is late
             # goes on being late: only what was added counts.
             known = 0.0 if held else max(0.0, _behind(before, slow))
-            _count(pace.delays[slow], round(_behind(times, slow) - known), track, row)
+            _count(pace.delays[slow], round(_behind(times, slow) - known), rows, row)
             pace.rows += 1
             pace.span += max(0, max(times.values()) - max(before.values()))
-        held = track.holds(row)
+        held = rows.holds(row)
 
 
 def _behind(times: Mapping[int, int], rank: int) -> float:
@@ -137,10 +137,10 @@ def _behind(times: Mapping[int, int], rank: int) -> float:
     return -median(t - mine for other, t in times.items() if other != rank)
 
 
-def _count(delay: Delay, added: int, track: Track, row: int) -> None:
+def _count(delay: Delay, added: int, rows: Rows, row: int) -> None:
     delay.last += 1
     if added <= 0:
         return
     delay.total += added
     delay.sizes.append(added)
-    delay.sites[track.vocabulary.sights[track.look[row]].site] += added
+    delay.sites[rows.vocabulary.appearances[rows.appearance[row]].site] += added

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final
 
 from collectrace.align.matching.comparison import Comparison
-from collectrace.align.reading.evidence import Evidence, RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, StreamKey
 
 _MOST_ROWS: Final = 1000
 """Rows looked at per stream, spread over its length."""
@@ -85,19 +85,19 @@ class _Host:
     ranks: list[int]
 
 
-def estimate(evidence: Evidence, comparison: Comparison) -> Clocks:
+def estimate(comparison: Comparison) -> Clocks:
     """The clocks of a run's ranks."""
-    hosts = _hosts(evidence.logs)
+    hosts = _hosts(comparison.evidence.logs)
     shifts = {rank: host.base for host in hosts for rank in host.ranks}
     names = tuple(host.name for host in hosts)
     if len(hosts) < 2:
         return Clocks(shifts, hosts=names)
     reference = hosts[0]
-    here = _rows(evidence, comparison, reference)
+    here = _rows(comparison, reference)
     worst = apart = 0
     unknown = []
     for host in hosts[1:]:
-        bounds = _bounds(here, _rows(evidence, comparison, host))
+        bounds = _bounds(here, _rows(comparison, host))
         if not bounds.known:
             unknown.append(host.name)
             continue
@@ -146,7 +146,7 @@ def _bounds(here: _Rows, there: _Rows) -> Bounds:
     return bounds
 
 
-def _rows(evidence: Evidence, comparison: Comparison, host: _Host) -> _Rows:
+def _rows(comparison: Comparison, host: _Host) -> _Rows:
     """Per stream and row: the latest that a rank came to it, the earliest that one was past it."""
     found: dict[StreamKey, dict[int, tuple[int, int]]] = {}
     for stream, members in comparison.streams.items():
@@ -154,15 +154,15 @@ def _rows(evidence: Evidence, comparison: Comparison, host: _Host) -> _Rows:
         step = max(1, last // _MOST_ROWS)
         rows = found.setdefault(stream, {})
         for rank in host.ranks:
-            log = evidence.logs.get(rank)
+            log = comparison.evidence.logs.get(rank)
             if rank not in members or log is None:
                 continue
-            track, shift = log.track(stream)
+            held, shift = log.rows(stream)
             for n in range(step, last, step):
-                at = track.find(n - shift)
-                if at is None or track.find(n + 1 - shift) is None or not track.holds(at):
+                at = held.find(n - shift)
+                if at is None or held.find(n + 1 - shift) is None or not held.holds(at):
                     continue
-                came, past = track.t[at] + host.base, track.t[at + 1] + host.base
+                came, past = held.t[at] + host.base, held.t[at + 1] + host.base
                 known = rows.get(n, (came, past))
                 rows[n] = max(known[0], came), min(known[1], past)
     return found

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from collectrace import words
 from collectrace.align.ranks.standing import Standing, Waiting, patience
-from collectrace.align.reading.evidence import Evidence
+from collectrace.align.reading.evidence import RunEvidence
 
 
-def find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
+def find_dead(evidence: RunEvidence, found: dict[int, Standing]) -> None:
     """Replace the standings of ranks that died, or whose process no longer runs."""
     latest = max((s.end for s in found.values()), default=0)
     survivors = any(s.ended == "alive" for s in found.values())
@@ -24,11 +24,13 @@ def find_dead(evidence: Evidence, found: dict[int, Standing]) -> None:
         if exists and (behind or _last_sign_is_old(found, standing)):
             # Its watchdog has stopped with it, so what it was in says little.
             found[rank] = replace(standing, state="silent", detail=_stopped(standing, latest))
-        elif behind or (exists is False and survivors) or log.remains.fatal:
-            found[rank] = _dead(found, standing, log.remains.told() or _stopped(standing, latest))
+        elif behind or (exists is False and survivors) or log.stack_dumps.fatal:
+            found[rank] = _dead(
+                found, standing, log.stack_dumps.told() or _stopped(standing, latest)
+            )
     for rank in _let_down(found):
         log = found[rank].log
-        told = log.remains.told() if log is not None else ""
+        told = log.stack_dumps.told() if log is not None else ""
         silence = "ended without a word; its peers lost the connection"
         found[rank] = _dead(found, found[rank], told or silence)
 

@@ -17,7 +17,7 @@ from collectrace import words
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting, patience
-from collectrace.align.reading.evidence import ChannelKey, Evidence, RankLog, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.findings import Ended, State
 from collectrace.records import Activity, Call, Exit, Group
 from collectrace.signature import POINT_TO_POINT
@@ -39,7 +39,7 @@ _COMMUNICATION: Final = re.compile(r"gloo/|NCCL (error|communicator)|ncclRemoteE
 _ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
-def standings(evidence: Evidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
+def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
     """Every rank of the job, and any beyond that left a file. ``now``: ns since 1970."""
     now = time.time_ns() if now is None else now
     everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
@@ -52,7 +52,7 @@ def standings(evidence: Evidence, clocks: Clocks, now: int | None = None) -> dic
 
 
 def _standing(
-    evidence: Evidence, log: RankLog | None, rank: int, when: Clock, now: int
+    evidence: RunEvidence, log: RankLog | None, rank: int, when: Clock, now: int
 ) -> Standing:
     if log is None:
         return Standing(rank, "missing", "gone", detail="left no file")
@@ -78,13 +78,13 @@ def _standing(
     return replace(standing, detail=_detail(standing, log, when))
 
 
-def _how_it_ended(evidence: Evidence, log: RankLog, silence: int) -> Ended:
+def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
     exists = evidence.still_exists(log)
     if exists is None:
-        exists = log.remains.end is None and 0 <= silence < patience(log)
+        exists = log.stack_dumps.end is None and 0 <= silence < patience(log)
     if exists:
         return "alive"
-    return "gone" if log.remains.end is None else "signal"
+    return "gone" if log.stack_dumps.end is None else "signal"
 
 
 def _ctrl_c(leaving: Exit) -> bool:

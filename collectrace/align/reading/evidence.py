@@ -7,12 +7,12 @@ states, waitgraph, blame, diagnosis: read both, and turn them into findings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from collectrace.align.reading.rows import Track
-from collectrace.align.reading.stack_dumps import Remains
+from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.findings import GroupInfo
 from collectrace.records import (
     Alive,
@@ -65,7 +65,7 @@ class RankLog(Protocol):
     Times are those of the rank's own monotonic clock, ns; ``ranks.clocks`` puts the times of
     different ranks on one.
 
-    Groups have the names of ``Evidence.groups`` everywhere, and rows the same number on every
+    Groups have the names of ``RunEvidence.groups`` everywhere, and rows the same number on every
     rank of a group, even where a rank's tracing began late.
     """
 
@@ -91,7 +91,7 @@ class RankLog(Protocol):
     stall: Stall | None
     """The latest stall."""
     exit: Exit | None
-    remains: Remains
+    stack_dumps: StackDumps
     """What signal handlers wrote when Python could not."""
     disabled: bool
     """The tracer was switched off: what the process did afterwards is not known."""
@@ -117,7 +117,7 @@ class RankLog(Protocol):
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 
-    def channel_track(self, channel: ChannelKey) -> Track:
+    def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""
 
     def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
@@ -132,11 +132,8 @@ class RankLog(Protocol):
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced: 1, or later where tracing began late."""
 
-    def track(self, stream: StreamKey) -> tuple[Track, int]:
+    def rows(self, stream: StreamKey) -> tuple[Rows, int]:
         """The rows of a stream that were read, and what to add to their numbers."""
-
-    def scan(self) -> None:
-        """Read every line that has not been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,7 @@ class GroupConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RunEvidence:
     """A run as the reader found it."""
 
     run: str
@@ -168,3 +165,5 @@ class Evidence:
     notes: tuple[str, ...] = ()
     still_exists: Callable[[RankLog], bool | None] = lambda _: None
     """Whether a rank's process exists now: None unless this is its host."""
+    read_whole: Callable[[Collection[int]], RunEvidence] | None = None
+    """The same run with the logs of these ranks read from end to end."""

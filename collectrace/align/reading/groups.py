@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from collectrace.align.reading.evidence import GroupConflict, RankLog
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.align.reading.rank_log import GroupNames
+from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.vocabulary import MAX_SEQ
 from collectrace.findings import GroupInfo
 from collectrace.records import Group
@@ -28,8 +30,8 @@ Members = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Census:
-    """The groups of a run."""
+class RunGroups:
+    """The groups of a run, and what each rank's file calls them."""
 
     groups: dict[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run."""
@@ -38,12 +40,18 @@ class Census:
     shifts: dict[int, dict[str, int]] = field(default_factory=dict)
     """Per rank: what its file calls a group, and how many calls it had seen before tracing."""
     conflicts: list[GroupConflict] = field(default_factory=list)
+    undecided: set[int] = field(default_factory=set)
+    """Ranks that may have asked for a group in a part of their log that was not read."""
     notes: list[str] = field(default_factory=list)
+
+    def of(self, rank: int) -> GroupNames:
+        """What one rank's file calls its groups."""
+        return GroupNames(self.names.get(rank, {}), self.shifts.get(rank, {}))
 
 
 @dataclass(slots=True)
-class _Asker:
-    """What one rank says of one name."""
+class _Request:
+    """One rank's request for a group: what its records say of one name."""
 
     rank: int
     record: Group
@@ -55,62 +63,69 @@ class _Asker:
         return tuple(dict.fromkeys(self.record.ranks))
 
 
-def identify(logs: Mapping[int, RankLog]) -> Census:
-    """Tell the groups of a run apart, by logs that still use the names of their files."""
-    census = Census()
-    books = {rank: _book(log) for rank, log in logs.items()}
-    by_name: dict[str, dict[int, _Asker]] = {}
-    for rank, book in books.items():
-        for name, asker in book.items():
-            by_name.setdefault(name, {})[rank] = asker
+def identify(logs: Mapping[int, RankReader]) -> RunGroups:
+    """Tell the groups of a run apart, by what each rank's file says of them."""
+    found = RunGroups()
+    requests = {rank: _requests(log) for rank, log in logs.items()}
+    by_name: dict[str, dict[int, _Request]] = {}
+    for rank, of_rank in requests.items():
+        for name, request in of_rank.items():
+            by_name.setdefault(name, {})[rank] = request
     conflicts = []
-    for name, askers in by_name.items():
-        variants: dict[Members, list[_Asker]] = {}
-        for asker in askers.values():
-            variants.setdefault(asker.members, []).append(asker)
-        conflict = _disagreement(name, variants) or _absence(name, variants, logs)
+    for name, of_name in by_name.items():
+        variants: dict[Members, list[_Request]] = {}
+        for request in of_name.values():
+            variants.setdefault(request.members, []).append(request)
+        conflict = _disagreement(name, variants)
+        if conflict is None:
+            absent = _absent(name, variants, logs)
+            found.undecided |= {rank for rank in absent if not logs[rank].scanned}
+            conflict = _absence(name, variants, absent) if absent else None
         if conflict is not None:
             conflicts.append(conflict)
         for members, those in variants.items():
             unique = name if len(variants) == 1 else f"{name} [{ranges(members)}]"
-            _enter(census, unique, name, members, those)
+            _enter(found, unique, name, members, those)
     # Names come from a counter: after the first disagreement the others follow from it.
-    census.conflicts = sorted(conflicts, key=lambda conflict: conflict.seq)[:1]
-    _unrecorded(census, logs, books)
-    return census
+    found.conflicts = sorted(conflicts, key=lambda conflict: conflict.seq)[:1]
+    _unrecorded(found, logs, requests)
+    return found
 
 
-def _book(log: RankLog) -> dict[str, _Asker]:
-    book: dict[str, _Asker] = {}
-    for group in log.groups:
-        known = book.get(group.group)
+def _requests(log: RankReader) -> dict[str, _Request]:
+    """One rank's requests by the names of its file."""
+    found: dict[str, _Request] = {}
+    for group in log.records.groups:
+        known = found.get(group.group)
         if known is None:
-            known = book[group.group] = _Asker(log.rank, group)
+            known = found[group.group] = _Request(log.records.rank, group)
         elif group.ranks and not known.record.ranks:
             known.record = group
         known.ready |= group.phase != "asked"
         if group.start_seq is not None and 0 <= group.start_seq < MAX_SEQ:
             known.start_seq = group.start_seq
-    return book
+    return found
 
 
 def _enter(
-    census: Census, unique: str, name: str, members: Members, askers: Sequence[_Asker]
+    found: RunGroups, unique: str, name: str, members: Members, requests: Sequence[_Request]
 ) -> None:
-    record = next((a.record for a in askers if a.rank in members), askers[0].record)
-    census.groups[unique] = GroupInfo(
+    record = next((r.record for r in requests if r.rank in members), requests[0].record)
+    found.groups[unique] = GroupInfo(
         name=unique, description=record.description, backend=record.backend, ranks=members
     )
-    starts = {a.rank: a.start_seq or 0 for a in askers if a.rank in members}
+    starts = {r.rank: r.start_seq or 0 for r in requests if r.rank in members}
     earliest = min(starts.values(), default=0)
-    for asker in askers:
-        census.names.setdefault(asker.rank, {})[name] = unique
-        late = starts.get(asker.rank, earliest) - earliest
+    for request in requests:
+        found.names.setdefault(request.rank, {})[name] = unique
+        late = starts.get(request.rank, earliest) - earliest
         if late:
-            census.shifts.setdefault(asker.rank, {})[name] = late
+            found.shifts.setdefault(request.rank, {})[name] = late
 
 
-def _disagreement(name: str, variants: Mapping[Members, Sequence[_Asker]]) -> GroupConflict | None:
+def _disagreement(
+    name: str, variants: Mapping[Members, Sequence[_Request]]
+) -> GroupConflict | None:
     """One name asked for with different members, and not as parts of a split.
 
     A split's groups are disjoint, and only members take part in the making of each.
@@ -130,81 +145,84 @@ def _disagreement(name: str, variants: Mapping[Members, Sequence[_Asker]]) -> Gr
     )
 
 
-def _absence(
-    name: str, variants: Mapping[Members, Sequence[_Asker]], logs: Mapping[int, RankLog]
-) -> GroupConflict | None:
-    """A group that not all who should have asked for it did, so that it is ready nowhere.
+def _absent(
+    name: str, variants: Mapping[Members, Sequence[_Request]], logs: Mapping[int, RankReader]
+) -> tuple[int, ...]:
+    """The ranks that should have asked for a group and, as far as was read, did not.
 
-    Or is ready, where no member was among them, and they left without having asked.
+    torch has every rank ask for a group, or its members only. A group that is ready somewhere
+    lacked nobody, except ranks that were no members and left without having asked.
     """
-    askers = [a for those in variants.values() for a in those]
-    is_ready = any(a.ready for a in askers)
-    first = askers[0].record
-    is_default = first.description == DEFAULT
-    members_only = _HASHED.fullmatch(name) or ":split:" in first.description
+    requests = [request for those in variants.values() for request in those]
+    description = requests[0].record.description
+    is_default = description == DEFAULT
+    is_ready = any(request.ready for request in requests)
+    if is_ready and is_default:
+        return ()
+    members_only = _HASHED.fullmatch(name) or ":split:" in description
     wanted = set().union(*variants) if members_only else set(logs)
-    silent = wanted & set(logs) - {a.rank for a in askers}
-    for rank in sorted(silent):
-        # Where a log was read in part, its own record may lie in what was not.
-        logs[rank].scan()
-    absent = tuple(
+    silent = wanted & set(logs) - {request.rank for request in requests}
+    return tuple(
         rank
         for rank in sorted(silent)
-        if not logs[rank].disabled
+        if not logs[rank].records.disabled
         and (is_default or not logs[rank].provisional)
-        and all(group.group != name for group in logs[rank].groups)
+        and (not is_ready or _left_whole(logs[rank]))
     )
-    if is_ready and is_default:
-        return None
-    if is_ready:
-        absent = tuple(rank for rank in absent if _left_whole(logs[rank]))
-    if not absent:
-        return None
+
+
+def _absence(
+    name: str, variants: Mapping[Members, Sequence[_Request]], absent: tuple[int, ...]
+) -> GroupConflict:
+    """A group that not all who should have asked for it did."""
     present = [
-        (tuple(sorted(a.rank for a in those)), those[0].record) for those in variants.values()
+        (tuple(sorted(request.rank for request in those)), those[0].record)
+        for those in variants.values()
     ]
+    requests = [request for those in variants.values() for request in those]
     return GroupConflict(
         name=name,
         variants=(*present, (absent, None)),
-        seq=min(a.record.ordinal for a in askers),
-        harmless=is_ready,
+        seq=min(request.record.ordinal for request in requests),
+        harmless=any(request.ready for request in requests),
     )
 
 
-def _left_whole(log: RankLog) -> bool:
+def _left_whole(log: RankReader) -> bool:
     """Whether a log has all that the rank ever did, from its default group to its end."""
-    whole = not (log.rotated or log.damaged or log.dropped)
-    begun = any(group.description == DEFAULT for group in log.groups)
-    return whole and begun and log.exit is not None and log.exit.reason == "finished"
+    found = log.records
+    whole = not (log.rotated or log.damaged or found.dropped)
+    begun = any(group.description == DEFAULT for group in found.groups)
+    return whole and begun and found.exit is not None and found.exit.reason == "finished"
 
 
 def _unrecorded(
-    census: Census, logs: Mapping[int, RankLog], books: Mapping[int, Mapping[str, _Asker]]
+    found: RunGroups,
+    logs: Mapping[int, RankReader],
+    requests: Mapping[int, Mapping[str, _Request]],
 ) -> None:
     """Groups that ranks use though no record tells of them: damaged, or written by another hand."""
     users: dict[str, list[int]] = {}
     for rank, log in logs.items():
-        used = {key.group for key in log.last_seq} | {key.group for key in log.last_channel_seq}
-        for name in used:
-            if name not in books[rank]:
-                users.setdefault(name, []).append(rank)
+        for name in {key.group for key in log.records.rows} - requests[rank].keys():
+            users.setdefault(name, []).append(rank)
     for name, ranks in sorted(users.items()):
         for rank in ranks:
             fitting = [
                 unique
-                for unique, info in census.groups.items()
+                for unique, info in found.groups.items()
                 if rank in info.ranks and (unique == name or unique.startswith(f"{name} ["))
             ]
             if fitting:
-                census.names.setdefault(rank, {})[name] = fitting[0]
-        lost = [rank for rank in ranks if name not in census.names.get(rank, {})]
+                found.names.setdefault(rank, {})[name] = fitting[0]
+        lost = [rank for rank in ranks if name not in found.names.get(rank, {})]
         if lost:
-            unique = name if name not in census.groups else f"{name} [{ranges(lost)}]"
-            census.groups[unique] = GroupInfo(
+            unique = name if name not in found.groups else f"{name} [{ranges(lost)}]"
+            found.groups[unique] = GroupInfo(
                 name=unique, description="", backend="", ranks=tuple(sorted(lost))
             )
             for rank in lost:
-                census.names.setdefault(rank, {})[name] = unique
-            census.notes.append(
+                found.names.setdefault(rank, {})[name] = unique
+            found.notes.append(
                 f"group {name!r} is used by rank {ranges(lost)} but no record tells its members"
             )

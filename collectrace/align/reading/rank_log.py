@@ -1,17 +1,17 @@
-"""One rank's log, as those who compare and judge see it."""
+"""One rank's log over its files, under the names and numbers that all ranks share."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
 
 from collectrace.align.reading.evidence import ChannelKey, Digests, StreamKey
-from collectrace.align.reading.rank_reader import Progress, Reading
+from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
-from collectrace.align.reading.rows import Track
-from collectrace.align.reading.stack_dumps import NOTHING, Remains
+from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
 from collectrace.errors import DamagedRecord
 from collectrace.records import (
     Activity,
@@ -36,231 +36,216 @@ _Named = TypeVar("_Named", Group, Join, Unwaited)
 _Numbered = TypeVar("_Numbered", Activity, Done)
 _Moment = TypeVar("_Moment", Alive, Stall, Exit)
 
+_MOST_CALLS: Final = 20_000
+"""Decoded calls that are kept: the windows before and after a difference, asked for many times."""
 
-class FileLog:
-    """Implements :class:`collectrace.align.reading.evidence.RankLog` over the segments of one rank.
 
-    ``header`` stands in where the file has none that can be read.
+@dataclass(frozen=True, slots=True)
+class GroupNames:
+    """What one rank's file calls its groups, against the names and numbers that all ranks share.
+
+    Records are kept as the file has them; what goes out bears the shared ones.
     """
 
-    header: Header
-    groups: Sequence[Group]
-    joins: Sequence[Join]
-    no_syncs: Sequence[NoSync]
-    batches: Sequence[Batch]
-    epochs: Sequence[Epoch]
-    syncs: Sequence[Sync]
-    unwaited: Sequence[Unwaited]
-    dones: Mapping[StreamKey, Done]
-    channel_dones: Mapping[ChannelKey, Done]
-    failed: Sequence[Done]
-    alive: Alive | None
-    stall: Stall | None
-    exit: Exit | None
-    disabled: bool
-    last_call: Call | None
-    last_t: int
-    last_seq: Mapping[StreamKey, int]
-    last_channel_seq: Mapping[ChannelKey, int]
-    damaged: int
-    dropped: int
-    rotated: bool
-    scanned: bool
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Name in the file to the name that is unique in the run; a name without one is its own."""
+    shifts: Mapping[str, int] = field(default_factory=dict)
+    """Name in the file to the calls that the group had seen before this rank was traced."""
 
-    def __init__(
-        self, reading: Reading, *, header: Header, provisional: bool, remains: Remains = NOTHING
-    ) -> None:
-        self.rank = reading.intake.rank
-        self.provisional = provisional
-        self.remains = remains
-        self.tape = reading.tape
-        self._header = header
-        self._reading = reading
-        self._names: Mapping[str, str] = {}
-        self._shifts: Mapping[str, int] = {}
-        self._local: dict[str, str] = {}
-        self._publish()
-
-    def scan(self, progress: Progress | None = None) -> None:
-        """Read every line that has not been read."""
-        if not self._reading.scanned:
-            self._reading.scan(progress)
-            self._publish()
-
-    def settle(self, names: Mapping[str, str], shifts: Mapping[str, int]) -> None:
-        """Use these names for groups, and number their rows on from these offsets.
-
-        Both are keyed by the names of the file.
-        """
-        self._names, self._shifts = names, shifts
-        self._local = {public: local for local, public in names.items()}
-        self._publish()
-
-    def _publish(self) -> None:
-        found = self._reading.intake
-        self.scanned = self._reading.scanned
-        self.header = found.header or replace(self._header, t=found.first_t or 0)
-        self.groups = [self._named(group) for group in found.groups]
-        self.joins = [self._named(join) for join in found.joins]
-        self.no_syncs, self.batches = found.no_syncs, found.batches
-        self.epochs, self.syncs = found.epochs, found.syncs
-        self.unwaited = [self._named(record) for record in found.unwaited]
-        self.alive, self.stall = self._moment(found.alive), self._moment(found.stall)
-        self.exit = self._moment(found.exit)
-        if self.exit is None:
-            self.stall = self.remains.sign(found.last_t()) or self.stall
-        self.disabled = found.disabled
-        self.failed = [self._numbered(done) for done in found.failed]
-        self.damaged, self.dropped = found.damaged + found.doubled, found.dropped
-        self.rotated = bool(found.rotated or self.tape.holes())
-        self.last_t = found.last_t()
-        self.dones, self.channel_dones = {}, {}
-        for key, done in found.dones.items():
-            if isinstance(key, StreamKey):
-                stream = self._stream(key)
-                seq = done.seq + self._shift(key)
-                self.dones[stream] = replace(done, group=stream.group, seq=seq)
-            else:
-                channel = self._channel(key)
-                self.channel_dones[channel] = replace(done, group=channel.group)
-        self.last_seq, self.last_channel_seq = {}, {}
-        for key, track in found.tracks.items():
-            if isinstance(key, StreamKey):
-                self.last_seq[self._stream(key)] = track.last() + self._shift(key)
-            else:
-                self.last_channel_seq[self._channel(key)] = track.last()
-        latest = max(
-            (
-                (track.offset[-1], key, track.seq[-1])
-                for key, track in found.tracks.items()
-                if track
-            ),
-            default=None,
-        )
-        self.last_call = None if latest is None else self._call(latest[1], latest[2])
-
-    # -- names --------------------------------------------------------------------------------
-
-    # Records stay as the file has them, for a later look that may know the groups better; what
-    # goes out bears the settled names and numbers.
-
-    def _named(self, record: _Named) -> _Named:
-        name = self._names.get(record.group or "")
+    def named(self, record: _Named) -> _Named:
+        """A record that names a group, with the shared name."""
+        name = self.shared.get(record.group or "")
         return record if name in (None, record.group) else replace(record, group=name)
 
-    def _numbered(self, record: _Numbered) -> _Numbered:
+    def numbered(self, record: _Numbered) -> _Numbered:
+        """A record that names a row of a group, with the shared name and number."""
         local = record.group or ""
-        name, shift = self._names.get(local, local), self._shifts.get(local, 0)
+        name, shift = self.shared.get(local, local), self.shifts.get(local, 0)
         if name == local and not shift:
             return record
         seq = record.seq + shift if record.peer is None and record.seq is not None else record.seq
         return replace(record, group=name, seq=seq)
 
-    def _moment(self, record: _Moment | None) -> _Moment | None:
+    def moment(self, record: _Moment | None) -> _Moment | None:
+        """A record that tells what threads are in, with shared names and numbers."""
         if record is None or not record.in_:
             return record
-        return replace(record, in_=[self._numbered(activity) for activity in record.in_])
+        return replace(record, in_=[self.numbered(activity) for activity in record.in_])
 
-    def _shift(self, key: Key) -> int:
-        return self._shifts.get(key.group, 0)
+    def shift(self, key: Key) -> int:
+        """What to add to the file's number of a row."""
+        return self.shifts.get(key.group, 0)
 
-    def _stream(self, key: StreamKey) -> StreamKey:
-        return key._replace(group=self._names.get(key.group, key.group))
+    def stream(self, key: StreamKey) -> StreamKey:
+        """A stream of the file, under its shared name."""
+        return key._replace(group=self.shared.get(key.group, key.group))
 
-    def _channel(self, key: ChannelKey) -> ChannelKey:
-        return key._replace(group=self._names.get(key.group, key.group))
+    def channel(self, key: ChannelKey) -> ChannelKey:
+        """A channel of the file, under its shared name."""
+        return key._replace(group=self.shared.get(key.group, key.group))
 
-    def _private(self, stream: StreamKey) -> tuple[StreamKey, int]:
-        local = self._local.get(stream.group, stream.group)
-        return StreamKey(local, stream.device), self._shifts.get(local, 0)
 
-    # -- questions ----------------------------------------------------------------------------
+class FileLog:
+    """Implements :class:`collectrace.align.reading.evidence.RankLog` over one rank's files.
+
+    What is small was read before and is fixed here; calls are looked up in the files when they
+    are asked for. ``header`` stands in where the files have none that can be read.
+    """
+
+    def __init__(
+        self,
+        reader: RankReader,
+        header: Header,
+        names: GroupNames,
+        stack_dumps: StackDumps = NOTHING,
+    ) -> None:
+        found = reader.records
+        self._reader, self._names = reader, names
+        self._in_file = {shared: local for local, shared in names.shared.items()}
+        """What the file calls a group that is named as all ranks do."""
+        self._calls: dict[tuple[Key, int], Call | None] = {}
+        self.rank = found.rank
+        self.provisional = reader.provisional
+        self.scanned = reader.scanned
+        self.rotated = reader.rotated
+        self.damaged, self.dropped = reader.damaged, found.dropped
+        self.header = found.header or replace(header, t=found.first_t or 0)
+        self.groups: Sequence[Group] = [names.named(group) for group in found.groups]
+        self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
+        self.unwaited: Sequence[Unwaited] = [names.named(record) for record in found.unwaited]
+        self.no_syncs: Sequence[NoSync] = found.no_syncs
+        self.batches: Sequence[Batch] = found.batches
+        self.epochs: Sequence[Epoch] = found.epochs
+        self.syncs: Sequence[Sync] = found.syncs
+        self.stack_dumps = stack_dumps
+        self.last_t = found.last_t()
+        self.alive, self.exit = names.moment(found.alive), names.moment(found.exit)
+        self.stall = names.moment(found.stall)
+        if self.exit is None:
+            self.stall = stack_dumps.sign(self.last_t) or self.stall
+        self.disabled = found.disabled
+        self.failed: Sequence[Done] = [names.numbered(done) for done in found.failed]
+        dones = [(key, names.numbered(done)) for key, done in found.dones.items()]
+        self.dones: Mapping[StreamKey, Done] = {
+            names.stream(k): d for k, d in dones if isinstance(k, StreamKey)
+        }
+        self.channel_dones: Mapping[ChannelKey, Done] = {
+            names.channel(k): d for k, d in dones if isinstance(k, ChannelKey)
+        }
+        lasts = [(key, rows.last()) for key, rows in found.rows.items()]
+        self.last_seq: Mapping[StreamKey, int] = {
+            names.stream(k): n + names.shift(k) for k, n in lasts if isinstance(k, StreamKey)
+        }
+        self.last_channel_seq: Mapping[ChannelKey, int] = {
+            names.channel(k): n for k, n in lasts if isinstance(k, ChannelKey)
+        }
+        self.last_call = self._last_call()
+
+    def _last_call(self) -> Call | None:
+        read = ((key, rows) for key, rows in self._reader.records.rows.items() if rows)
+        latest = max(read, key=lambda one: one[1].offset[-1], default=None)
+        return None if latest is None else self._call(latest[0], latest[1].seq[-1])
 
     @property
     def bytes_read(self) -> int:
         """From its files, so far."""
-        return self.tape.bytes_read
-
-    @property
-    def records(self) -> int:
-        """Lines that held a record, so far."""
-        return self._reading.intake.records
+        return self._reader.segments.bytes_read
 
     def _call(self, key: Key, seq: int) -> Call | None:
-        row = self._reading.locate(key, seq)
+        """A call by the names and numbers of the file; decoded once, and not to be changed."""
+        known = self._calls.get((key, seq), self)
+        if not isinstance(known, FileLog):
+            return known
+        if len(self._calls) >= _MOST_CALLS:
+            self._calls.clear()
+        found = self._calls[key, seq] = self._decoded(key, seq)
+        return found
+
+    def _decoded(self, key: Key, seq: int) -> Call | None:
+        row = self._reader.locate(key, seq)
         if row is None:
             return None
+        offset = self._reader.records.rows[key].offset[row]
         try:
-            call = decode(self.tape.line(self._reading.intake.tracks[key].offset[row]))
+            call = decode(self._reader.segments.line(offset))
         except DamagedRecord:
             return None
         if not isinstance(call, Call):
             return None
         if isinstance(key, StreamKey):
-            call.seq += self._shift(key)
-        call.group = self._names.get(call.group, call.group)
+            call.seq += self._names.shift(key)
+        call.group = self._names.shared.get(call.group, call.group)
         return call
+
+    def _own(self, stream: StreamKey) -> tuple[StreamKey, int]:
+        """A stream by the name of the file, and what to add to the file's numbers."""
+        key = stream._replace(group=self._in_file.get(stream.group, stream.group))
+        return key, self._names.shift(key)
+
+    def _own_channel(self, channel: ChannelKey) -> ChannelKey:
+        return channel._replace(group=self._in_file.get(channel.group, channel.group))
+
+    def _rows(self, key: Key) -> Rows:
+        found = self._reader.records.rows.get(key)
+        return Rows(self._reader.records.vocabulary) if found is None else found
+
+    # -- questions ----------------------------------------------------------------------------
 
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
-        key, shift = self._private(stream)
+        key, shift = self._own(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
 
-    def channel_track(self, channel: ChannelKey) -> Track:
+    def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""
-        found = self._reading.intake.tracks.get(self._private_channel(channel))
-        return Track(self._reading.intake.vocabulary) if found is None else found
+        return self._rows(self._own_channel(channel))
 
     def channel_call(self, channel: ChannelKey, seq: int) -> Call | None:
         """One message of it; None where it has not been read."""
-        if self.channel_track(channel).find(seq) is None:
+        if self.channel_rows(channel).find(seq) is None:
             return None
-        return self._call(self._private_channel(channel), seq)
-
-    def _private_channel(self, channel: ChannelKey) -> ChannelKey:
-        return channel._replace(group=self._local.get(channel.group, channel.group))
+        return self._call(self._own_channel(channel), seq)
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
         """Where a stream stands after call ``seq``; None where the log cannot tell."""
-        key, shift = self._private(stream)
+        key, shift = self._own(stream)
         seq -= shift
         if seq == 0:
             return Digests(EMPTY, EMPTY, None)
-        track = self._reading.intake.tracks.get(key)
-        if track is None:
+        rows = self._reader.records.rows.get(key)
+        if rows is None:
             return None
-        if seq not in track.standing:
+        if seq not in rows.checkpoints:
             call = self._call(key, seq)
             if call is not None:
                 return Digests(call.digest, call.program, call.pairs)
         # The search may have come by a checkpoint.
-        found = track.standing.get(seq)
+        found = rows.checkpoints.get(seq)
         return None if found is None else Digests(*found)
 
-    def track(self, stream: StreamKey) -> tuple[Track, int]:
+    def rows(self, stream: StreamKey) -> tuple[Rows, int]:
         """The rows of a stream that were read, and what to add to their numbers."""
-        key, shift = self._private(stream)
-        found = self._reading.intake.tracks.get(key)
-        return (Track(self._reading.intake.vocabulary) if found is None else found), shift
+        key, shift = self._own(stream)
+        return self._rows(key), shift
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced."""
-        return 1 + self._private(stream)[1]
+        return 1 + self._own(stream)[1]
 
     def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
         """The rows (first, last) that the log holds; more than one after losses."""
-        track, shift = self.track(stream)
+        rows, shift = self.rows(stream)
         if self.scanned:
-            return [(first + shift, last + shift) for first, last, _ in track.runs()]
+            return [(first + shift, last + shift) for first, last, _ in rows.runs()]
         spans, first = [], 1
-        for hole in self.tape.holes():
-            at = bisect_left(track.offset, hole)
-            marked = [count for count, offset in track.marks if offset < hole]
-            before = max(marked[-1], track.seq[at - 1] if at else 0)
-            after = min((count for count, offset in track.marks if offset >= hole), default=before)
+        for hole in self._reader.segments.holes():
+            at = bisect_left(rows.offset, hole)
+            marked = [count for count, offset in rows.marks if offset < hole]
+            before = max(marked[-1], rows.seq[at - 1] if at else 0)
+            after = min((count for count, offset in rows.marks if offset >= hole), default=before)
             if before >= first:
                 spans.append((first + shift, before + shift))
             first = max(first, after + 1)
-        if track.last() >= first:
-            spans.append((first + shift, track.last() + shift))
+        if rows.last() >= first:
+            spans.append((first + shift, rows.last() + shift))
         return spans

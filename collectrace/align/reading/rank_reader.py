@@ -6,99 +6,115 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Final
 
-from collectrace.align.reading.rank_records import Intake, Key
-from collectrace.align.reading.segments import Tape
+from collectrace.align.reading.rank_records import Key, RankRecords
+from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.vocabulary import Vocabulary
 
 _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
 
-Progress = Callable[[int], None]
+OnBytes = Callable[[int], None]
 """Told how many more bytes have been read."""
 
 _CHECKPOINT: Final = b'{"kind":"checkpoint"'
 
 
-class Reading:
-    """What is known of a tape so far, and the ways to know more."""
+class RankReader:
+    """What is known of one rank's files so far, and the ways to know more.
 
-    def __init__(self, tape: Tape, rank: int, vocabulary: Vocabulary) -> None:
-        self.tape = tape
-        self.intake = Intake(rank, vocabulary)
+    ``provisional``: the files are those of a process that has no run id yet.
+    """
+
+    def __init__(
+        self, segments: Segments, rank: int, vocabulary: Vocabulary, *, provisional: bool = False
+    ) -> None:
+        self.segments = segments
+        self.provisional = provisional
+        self.records = RankRecords(rank, vocabulary)
         self.scanned = False
         self._covered: list[tuple[int, int]] = []
 
-    def scan(self, progress: Progress | None = None) -> None:
+    def scan(self, on_bytes: OnBytes | None = None) -> None:
         """Read every line; what was read before is read again."""
         if self.scanned:
             return
-        self.intake = Intake(self.intake.rank, self.intake.vocabulary)
+        self.records = RankRecords(self.records.rank, self.records.vocabulary)
         self._covered = []
-        self._read_on(0, progress)
+        self._read_on(0, on_bytes)
         self.scanned = True
 
-    def grow(self, tape: Tape) -> bool:
-        """Read what was written since; ``tape`` is the same files later. False: it is not."""
-        if not tape.continues(self.tape):
+    def grow(self, segments: Segments) -> bool:
+        """Read what was written since; ``segments`` are the same files later. False: it is not."""
+        if not segments.continues(self.segments):
             return False
-        if tape.size > self.tape.size:
+        if segments.size > self.segments.size:
             # A last line that was torn then may be whole now.
-            start = self.tape.last_line()
-            if self.intake.latest[0] == start:
-                start = self.tape.size - 1
+            start = self.segments.last_line()
+            if self.records.latest[0] == start:
+                start = self.segments.size - 1
             self._covered = [(low, min(high, start)) for low, high in self._covered if low < start]
-            tape.bytes_read += self.tape.bytes_read
-            self.tape = tape
+            segments.bytes_read += self.segments.bytes_read
+            self.segments = segments
             self._read_on(start)
         return True
 
-    def _read_on(self, start: int, progress: Progress | None = None) -> None:
+    def _read_on(self, start: int, on_bytes: OnBytes | None = None) -> None:
         """Feed every line from ``start`` on, where a line begins."""
-        done, size = start, self.tape.size
-        for offset, lines in self.tape.blocks(start):
-            if progress is not None:
-                progress(offset - done)
+        done, size = start, self.segments.size
+        for offset, lines in self.segments.blocks(start):
+            if on_bytes is not None:
+                on_bytes(offset - done)
                 done = offset
-            self.intake.feed(offset, lines, size - 1, calls_only=False)
-        if progress is not None:
-            progress(size - done)
+            self.records.feed(offset, lines, size - 1, calls_only=False)
+        if on_bytes is not None:
+            on_bytes(size - done)
         insort(self._covered, (start, size))
         self._merge()
 
+    @property
+    def rotated(self) -> bool:
+        """Whether the middle of the log is gone."""
+        return bool(self.records.rotated or self.segments.holes())
+
+    @property
+    def damaged(self) -> int:
+        """Lines that could not be read, or bear a number that an earlier one has."""
+        return self.records.damaged + self.records.doubled
+
     def skim(self) -> None:
         """Read the head and the tail; the whole where those do not explain what lies between."""
-        tape = self.tape
+        segments = self.segments
         self._take(0, _ENDS)
-        for hole in tape.holes():
+        for hole in segments.holes():
             self._take_back(hole)
             self._take(hole, hole + _ENDS)
-        self._take_back(tape.size)
+        self._take_back(segments.size)
         end = _ENDS
-        while self._unexplained() and end < tape.size:
+        while self._unexplained() and end < segments.size:
             self._take(end, end + _ENDS)
             end += _ENDS
-        intake = self.intake
-        if intake.dropped or intake.damaged or intake.header is None or not self._holes_known():
+        records = self.records
+        if records.dropped or records.damaged or records.header is None or not self._holes_known():
             self.scan()
             return
-        intake.groups.sort(key=lambda group: group.t)
+        records.groups.sort(key=lambda group: group.t)
         tail = self._covered[-1][0]
-        if not any(track.offset and track.offset[-1] >= tail for track in intake.tracks.values()):
+        if not any(rows.offset and rows.offset[-1] >= tail for rows in records.rows.values()):
             # Heartbeats only, for a long time: the last calls lie somewhere before.
-            for key, track in list(intake.tracks.items()):
-                self.locate(key, track.last())
+            for key, rows in list(records.rows.items()):
+                self.locate(key, rows.last())
 
     def _take(self, start: int, stop: int, *, calls_only: bool = False) -> bool:
         """Feed the complete lines of a stretch that were not fed; false where there are none."""
-        tape = self.tape
+        segments = self.segments
         some = False
-        for low, high in self._uncovered(start, min(stop, tape.size)):
-            begin, lines, end = tape.window(low, high)
+        for low, high in self._uncovered(start, min(stop, segments.size)):
+            begin, lines, end = segments.window(low, high)
             if not lines:
                 continue
             some = True
             insort(self._covered, (begin, end))
-            self.intake.feed(begin, lines, tape.size - 1, calls_only=calls_only)
+            self.records.feed(begin, lines, segments.size - 1, calls_only=calls_only)
         self._merge()
         return some
 
@@ -107,7 +123,7 @@ class Reading:
         start, size = end, _ENDS
         while start > 0:
             start, size = max(0, start - size), size * 2
-            _, lines, _ = self.tape.window(start, end)
+            _, lines, _ = self.segments.window(start, end)
             if any(line.startswith(_CHECKPOINT) for line in lines):
                 break
         self._take(start, end)
@@ -136,25 +152,25 @@ class Reading:
         self._covered = merged
 
     def _unexplained(self) -> bool:
-        known = {group.group for group in self.intake.groups}
-        return any(key.group not in known for key in self.intake.tracks)
+        known = {group.group for group in self.records.groups}
+        return any(key.group not in known for key in self.records.rows)
 
     def _holes_known(self) -> bool:
-        heads = {offset for track in self.intake.tracks.values() for _, offset in track.marks}
+        heads = {offset for rows in self.records.rows.values() for _, offset in rows.marks}
         return all(
-            any(hole <= offset < hole + _ENDS for offset in heads) for hole in self.tape.holes()
+            any(hole <= offset < hole + _ENDS for offset in heads) for hole in self.segments.holes()
         )
 
     # -- looking up ---------------------------------------------------------------------------
 
     def locate(self, key: Key, seq: int) -> int | None:
-        """The index of a row in its track, read now if need be; None: it was not recorded."""
-        track = self.intake.tracks.get(key)
-        if track is None or seq < 1:
+        """The index of a row among those read, read now if need be; None: it was not recorded."""
+        rows = self.records.rows.get(key)
+        if rows is None or seq < 1:
             return None
-        page, grow, attempt, before = self.tape.page, 1, 0, (0, 0)
-        while (row := track.find(seq)) is None:
-            (low, start), (high, stop) = track.bracket(seq, self.tape.size)
+        page, grow, attempt, before = self.segments.page, 1, 0, (0, 0)
+        while (row := rows.find(seq)) is None:
+            (low, start), (high, stop) = rows.bracket(seq, self.segments.size)
             free = self._uncovered(start, stop)
             if not free or high < low:
                 return None
@@ -163,10 +179,10 @@ class Reading:
             before, attempt = (start, stop), attempt + 1
             share = (2 * (seq - low) - 1) / (2 * max(1, high - low)) if attempt % 4 else 0.5
             guess = start + int((stop - start) * min(1.0, max(0.0, share)))
-            self._look(free, guess, min(grow, 16) * page)
+            self._read_near(free, guess, min(grow, 16) * page)
         return row
 
-    def _look(self, free: list[tuple[int, int]], guess: int, size: int) -> None:
+    def _read_near(self, free: list[tuple[int, int]], guess: int, size: int) -> None:
         """Feed about ``size`` bytes near a guess, out of stretches that were not read."""
         low, high = min(free, key=lambda part: max(part[0] - guess, guess - part[1], 0))
         start = max(low, min(guess - size // 2, high - size))

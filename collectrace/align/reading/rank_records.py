@@ -1,4 +1,4 @@
-"""Lines of a rank file taken in: calls become rows of tracks, everything else is kept decoded."""
+"""The lines of one rank's files: calls become rows, everything else is kept as records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
-from collectrace.align.reading.rows import Track
+from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.records import (
@@ -48,21 +48,29 @@ _MAX_FORMS: Final = 20_000
 class _Form(NamedTuple):
     """What all calls share whose lines differ in time, number, iteration and digests only."""
 
-    track: Track
+    rows: Rows
     meaning: int
-    look: int
+    appearance: int
     is_exchange: bool
     step: int | None
 
 
-class Intake:
-    """What has been read of one rank's file so far."""
+def _fixed_end(line: bytes, start: int) -> int:
+    """Where what a call's line shares with others of its form ends, and its own numbers begin."""
+    cut = line.find(b',"iteration":', start)
+    if cut < 0:
+        cut = line.find(b',"digest":', start)
+    return cut if cut >= 0 else len(line) - 1
+
+
+class RankRecords:
+    """What has been read of one rank's files so far."""
 
     def __init__(self, rank: int, vocabulary: Vocabulary) -> None:
         self.rank = rank
         self.vocabulary = vocabulary
         self.header: Header | None = None
-        self.tracks: dict[Key, Track] = {}
+        self.rows: dict[Key, Rows] = {}
         self.groups: list[Group] = []
         self.joins: list[Join] = []
         self.no_syncs: list[NoSync] = []
@@ -79,7 +87,8 @@ class Intake:
         self.damaged = 0
         self.doubled = 0
         """Calls that bear a number an earlier one has."""
-        self.records = 0
+        self.lines = 0
+        """Lines that held a record."""
         self.dropped = 0
         self.rotated = 0
         self.first_t: int | None = None
@@ -112,25 +121,21 @@ class Intake:
             start = head(line)
             if start is not None:
                 at = start.end()
-                cut = line.find(b',"iteration":', at)
-                if cut < 0:
-                    cut = line.find(b',"digest":', at)
+                cut = _fixed_end(line, at)
                 form = forms.get(line[at:cut])
                 if form is not None:
-                    end = tail(line, cut if cut >= 0 else len(line) - 1)
-                    seq, track = int(start[2]), form.track
-                    if end is not None and seq > (track.seq[-1] if track.seq else 0):
-                        track.seq.append(seq)
-                        track.t.append(int(start[1]))
-                        track.offset.append(offset)
-                        track.meaning.append(form.meaning)
-                        track.look.append(form.look)
+                    end = tail(line, cut)
+                    seq, rows = int(start[2]), form.rows
+                    if end is not None and seq > (rows.seq[-1] if rows.seq else 0):
+                        rows.seq.append(seq)
+                        rows.t.append(int(start[1]))
+                        rows.offset.append(offset)
+                        rows.meaning.append(form.meaning)
+                        rows.appearance.append(form.appearance)
                         iteration = end[1]
-                        track.iteration.append(
-                            NO_ITERATION if iteration is None else int(iteration)
-                        )
+                        rows.iteration.append(NO_ITERATION if iteration is None else int(iteration))
                         if form.is_exchange:
-                            track.steps[seq] = form.step
+                            rows.steps[seq] = form.step
                         taken += 1
                         if offset > latest:
                             latest, latest_line = offset, line
@@ -147,7 +152,7 @@ class Intake:
             if offset > latest:
                 latest, latest_line = offset, line
         self.latest = latest, latest_line
-        self.records += taken
+        self.lines += taken
 
     def _decoded(self, offset: int, line: bytes, *, calls_only: bool) -> None:
         record = decode(line)
@@ -166,11 +171,11 @@ class Intake:
             return ChannelKey(call.group, call.device, *ends, call.tag or 0)
         return StreamKey(call.group, call.device)
 
-    def track(self, key: Key) -> Track:
-        """The track of a stream or channel, begun if it is new."""
-        found = self.tracks.get(key)
+    def rows_of(self, key: Key) -> Rows:
+        """The rows of a stream or channel, begun if it is new."""
+        found = self.rows.get(key)
         if found is None:
-            found = self.tracks[key] = Track(self.vocabulary)
+            found = self.rows[key] = Rows(self.vocabulary)
         return found
 
     def _call(self, call: Call, offset: int, line: bytes) -> None:
@@ -178,9 +183,9 @@ class Intake:
             raise DamagedRecord("seq out of range")
         vocabulary = self.vocabulary
         form = _Form(
-            self.track(self.key(call)),
+            self.rows_of(self.key(call)),
             vocabulary.meaning(call),
-            vocabulary.look(call),
+            vocabulary.appearance(call),
             call.op in ALL_TO_ALL and not call.void,
             self._step(call),
         )
@@ -188,18 +193,16 @@ class Intake:
         if iteration is None or not 0 <= iteration < MAX_SEQ:
             iteration = NO_ITERATION
         t = min(max(call.t, 0), MAX_SEQ)
-        if not form.track.add(call.seq, t, offset, form.meaning, form.look, iteration):
+        if not form.rows.add(call.seq, t, offset, form.meaning, form.appearance, iteration):
             self.doubled += 1
             return
         if form.is_exchange:
-            form.track.steps[call.seq] = form.step
+            form.rows.steps[call.seq] = form.step
         start = _HEAD.match(line)
         if start is None:
             return
-        cut = line.find(b',"iteration":', start.end())
-        if cut < 0:
-            cut = line.find(b',"digest":', start.end())
-        if _TAIL.fullmatch(line, cut if cut >= 0 else len(line) - 1):
+        cut = _fixed_end(line, start.end())
+        if _TAIL.fullmatch(line, cut):
             if len(self._forms) >= _MAX_FORMS:
                 self._forms.clear()
             self._forms[line[start.end() : cut]] = form
@@ -278,7 +281,7 @@ class Intake:
                 ):
                     stream = StreamKey(group, device)
                     seen[stream] = seq
-                    self.track(stream).standing[seq] = (digest, program, pairs)
+                    self.rows_of(stream).checkpoints[seq] = (digest, program, pairs)
                 case _:
                     self.damaged += 1
         for row in record.channels:
@@ -290,7 +293,7 @@ class Intake:
                 case _:
                     self.damaged += 1
         for key, seq in seen.items():
-            self.track(key).mark(seq, offset)
+            self.rows_of(key).mark(seq, offset)
 
 
 def _later(known: T | None, new: T) -> T:

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from collectrace.align.reading.vocabulary import Vocabulary
 
 
-class Track:
-    """Rows in order of their sequence number, and marks: how many calls lie before an offset."""
+class Rows:
+    """Rows in order of their sequence number, and the counts of calls that checkpoints tell.
+
+    The arrays run in parallel: the n-th entry of each belongs to the same row.
+    """
 
     __slots__ = (
-        "iteration", "look", "marks", "meaning", "offset", "seq", "standing", "steps", "t",
+        "appearance", "checkpoints", "iteration", "marks", "meaning", "offset", "seq", "steps", "t",
         "vocabulary",
     )  # fmt: skip
 
@@ -27,19 +30,21 @@ class Track:
         self.t = array("q")
         self.offset = array("q")
         self.meaning = array("i")
-        self.look = array("i")
+        self.appearance = array("i")
         self.iteration = array("q")
         self.steps: dict[int, int | None] = {}
         """all_to_all: the rank's share by sequence number; None: it cannot be told."""
         self.marks: list[tuple[int, int]] = [(0, 0)]
-        """(calls before it, offset), ascending in both."""
-        self.standing: dict[int, tuple[int | None, int | None, int | None]] = {}
-        """Digest, program, pairs after a call, from checkpoints."""
+        """(calls written before an offset, that offset), ascending in both."""
+        self.checkpoints: dict[int, tuple[int | None, int | None, int | None]] = {}
+        """Digest, program and pairs after a call, where a checkpoint tells them."""
 
     def __len__(self) -> int:
         return len(self.seq)
 
-    def add(self, seq: int, t: int, offset: int, meaning: int, look: int, iteration: int) -> bool:
+    def add(
+        self, seq: int, t: int, offset: int, meaning: int, appearance: int, iteration: int
+    ) -> bool:
         """Take a row; false where it is there already."""
         at = bisect_left(self.seq, seq)
         if at < len(self.seq) and self.seq[at] == seq:
@@ -48,12 +53,12 @@ class Track:
         self.t.insert(at, t)
         self.offset.insert(at, offset)
         self.meaning.insert(at, meaning)
-        self.look.insert(at, look)
+        self.appearance.insert(at, appearance)
         self.iteration.insert(at, iteration)
         return True
 
     def mark(self, count: int, offset: int) -> None:
-        """So many calls lie before an offset."""
+        """Note that ``count`` calls of the stream were written before an offset of the file."""
         if (count, offset) not in self.marks[-1:]:
             insort(self.marks, (count, offset))
 
@@ -61,6 +66,10 @@ class Track:
         """The index of a row."""
         at = bisect_left(self.seq, seq)
         return at if at < len(self.seq) and self.seq[at] == seq else None
+
+    def position(self, seq: int) -> int:
+        """The index at which a row stands, or would stand."""
+        return bisect_left(self.seq, seq)
 
     def bracket(self, seq: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """The closest (count, offset) on either side of where a row's line begins."""
@@ -83,12 +92,12 @@ class Track:
 
         As its like at the same line did when it was first seen.
         """
-        return self.vocabulary.holds[self.look[at]]
+        return self.vocabulary.holds[self.appearance[at]]
 
     def last(self) -> int:
         """The number of the latest call, its row lost or not."""
         latest = self.seq[-1] if self.seq else 0
-        return max(latest, self.marks[-1][0], max(self.standing, default=0))
+        return max(latest, self.marks[-1][0], max(self.checkpoints, default=0))
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """Stretches without a gap: first number, last number, index of the first."""

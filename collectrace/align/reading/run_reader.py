@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace.align.reading import groups, stack_dumps
-from collectrace.align.reading.evidence import Evidence
+from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
-from collectrace.align.reading.rank_log import FileLog
-from collectrace.align.reading.rank_reader import Reading
+from collectrace.align.reading.rank_log import FileLog, GroupNames
+from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import File, choose, is_rank, list_files
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import open_folder
+from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import NotThere
 from collectrace.records import FORMAT, Header
@@ -26,7 +28,7 @@ SMALL: Final = 64 << 20
 _MOST_KEPT: Final = 4_000_000
 """Records remembered from one look to the next: some hundred megabytes."""
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Told how many bytes are done, of how many."""
 
 _Identity = tuple[str, int, int, int]
@@ -38,15 +40,15 @@ def read(
     run: str | None = None,
     full: bool = False,
     *,
-    progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
     small: int = SMALL,
     page: int = PAGE,
-) -> Evidence:
-    """Read a run: see :class:`Reader`."""
-    return Reader(path, run, full, small=small, page=page).read(progress)
+) -> RunEvidence:
+    """Read a run: see :class:`RunReader`."""
+    return RunReader(path, run, full, small=small, page=page).read(on_progress)
 
 
-class Reader:
+class RunReader:
     """Reads a run, and later what has been added to it.
 
     ``path`` is a log_dir, a run's own folder, or a URL of either that fsspec understands. The run
@@ -67,9 +69,9 @@ class Reader:
         self._path, self._run, self._full = path, run, full
         self._small, self._page = small, page
         self._vocabulary = Vocabulary()
-        self._kept: dict[_Identity, Reading] = {}
+        self._kept: dict[_Identity, RankReader] = {}
 
-    def read(self, progress: Progress | None = None) -> Evidence:
+    def read(self, on_progress: OnProgress | None = None) -> RunEvidence:
         """The run as its files tell it now; what an earlier call has read is not read again.
 
         Raises:
@@ -77,14 +79,14 @@ class Reader:
             LogError: there is nothing that can be used; the message says what to do.
 
         """
-        evidence = self._read(progress)
+        evidence = self._read(on_progress)
         exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
         if any(exists[rank] is False and log.exit is None for rank, log in evidence.logs.items()):
             # It may have come to its end after its file was read, and before it was looked for.
             evidence = self._read()
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))
 
-    def _read(self, progress: Progress | None = None) -> Evidence:
+    def _read(self, on_progress: OnProgress | None = None) -> RunEvidence:
         folder = open_folder(self._path)
         files = list_files(folder, self._page)
         if not files:
@@ -93,95 +95,121 @@ class Reader:
             )
         name, chosen, notes = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(chosen)
-        notes += doubled
-        logs, unusable = self._open(chosen, progress)
-        notes += unusable
-        if not logs:
+        opened, unusable = self._open(chosen, on_progress)
+        if not opened:
             raise NotThere(
                 f"no file of run {name} in {folder.label} holds a record that can be read"
             )
-        census = groups.identify(logs)
-        for rank, log in logs.items():
-            log.settle(census.names.get(rank, {}), census.shifts.get(rank, {}))
-        world, skew = _world_size(logs.values())
-        return Evidence(
-            run=name,
-            world_size=world,
-            logs=logs,
-            missing=tuple(rank for rank in range(world) if rank not in logs),
-            groups=census.groups,
-            conflicts=tuple(census.conflicts),
-            damaged_lines=sum(log.damaged for log in logs.values()),
-            notes=(*notes, *skew, *census.notes, *_newer(logs.values())),
-        )
+        found = groups.identify({rank: one.reader for rank, one in opened.items()})
+        if found.undecided:
+            for rank in found.undecided:
+                opened[rank].reader.scan()
+            found = groups.identify({rank: one.reader for rank, one in opened.items()})
+        return _evidence(name, opened, found, [*notes, *doubled, *unusable])
 
     def _open(
-        self, files: Sequence[File], progress: Progress | None
-    ) -> tuple[dict[int, FileLog], list[str]]:
-        total = sum(file.tape.size for file in files)
+        self, files: Sequence[File], on_progress: OnProgress | None
+    ) -> tuple[dict[int, _Opened], list[str]]:
+        """Read the files that hold a record, by rank, and tell of the others."""
+        total = sum(file.segments.size for file in files)
         scanning = self._full or total <= self._small
         done = 0
 
         def step(count: int) -> None:
             nonlocal done
             done += count
-            if progress is not None:
-                progress(done, total)
+            if on_progress is not None:
+                on_progress(done, total)
 
-        if not scanning and sum(r.intake.records for r in self._kept.values()) > _MOST_KEPT:
+        if not scanning and sum(r.records.lines for r in self._kept.values()) > _MOST_KEPT:
             # A job that is followed for days: its ends tell as much as its whole length.
             self._kept, self._vocabulary = {}, Vocabulary()
         before, self._kept = self._kept, {}
         wall = min((file.wall for file in files if file.header is not None), default=0)
-        logs, notes = {}, []
+        opened, notes = {}, []
         for file in files:
             assert file.rank is not None
             # A file without a header gets the others' clock: close enough to order what it holds.
             header = file.header or Header(format=FORMAT, rank=file.rank, host="", pid=0, wall=wall)
-            identity = (file.tape.name, file.rank, header.pid, header.t)
-            reading = before.get(identity)
-            if reading is None or not reading.grow(file.tape):
-                reading = Reading(file.tape, file.rank, self._vocabulary)
+            identity = (file.segments.name, file.rank, header.pid, header.t)
+            reader = before.get(identity)
+            if reader is None or not reader.grow(file.segments):
+                reader = RankReader(
+                    file.segments, file.rank, self._vocabulary, provisional=file.pending
+                )
                 if not scanning:
-                    reading.skim()
-                    step(file.tape.size)
+                    reader.skim()
+                    step(file.segments.size)
             if scanning:
-                reading.scan(step)
-            self._kept[identity] = reading
-            log = FileLog(
-                reading,
-                header=header,
-                provisional=file.pending,
-                remains=stack_dumps.read(file.beside),
-            )
-            if not log.records:
+                reader.scan(step)
+            self._kept[identity] = reader
+            if not reader.records.lines:
                 notes.append(
-                    f"{file.tape.name} holds no record that can be read; "
+                    f"{file.segments.name} holds no record that can be read; "
                     f"rank {file.rank} is missing"
                 )
                 continue
             if file.header is None:
-                notes.append(f"{file.tape.name} has no header; its clock is a guess")
-            logs[file.rank] = log
-        return logs, notes
+                notes.append(f"{file.segments.name} has no header; its clock is a guess")
+            opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
+        return opened, notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """One rank's files, read."""
+
+    reader: RankReader
+    header: Header
+    """In place of one that cannot be read."""
+    stack_dumps: StackDumps
+
+    def log(self, names: GroupNames) -> FileLog:
+        return FileLog(self.reader, self.header, names, self.stack_dumps)
+
+
+def _evidence(
+    run: str, opened: Mapping[int, _Opened], found: RunGroups, notes: Sequence[str]
+) -> RunEvidence:
+    logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
+    world, skew = _world_size(logs.values())
+
+    def read_whole(ranks: Collection[int]) -> RunEvidence:
+        for rank in ranks:
+            opened[rank].reader.scan()
+        again = groups.identify({rank: one.reader for rank, one in opened.items()})
+        return _evidence(run, opened, again, notes)
+
+    return RunEvidence(
+        run=run,
+        world_size=world,
+        logs=logs,
+        missing=tuple(rank for rank in range(world) if rank not in logs),
+        groups=found.groups,
+        conflicts=tuple(found.conflicts),
+        damaged_lines=sum(log.damaged for log in logs.values()),
+        notes=(*notes, *skew, *found.notes, *_newer(logs.values())),
+        read_whole=read_whole,
+    )
 
 
 def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:
     """The file to take for each rank: where there are several, the newest and longest."""
     best: dict[int, File] = {}
     notes = []
-    for file in sorted(files, key=lambda file: (file.wall, file.tape.size), reverse=True):
+    for file in sorted(files, key=lambda file: (file.wall, file.segments.size), reverse=True):
         if file.rank is None:
             continue
         kept = best.setdefault(file.rank, file)
         if kept is not file:
             notes.append(
-                f"rank {file.rank} left two files: {kept.tape.name} counts, not {file.tape.name}"
+                f"rank {file.rank} left two files: {kept.segments.name} counts, "
+                f"not {file.segments.name}"
             )
     return [best[rank] for rank in sorted(best)], notes
 
 
-def _world_size(logs: Iterable[FileLog]) -> tuple[int, list[str]]:
+def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
     told: Counter[int] = Counter()
     highest = 0
     for log in logs:
@@ -197,7 +225,7 @@ def _world_size(logs: Iterable[FileLog]) -> tuple[int, list[str]]:
     return max(usual, highest + 1), notes
 
 
-def _newer(logs: Iterable[FileLog]) -> list[str]:
+def _newer(logs: Iterable[RankLog]) -> list[str]:
     newest = max((log.header.format for log in logs), default=FORMAT)
     if newest <= FORMAT:
         return []

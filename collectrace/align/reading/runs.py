@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
-from collectrace.align.reading.segments import Tape
+from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Blob, Folder, open_folder
 from collectrace.errors import DamagedRecord, LogError
 from collectrace.records import Header, decode
@@ -45,7 +45,7 @@ def is_rank(number: int | None) -> bool:
 class File:
     """One process's log, before it is read."""
 
-    tape: Tape
+    segments: Segments
     folder: str
     pending: bool
     rank: int | None
@@ -58,7 +58,7 @@ class File:
         """Its header, read now if it was not."""
         if not self.peeked:
             self.peeked = True
-            self.header = _header(self.tape)
+            self.header = _header(self.segments)
             if self.header is not None and is_rank(self.header.rank):
                 self.rank = self.header.rank
         return self.header
@@ -98,11 +98,11 @@ def list_files(folder: Folder, page: int) -> list[File]:
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
     files = []
-    for (where, stem), segments in sorted(found.items()):
+    for (where, stem), parts in sorted(found.items()):
         pending = PurePosixPath(where).name == PENDING
-        tape = Tape(sorted(segments, key=lambda segment: segment[0]), page)
+        segments = Segments(sorted(parts, key=lambda part: part[0]), page)
         rank = None if pending or not is_rank(int(stem)) else int(stem)
-        files.append(File(tape, where, pending, rank, beside.get((where, stem), {})))
+        files.append(File(segments, where, pending, rank, beside.get((where, stem), {})))
     return files
 
 
@@ -118,7 +118,7 @@ def choose(
     ranked = [file for file in files if not file.pending]
     pending = [file for file in files if file.pending]
     if ranked and all(file.folder == folder.name for file in ranked) and not pending:
-        pending = _beside(folder, ranked[0].tape.page)
+        pending = _beside(folder, ranked[0].segments.page)
     runs = sorted(_group(_first_of_each_folder(ranked)), key=lambda one: (one.wall, one.name))
     if run is not None and run != PENDING and not any(one.name == run for one in runs):
         # The id may be that of a few files among others'.
@@ -229,14 +229,14 @@ def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:
     elif nameless and missing:
         notes.append(
             f"{len(nameless)} provisional files do not say their rank and are left out: "
-            + _few([file.tape.name for file in nameless])
+            + _few([file.segments.name for file in nameless])
         )
     return chosen, notes
 
 
 def _number(stuck: Sequence[File]) -> tuple[list[File], list[str]]:
     """Provisional files as a run: ranks that are not known are given in order of start."""
-    files = sorted(stuck, key=lambda file: (file.wall, file.tape.name))
+    files = sorted(stuck, key=lambda file: (file.wall, file.segments.name))
     taken = {file.rank for file in files}
     nameless = [file for file in files if file.rank is None]
     free = (rank for rank in range(len(files) + len(taken)) if rank not in taken)
@@ -247,10 +247,10 @@ def _number(stuck: Sequence[File]) -> tuple[list[File], list[str]]:
     return files, [f"{len(nameless)} files do not say their rank; numbered in order of start"]
 
 
-def _header(tape: Tape) -> Header | None:
+def _header(segments: Segments) -> Header | None:
     for size in (_HEAD, _LARGE_HEAD):
         found = None
-        _, lines, end = tape.window(0, size)
+        _, lines, end = segments.window(0, size)
         for line in lines:
             try:
                 record = decode(line)
@@ -259,6 +259,6 @@ def _header(tape: Tape) -> Header | None:
             if isinstance(record, Header):
                 found = record
                 break
-        if found is not None or end >= tape.size:
+        if found is not None or end >= segments.size:
             return found
     return None

@@ -16,11 +16,11 @@ _CHUNK: Final = 1 << 20
 _CACHED_PAGES: Final = 256
 
 
-class Tape:
+class Segments:
     """Segments in order, with a newline after each, so that a torn line ends where it tore.
 
-    Offsets count from the beginning of the first segment. The size is fixed when the tape is
-    made: a live file may grow, and is read up to there.
+    Offsets count from the beginning of the first segment. The size is fixed from
+    the beginning: a live file may grow, and is read up to there.
     """
 
     def __init__(self, segments: Sequence[tuple[int, Blob]], page: int = PAGE) -> None:
@@ -47,8 +47,8 @@ class Tape:
         """Bytes per page."""
         return self._page
 
-    def continues(self, earlier: Tape) -> bool:
-        """Whether this is an earlier tape with more at its end."""
+    def continues(self, earlier: Segments) -> bool:
+        """Whether these are the same segments with more at their end."""
         known = len(earlier.ordinals)
         return (
             self.ordinals[:known] == earlier.ordinals

@@ -17,7 +17,7 @@ _MOST: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class StackDumps:
     """The last stacks of a process that could not write its own end."""
 
     held: Dump | None = None
@@ -53,12 +53,12 @@ class Remains:
         return how + where
 
 
-NOTHING: Final = Remains()
+NOTHING: Final = StackDumps()
 
 
-def read(beside: Mapping[str, Blob]) -> Remains:
+def read(beside: Mapping[str, Blob]) -> StackDumps:
     """Parse the files of one rank, by what they are called."""
-    return Remains(_dump(beside.get("stacks")), _dump(beside.get("ends")))
+    return StackDumps(_dump(beside.get("stacks")), _dump(beside.get("ends")))
 
 
 def _dump(blob: Blob | None) -> Dump | None:

@@ -28,8 +28,8 @@ _HOLDING: Final = frozenset(
 """Ops whose result, on every rank, needs something of every rank."""
 
 
-class Sight(NamedTuple):
-    """What a call looks like beside its meaning."""
+class Appearance(NamedTuple):
+    """What can be told of a call beside its meaning, and is no part of a digest."""
 
     site: str
     shape: str
@@ -46,10 +46,11 @@ class Vocabulary:
     """``program_text`` of a call, or VOID."""
     examples: list[Call] = field(default_factory=list)
     """A call for each meaning."""
-    looks: dict[Sight, int] = field(default_factory=dict)
-    sights: list[Sight] = field(default_factory=list)
+    appearance_ids: dict[Appearance, int] = field(default_factory=dict)
+    appearances: list[Appearance] = field(default_factory=list)
+    """By id."""
     holds: list[bool] = field(default_factory=list)
-    """Per look: whether such a call returns only when every rank has come to it."""
+    """Per appearance: whether such a call returns only when every rank has come to it."""
 
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""
@@ -60,14 +61,14 @@ class Vocabulary:
             self.examples.append(call)
         return found
 
-    def look(self, call: Call) -> int:
-        """The id of what a call looks like."""
+    def appearance(self, call: Call) -> int:
+        """The id of how a call appears, the same on every rank."""
         shape = str(call.shape) if call.op in SHAPED else ""
-        sight = Sight(call.site or "", shape, call.role, call.op)
-        found = self.looks.get(sight)
+        seen = Appearance(call.site or "", shape, call.role, call.op)
+        found = self.appearance_ids.get(seen)
         if found is None:
-            found = self.looks[sight] = len(self.sights)
-            self.sights.append(sight)
+            found = self.appearance_ids[seen] = len(self.appearances)
+            self.appearances.append(seen)
             # On a GPU the host runs ahead of what it issued, except through a barrier.
             waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
             self.holds.append(waits and call.op in _HOLDING)

@@ -14,12 +14,11 @@ from threading import Event
 import pytest
 
 from collectrace import cli
-from collectrace.align.alignment import align, judged
+from collectrace.align.alignment import align, compared, judged
 from collectrace.align.follow import Follower
-from collectrace.align.matching.compare import compare
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog
-from collectrace.align.reading.run_reader import Reader
+from collectrace.align.reading.run_reader import RunReader
 from collectrace.errors import LogError
 from collectrace.findings import Alignment, RankState
 from collectrace.records import Call, Exit
@@ -30,9 +29,9 @@ from tests.support.synthetic import Run
 # -- reading on ------------------------------------------------------------------------------
 
 
-def told(reader_: Reader) -> Alignment:
+def told(reader_: RunReader) -> Alignment:
     evidence = reader_.read()
-    return judged(evidence, compare(evidence))
+    return judged(compared(evidence))
 
 
 def long_run(*, segment: int | None = None, keep: int | None = None) -> Run:
@@ -89,9 +88,9 @@ def test_a_later_look_sees_what_a_fresh_one_sees(
         [min(1.0, (n + chance.random()) / steps) if n < steps else 1.0 for _ in range(3)]
         for n in range(1, steps + 1)
     )
-    following = Reader(tmp_path / "live", small=small)
+    following = RunReader(tmp_path / "live", small=small)
     for _ in grow(source, target, shares):
-        fresh = told(Reader(tmp_path / "live", small=small))
+        fresh = told(RunReader(tmp_path / "live", small=small))
         assert told(following) == fresh
     assert fresh.findings[0].kind == "op_mismatch"
 
@@ -99,7 +98,7 @@ def test_a_later_look_sees_what_a_fresh_one_sees(
 def test_only_what_was_written_since_is_read(tmp_path: Path) -> None:
     run = Run(2)
     for small in (1 << 30, 0):
-        following = Reader(tmp_path, small=small)
+        following = RunReader(tmp_path, small=small)
         calls(run, 800)
         run.write(tmp_path)
         before = read(following)
@@ -115,7 +114,7 @@ def test_only_what_was_written_since_is_read(tmp_path: Path) -> None:
         assert read(following) == before
 
 
-def read(following: Reader) -> int:
+def read(following: RunReader) -> int:
     """Bytes that were read so far."""
     return sum(log.bytes_read for log in following.read().logs.values())
 
@@ -128,11 +127,11 @@ def calls(run: Run, count: int) -> None:
 def test_a_log_whose_middle_went_is_read_anew(tmp_path: Path) -> None:
     run = long_run(segment=3000)
     run.write(tmp_path)
-    following = Reader(tmp_path, small=0)
+    following = RunReader(tmp_path, small=0)
     following.read()
     for old in tmp_path.rglob("*.0001.jsonl"):
         old.unlink()
-    assert told(following) == told(Reader(tmp_path, small=0))
+    assert told(following) == told(RunReader(tmp_path, small=0))
     assert all(log.rotated for log in following.read().logs.values())
 
 
@@ -141,13 +140,13 @@ def test_what_is_kept_of_a_long_job_is_bounded(
 ) -> None:
     monkeypatch.setattr(run_reader, "_MOST_KEPT", 1000)
     run = Run(2)
-    following = Reader(tmp_path, small=0)
+    following = RunReader(tmp_path, small=0)
     for _ in range(6):
         calls(run, 800)
         run.write(tmp_path)
         evidence = following.read()
-    assert compare(evidence).agreed == {("0", "cpu"): 4800}
-    assert sum(len(log.track(next(iter(log.last_seq)))[0]) for log in evidence.logs.values()) < 2800
+    assert compared(evidence).agreed == {("0", "cpu"): 4800}
+    assert sum(len(log.rows(next(iter(log.last_seq)))[0]) for log in evidence.logs.values()) < 2800
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30])
@@ -161,16 +160,16 @@ def test_groups_may_turn_out_to_be_others_than_they_seemed(tmp_path: Path, small
     for late in (2, 3):
         run.omit(late)
     run.write(tmp_path)
-    following = Reader(tmp_path, small=small)
+    following = RunReader(tmp_path, small=small)
     assert names(following) == {"0", "1"}
     for rank in run:
         rank.omitted = False
     run.write(tmp_path)
-    assert told(following) == told(Reader(tmp_path, small=small))
+    assert told(following) == told(RunReader(tmp_path, small=small))
     assert names(following) == {"0", "1 [0-1]", "1 [2-3]"}
 
 
-def names(following: Reader) -> set[str]:
+def names(following: RunReader) -> set[str]:
     """Of all groups, in whatever speaks of one."""
     logs = following.read().logs.values()
     asked = {group.group for log in logs for group in log.groups}
@@ -194,7 +193,7 @@ def test_last_lines_written_between_reading_and_asking_are_not_missed(
         return log.rank != 0
 
     monkeypatch.setattr(run_reader, "still_exists", gone)
-    evidence = Reader(tmp_path).read()
+    evidence = RunReader(tmp_path).read()
     assert evidence.logs[0].exit is not None
     assert [evidence.still_exists(evidence.logs[rank]) for rank in (0, 1)] == [False, True]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.matching.compare import compare
+from collectrace.align.alignment import compared
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.run_reader import read
@@ -16,9 +16,9 @@ from tests.support.synthetic import Run
 
 def issues(run: Run, tmp_path: Path) -> list[ChannelIssue]:
     run.write(tmp_path)
-    scanned = compare(read(tmp_path, full=True))
+    scanned = compared(read(tmp_path, full=True))
     assert scanned.divergences == ()
-    skimmed = compare(read(tmp_path, small=0, page=256))
+    skimmed = compared(read(tmp_path, small=0, page=256))
     assert skimmed.channels == scanned.channels
     return list(scanned.channels)
 

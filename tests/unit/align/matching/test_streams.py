@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collectrace.align.alignment import compared
 from collectrace.align.matching.compare import compare
-from collectrace.align.matching.comparison import Comparison, Divergence
+from collectrace.align.matching.comparison import Comparison, Divergence, Unclear
 from collectrace.align.matching.matchers import attribute_of
-from collectrace.align.reading.evidence import Evidence, StreamKey
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.run_reader import read
 from collectrace.records import Call
 from tests.support.synthetic import Run, damage
@@ -34,7 +35,7 @@ def written(run: Run) -> Iterator[Path]:
 def both(run: Run) -> tuple[Comparison, Comparison]:
     """By digest, and by full scan."""
     with written(run) as folder:
-        return compare(read(folder, **SKIMMED)), compare(read(folder, full=True))
+        return compared(read(folder, **SKIMMED)), compared(read(folder, full=True))
 
 
 def agreeing(run: Run) -> Comparison:
@@ -163,7 +164,7 @@ def test_a_long_stream_is_searched_and_not_read() -> None:
     run.finish()
     with written(run) as folder:
         evidence = read(folder, small=0, page=1024)
-        comparison = compare(evidence)
+        comparison = compared(evidence)
         sizes = {rank: (folder / f"rank{rank:05d}.jsonl").stat().st_size for rank in range(4)}
         assert not any(log.scanned for log in evidence.logs.values())
         for rank, log in evidence.logs.items():
@@ -263,7 +264,7 @@ def test_missing_and_provisional_ranks_are_unknown_and_never_absent() -> None:
     run.rank(3).stuck_in_init()
     with tempfile.TemporaryDirectory() as where:
         run.write(Path(where))
-        comparison = compare(read(where))
+        comparison = compared(read(where))
     (found,) = comparison.divergences
     assert found.unknown == (2, 3)
     assert found.calls == {0: None, 1: found.calls[1]}
@@ -317,7 +318,7 @@ def test_rows_are_compared_where_the_middle_is_gone_on_one_rank() -> None:
         folder = run.write(Path(where))
         for n in range(2, 6):
             (folder / f"rank00000.{n:04d}.jsonl").unlink()
-        found = [compare(read(folder, **kw)) for kw in (SKIMMED, {"full": True})]
+        found = [compared(read(folder, **kw)) for kw in (SKIMMED, {"full": True})]
     assert found[0].divergences == found[1].divergences
     assert rows(found[0]) == [(201, "root", "op")]
     assert found[0].divergences[0].gap is None
@@ -359,7 +360,7 @@ def test_tracing_that_begins_late_on_one_rank() -> None:
     run.rank(1).call("all_reduce")
     with written(run) as folder:
         evidence = read(folder)
-        (found,) = compare(evidence).divergences
+        (found,) = compared(evidence).divergences
     assert (found.seq, found.attribute) == (10, "op")
     assert [call and call.seq for call in found.calls.values()] == [10, 10]
     assert evidence.logs[1].first_row(CPU) == 6
@@ -376,8 +377,8 @@ def test_a_damaged_row_is_no_evidence_and_the_next_one_is() -> None:
     with tempfile.TemporaryDirectory() as where:
         folder = run.write(Path(where))
         damage(folder / "rank00000.jsonl", 4 + 10)
-        by_scan = compare(read(folder, full=True))
-        by_digest = compare(read(folder, **SKIMMED))
+        by_scan = compared(read(folder, full=True))
+        by_digest = compared(read(folder, **SKIMMED))
     assert rows(by_scan) == rows(by_digest) == [(21, "root", "op")]
     assert by_scan.divergences[0].gap == by_digest.divergences[0].gap == (11, 11)
 
@@ -555,11 +556,29 @@ def test_one_group_has_a_stream_per_device() -> None:
     ]  # fmt: skip
 
 
-def test_compare_reads_every_line_when_asked_to() -> None:
+def test_every_line_is_read_when_asked_for() -> None:
     run = Run(2)
     for _ in range(50):
         run.all("all_reduce")
     with written(run) as folder:
-        evidence: Evidence = replace(read(folder, **SKIMMED))
-        compare(evidence, full=True)
+        assert not all(log.scanned for log in read(folder, **SKIMMED).logs.values())
+        evidence = compared(read(folder, full=True, **SKIMMED)).evidence
         assert all(log.scanned for log in evidence.logs.values())
+
+
+def test_what_a_part_of_the_logs_cannot_tell_is_read_whole() -> None:
+    run = Run(2)
+    for _ in range(50):
+        run.all("all_to_all_single", splits=[[1, 1], [1, 1]], shape=[2])
+    run.rank(0).call("all_to_all_single", splits=[[1, 1], [1, 1]], shape=[2])
+    run.rank(1).call("all_to_all_single", void=True)
+    for _ in range(40):
+        run.all("all_reduce")
+    with written(run) as folder:
+        evidence = read(folder, **SKIMMED)
+        before = {rank: log.scanned for rank, log in evidence.logs.items()}
+        with pytest.raises(Unclear) as unclear:
+            compare(evidence)
+        assert unclear.value.ranks == {0, 1}
+        assert {rank: log.scanned for rank, log in evidence.logs.items()} == before
+        assert all(log.scanned for log in compared(evidence).evidence.logs.values())

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.alignment import align
+from collectrace.align.alignment import align, compared
 from collectrace.align.judging.case import build
-from collectrace.align.matching.compare import compare
 from collectrace.align.observations import pace
 from collectrace.align.observations.pace import Pace
 from collectrace.align.reading import run_reader
@@ -25,7 +24,7 @@ def measured(cluster: Cluster, folder: Path, *, small: int = run_reader.SMALL) -
     cluster.finish()
     cluster.run.write(folder)
     evidence = run_reader.read(folder, small=small)
-    (found,) = pace.paces(build(evidence, compare(evidence), now=LATER))
+    (found,) = pace.paces(build(compared(evidence), now=LATER))
     return found
 
 

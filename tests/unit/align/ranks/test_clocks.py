@@ -18,7 +18,7 @@ MS = SECOND // 1000
 def clocks(cluster: Cluster, folder: Path) -> Clocks:
     cluster.finish()
     case = case_of(cluster.run, folder)
-    return estimate(case.evidence, case.comparison)
+    return estimate(case.comparison)
 
 
 def error(cluster: Cluster, found: Clocks, rank: int, at: float) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.alignment import compared
 from collectrace.align.judging.case import build
-from collectrace.align.matching.compare import compare
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog
@@ -247,7 +247,7 @@ def test_silent_exists_and_does_nothing(run: Run, tmp_path: Path) -> None:
         return True
 
     evidence = replace(run_reader.read(tmp_path), still_exists=exists)
-    found = build(evidence, compare(evidence), now=LATER).standings
+    found = build(compared(evidence), now=LATER).standings
     assert [s.state for s in found.values()] == ["silent", "busy"]
     assert [s.ended for s in found.values()] == ["alive", "alive"]
 
@@ -276,11 +276,11 @@ def test_tracing_that_was_switched_off_ends_nothing(run: Run, tmp_path: Path) ->
 def test_alive_while_its_lines_are_fresh(run: Run, tmp_path: Path) -> None:
     run.write(tmp_path)
     evidence = run_reader.read(tmp_path)
-    ends = build(evidence, compare(evidence), now=LATER).standings.values()
+    ends = build(compared(evidence), now=LATER).standings.values()
     now = max(standing.end for standing in ends) + 1_000_000_000
     evidence = replace(evidence, still_exists=lambda _: None)
-    assert build(evidence, compare(evidence), now=now).standings[0].ended == "alive"
-    assert build(evidence, compare(evidence), now=LATER).standings[0].ended == "gone"
+    assert build(compared(evidence), now=now).standings[0].ended == "alive"
+    assert build(compared(evidence), now=LATER).standings[0].ended == "gone"
 
 
 def test_a_rank_of_whom_nothing_but_a_header_is_left(tmp_path: Path) -> None:

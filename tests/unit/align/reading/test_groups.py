@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align import align
-from collectrace.align.matching.compare import compare
-from collectrace.align.reading.evidence import Evidence, GroupConflict
+from collectrace.align.alignment import compared
+from collectrace.align.reading.evidence import GroupConflict, RunEvidence
 from collectrace.align.reading.run_reader import read
 from collectrace.records import backend_for
 from collectrace.words import ranges
@@ -17,7 +17,7 @@ from tests.support.synthetic import Run
 HASH = "5d41402abc4b2a76b9719d911017c592ae0f3b1c"
 
 
-def found(run: Run, tmp_path: Path) -> Evidence:
+def found(run: Run, tmp_path: Path) -> RunEvidence:
     run.write(tmp_path)
     skimmed = read(tmp_path, small=0, page=256)
     scanned = read(tmp_path, full=True)
@@ -29,7 +29,7 @@ def found(run: Run, tmp_path: Path) -> Evidence:
 def conflict(run: Run, tmp_path: Path) -> GroupConflict:
     evidence = found(run, tmp_path)
     (only,) = evidence.conflicts
-    assert compare(evidence).conflicts == (only,)
+    assert compared(evidence).conflicts == (only,)
     return only
 
 
@@ -70,7 +70,7 @@ def test_groups_of_a_split_share_a_name_and_are_kept_apart(tmp_path: Path) -> No
     assert log.last_call is not None
     assert log.last_call.group == "1 [2-3]"
     assert {key.group for key in log.last_seq} == {"1 [2-3]"}
-    (divergence,) = compare(evidence).divergences
+    (divergence,) = compared(evidence).divergences
     assert (divergence.stream.group, divergence.seq, divergence.attribute) == (
         "1 [2-3]",
         2,
@@ -110,7 +110,7 @@ def test_members_that_differ(tmp_path: Path) -> None:
     run.all("all_reduce", "1")
     evidence = found(run, tmp_path)
     assert [ranks for ranks, _ in evidence.conflicts[0].variants] == [(0,), (1, 2)]
-    assert compare(evidence).divergences == ()
+    assert compared(evidence).divergences == ()
 
 
 def test_new_group_not_called_by_all(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_name_used_again_is_another_group(tmp_path: Path) -> None:
     run.all("barrier", "1@2")
     evidence = found(run, tmp_path)
     assert set(evidence.groups) == {"0", "1", "1@2"}
-    assert compare(evidence).divergences == ()
+    assert compared(evidence).divergences == ()
 
 
 def test_a_group_without_a_record_is_compared_among_those_who_use_it(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_group_without_a_record_is_compared_among_those_who_use_it(tmp_path: P
     evidence = found(run, tmp_path)
     assert evidence.groups["lost"].ranks == (0, 1)
     assert any("'lost'" in note for note in evidence.notes)
-    assert [d.seq for d in compare(evidence).divergences] == [2]
+    assert [d.seq for d in compared(evidence).divergences] == [2]
 
 
 def test_a_damaged_group_record_is_made_good_by_the_others(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_damaged_group_record_is_made_good_by_the_others(tmp_path: Path) -> No
     run.rank(0).call("all_reduce", "1")
     run.rank(1).call("barrier", "1")
     evidence = found(run, tmp_path)
-    (divergence,) = compare(evidence).divergences
+    (divergence,) = compared(evidence).divergences
     assert (divergence.group.ranks, divergence.attribute) == ((0, 1), "op")
 
 
@@ -201,7 +201,7 @@ def test_a_group_made_late_is_found_by_a_look_into_the_middle(tmp_path: Path) ->
     evidence = read(tmp_path, small=0, page=256)
     assert "1" in evidence.groups
     assert not any(log.scanned for log in evidence.logs.values())
-    assert compare(evidence).divergences == ()
+    assert compared(evidence).divergences == ()
 
 
 def test_a_list_in_place_of_a_rank_is_damage(tmp_path: Path) -> None:

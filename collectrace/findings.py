@@ -34,6 +34,80 @@ Kind = Literal[
     "early_termination", "evidence_gap",
 ]  # fmt: skip
 
+Family = Literal["call", "group", "message", "together", "information"]
+"""What a finding is about: a row of a stream, a process group, a message of a point-to-point
+channel, what ranks do to each other as a whole; or something that is no error by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """What there is to know of one kind of finding."""
+
+    family: Family
+    meaning: str
+    """One line, for the documentation of the format."""
+    order: int = 0
+    """Place among findings of one severity without a cause of their own, from the first told."""
+    status: Status | None = None
+    """Of an alignment with an error of this kind; None: it is never one."""
+    attributes: tuple[str, ...] = ()
+    """What differs in a row of a stream, where that makes it this kind."""
+    is_absence: bool = False
+    """Whether ranks are at fault that did not come."""
+    is_passable: bool = False
+    """Whether a rank may get past it, and be wrong ever after; at the others it stays."""
+
+
+def _mismatch(meaning: str, *attributes: str) -> KindRow:
+    return KindRow("call", meaning, 2, "diverged", attributes, is_passable=True)
+
+
+KINDS: Final[dict[Kind, KindRow]] = {
+    "op_mismatch": _mismatch("the ranks issued different collectives at one place", "op"),
+    "dtype_mismatch": _mismatch("one collective, tensors of different dtypes", "dtype"),
+    "shape_mismatch": _mismatch("other element counts; or only another shape", "count", "shape"),
+    "reduce_op_mismatch": _mismatch("one collective, different reduce ops", "reduce_op"),
+    "root_mismatch": _mismatch("one collective, different roots", "root"),
+    "split_mismatch": _mismatch("an all_to_all whose sizes do not fit pair by pair", "split"),
+    "role_mismatch": _mismatch("the same bytes, issued for different reasons", "role", "iteration"),
+    "group_mismatch": KindRow(
+        "group",
+        "the ranks asked for different process groups",
+        1,
+        "diverged",
+        is_passable=True,
+    ),
+    "missing_call": KindRow(
+        "call", "some ranks never came to a collective", 5, "hung", ("absent",), is_absence=True
+    ),
+    "p2p_unmatched": KindRow(
+        "message", "a send without its receive, or the reverse", 6, "hung", is_absence=True
+    ),
+    "p2p_mismatch": KindRow(
+        "message", "a send and its receive differ in dtype or size", 3, "diverged", is_passable=True
+    ),
+    "deadlock": KindRow("together", "ranks wait for each other in a circle", 4, "hung"),
+    "stall": KindRow("together", "every rank came, and nothing completes", 7, "hung"),
+    "raised": KindRow("information", "ranks ended with an exception though their streams agree"),
+    "uneven_inputs": KindRow("information", "ranks had different numbers of batches"),
+    "straggler": KindRow("information", "one rank keeps the others waiting"),
+    "config_skew": KindRow("information", "the ranks were not started alike"),
+    "sampler_epoch": KindRow("information", "a shuffling sampler that is never told the epoch"),
+    "unwaited_work": KindRow("information", "asynchronous work that nobody waited for"),
+    "early_termination": KindRow("information", "join() ended the job, as it was asked to"),
+    "evidence_gap": KindRow("information", "what would be needed to judge, and is not there"),
+}
+"""THE table of the kinds of finding."""
+
+MISMATCHES: Final[frozenset[Kind]] = frozenset(
+    kind for kind, row in KINDS.items() if row.family == "call" and not row.is_absence
+)
+"""Same place, different call."""
+
+BY_ATTRIBUTE: Final[dict[str, Kind]] = {
+    attribute: kind for kind, row in KINDS.items() for attribute in row.attributes
+}
+
 EXIT_STATUS: Final[dict[Status, int]] = {"aligned": 0, "diverged": 1, "hung": 1, "unknown": 3}
 """Of the command; 2 is left for input that cannot be used."""
 

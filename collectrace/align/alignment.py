@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace.align.diagnosis import explain
-from collectrace.align.judging.blame import judge
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import MISMATCHES, Case, build
+from collectrace.align.judging.case import Case, build
+from collectrace.align.judging.judge import judge
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
@@ -19,11 +19,11 @@ from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RunEvidence
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
+    KINDS,
     Alignment,
     Evidence,
     Finding,
     GroupInfo,
-    Kind,
     RankState,
     Severity,
     Status,
@@ -32,7 +32,6 @@ from collectrace.findings import (
 CONTEXT: Final = 6
 """Rows shown before and after a difference."""
 
-_DIVERGING: Final[frozenset[Kind]] = MISMATCHES | {"group_mismatch", "p2p_mismatch"}
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
@@ -121,11 +120,9 @@ def _merge(findings: list[Finding], more: list[Finding]) -> list[Finding]:
 
 
 def _status(case: Case, candidates: list[Candidate]) -> Status:
-    errors = {c.kind for c in candidates if c.severity == "error"}
-    if errors & _DIVERGING:
-        return "diverged"
+    errors = {KINDS[c.kind].status for c in candidates if c.severity == "error"}
     if errors:
-        return "hung"
+        return "diverged" if "diverged" in errors else "hung"
     return "aligned" if _is_complete(case, candidates) else "unknown"
 
 

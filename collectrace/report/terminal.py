@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from collectrace.findings import Alignment, Ended, Finding, RankState, Side, State, Table
+from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
@@ -35,9 +35,6 @@ _MOST_STATES: Final = 8
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
-
-_MESSAGES: Final = frozenset({"p2p_unmatched", "p2p_mismatch"})
-"""Numbered per channel, not per group."""
 
 _NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
@@ -130,7 +127,9 @@ def _explanation(page: Page, finding: Finding, *, depth: int) -> None:
 def _place(finding: Finding) -> str:
     where: str = finding.kind
     if finding.seq is not None and finding.kind != "group_mismatch":
-        where += f" at {'message' if finding.kind in _MESSAGES else 'call'} {finding.seq}"
+        # Messages are numbered per channel, calls per group.
+        numbered = "message" if KINDS[finding.kind].family == "message" else "call"
+        where += f" at {numbered} {finding.seq}"
     if finding.group is not None:
         group = finding.group
         members = text.ranks(group.ranks) if group.ranks else ""

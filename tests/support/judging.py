@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from collectrace.align.alignment import align, compared
-from collectrace.align.judging.blame import judge
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
+from collectrace.align.judging.judge import judge
 from collectrace.align.reading import run_reader
 from collectrace.findings import Alignment, Finding, Kind
 from tests.support.synthetic import Run

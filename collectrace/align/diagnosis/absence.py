@@ -20,7 +20,7 @@ from collectrace.align.diagnosis.wording import (
     place,
 )
 from collectrace.align.judging import patience
-from collectrace.align.judging.candidate import Candidate, Stillness
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks import waitgraph
@@ -30,7 +30,7 @@ from collectrace.records import Call
 
 def explain(case: Case, candidate: Candidate) -> Wording:
     """A collective that not all ranks came to."""
-    if isinstance(candidate.source, Stillness):
+    if isinstance(candidate.source, IncompleteRow):
         return _failed_call(case, candidate, candidate.source)
     who, came = candidate.absent, called(candidate)
     what = words.name(came[0][1]) + words.at(came[0][1]) if came else "a call"
@@ -96,7 +96,7 @@ def _too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
     )
 
 
-def _failed_call(case: Case, candidate: Candidate, source: Stillness) -> Wording:
+def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wording:
     """Everyone issued it, but on some ranks it raised before it reached the others."""
     who = words.ranks(source.failed)
     waiting = [r for r in source.calls if r not in source.failed]

@@ -9,10 +9,10 @@ from collectrace import words
 from collectrace.align.diagnosis import absence, lines, loop, mismatch, table, together
 from collectrace.align.diagnosis.wording import Wording, called
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import MISMATCHES, Case
+from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import Finding, SourceLine, Table
+from collectrace.findings import MISMATCHES, Finding, SourceLine, Table
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4

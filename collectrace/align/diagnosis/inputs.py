@@ -9,7 +9,7 @@ from typing import Final, Literal
 from collectrace import words
 from collectrace.align.diagnosis import lines
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.roles import is_shadow
@@ -80,6 +80,7 @@ def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inp
     return None
 
 
+@once
 def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     """Uneven inputs, if they explain a candidate."""
     ended = {r for side in candidate.sides for r in side.ranks if _has_left(case, side, candidate)}

@@ -13,7 +13,7 @@ from collectrace import words
 from collectrace.align.diagnosis import loop
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import canonical_op, is_user, program_text
@@ -35,6 +35,7 @@ class Edit:
     """`left`: how often the ranks had repeated the loop that they left."""
 
 
+@once
 def edit(case: Case, candidate: Candidate) -> Edit | None:
     """The edit that brings the second side of a row to the first; None where none is evident."""
     pair = _two_sides(candidate)

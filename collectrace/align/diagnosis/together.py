@@ -8,7 +8,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import lagging
 from collectrace.align.diagnosis.wording import Wording, place
-from collectrace.align.judging.candidate import Candidate, Stillness
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
@@ -185,7 +185,7 @@ def _messages(cycle: Sequence[Edge]) -> str:
 def stall(case: Case, candidate: Candidate) -> Wording:
     """Everyone came, and nothing completes."""
     source = candidate.source
-    assert isinstance(source, Stillness)
+    assert isinstance(source, IncompleteRow)
     call = next((c for c in source.calls.values() if c is not None), None)
     what = words.name(call) + words.at(call) if call is not None else "a call"
     who = candidate.suspects
@@ -225,7 +225,7 @@ def stall(case: Case, candidate: Candidate) -> Wording:
     )
 
 
-def _callbacks(case: Case, source: Stillness) -> int:
+def _callbacks(case: Case, source: IncompleteRow) -> int:
     """How many threads of gloo, on some rank, issued calls after the row that does not complete."""
     if case.backend(source.stream) != "gloo":
         return 0

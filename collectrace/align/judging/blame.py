@@ -1,4 +1,4 @@
-"""Rules 3, 4 and 6 to 12: who, if anybody, is to blame, and what followed from what.
+"""Rules 6 to 12: how bad a candidate is, and who, if anybody, is to blame.
 
 Nobody is blamed beyond what the evidence proves: where two halves of a group disagree, neither
 is a suspect.
@@ -6,173 +6,52 @@ is a suspect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace.align.judging import patience
-from collectrace.align.judging.candidate import Candidate, Stillness
-from collectrace.align.judging.candidates import IN_INIT, candidates
-from collectrace.align.judging.case import MISMATCHES, Case
+from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
+from collectrace.align.judging.candidates import IN_INIT
+from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import Kind, Severity, Side
+from collectrace.findings import KINDS, Severity, Side
 from collectrace.roles import is_shadow
 from collectrace.signature import is_user, program_text
 
-_ORDER: Final[tuple[Kind, ...]] = (
-    "group_mismatch", "op_mismatch", "p2p_mismatch", "deadlock", "missing_call", "p2p_unmatched",
-    "stall",
-)  # fmt: skip
-_SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-_ABSENCES: Final[frozenset[Kind]] = frozenset({"missing_call", "p2p_unmatched"})
 _NEVER_CAME: Final = frozenset(
     {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
 )
-_PASSABLE: Final[frozenset[Kind]] = MISMATCHES | {"group_mismatch", "p2p_mismatch"}
-"""What a rank may get past, and be wrong ever after; at the others it stays."""
 
 
-def judge(case: Case) -> list[Candidate]:
-    """Every candidate with its suspects, severity and cause, the root causes first."""
-    found = candidates(case)
-    for candidate in found:
-        _sentence(case, candidate)
-    link(case, found)
-    return order(found)
+def verdict(case: Case, candidate: Candidate) -> Verdict:
+    """Kind, severity and suspects of a candidate by itself, whatever may have led to it.
 
-
-def _sentence(case: Case, candidate: Candidate) -> None:
-    source = candidate.source
+    What ranks did not come to is an error only where they were never to come.
+    """
+    source, kind = candidate.source, candidate.what
+    severity: Severity = "warning" if candidate.is_warning else "error"
+    suspects: tuple[int, ...] = ()
     if isinstance(source, GroupConflict):
         if source.harmless:
-            candidate.severity = "warning"
-            return
-        if source_is_absence(case, candidate):
-            candidate.kind = "missing_call"
-            candidate.suspects = suspects_of_absence(case, candidate)
+            return Verdict(kind, "warning")
+        if came_to_nothing(case, candidate):
+            kind, suspects = "missing_call", suspects_of_absence(case, candidate)
         else:
-            candidate.suspects = minority(_variants(source))
-        if candidate.absent and not is_proven(case, candidate):
-            candidate.severity = "info"
+            suspects = minority([ranks for ranks, _ in source.variants])
     elif isinstance(source, ChannelIssue):
-        if candidate.kind == "p2p_unmatched":
-            candidate.suspects = culprits(case, candidate)
-            if not is_proven(case, candidate):
-                candidate.severity = "info"
-    elif isinstance(source, Stillness):
-        candidate.suspects = source.failed or suspects_of_stillness(case, candidate)
+        suspects = culprits(case, candidate) if kind == "p2p_unmatched" else ()
+    elif isinstance(source, IncompleteRow):
+        return Verdict(kind, severity, source.failed or suspects_of_stall(case, candidate))
     elif isinstance(source, Divergence):
-        if candidate.kind == "missing_call":
-            candidate.suspects = suspects_of_absence(case, candidate)
-            if not is_proven(case, candidate):
-                candidate.severity = "info"
-        else:
-            candidate.suspects = suspects_of_mismatch(case, candidate)
-
-
-# -- rule 3: causes --------------------------------------------------------------------------
-
-
-def link(case: Case, found: Sequence[Candidate]) -> None:
-    """Rule 3: B is caused by A if the ranks at fault in B are stopped at A, or are past it.
-
-    A fatal row is caused by the root row of its stream. Absences that end at the same culprits
-    are one absence, seen by several groups.
-    """
-    ranked = sorted((c for c in found if c.severity == "error"), key=_rank)
-    for effect in found:
-        if effect.severity == "warning":
-            continue
-        for cause in ranked:
-            if cause.root() is not effect and explains(case, cause, effect):
-                effect.cause = cause
-                break
-    # What waits behind an error is one, however short the wait has been.
-    for effect in found:
-        if effect.cause is not None:
-            effect.severity = "error"
-    leaders: dict[tuple[int, ...], Candidate] = {}
-    for candidate in sorted(found, key=_rank):
-        if candidate.kind in _ABSENCES and candidate.cause is None and candidate.suspects:
-            leader = leaders.setdefault(candidate.suspects, candidate)
-            if leader is not candidate and leader.severity == candidate.severity == "error":
-                candidate.cause = leader
-    for candidate in found:
-        if candidate.mark == "fatal" and candidate.cause is not None:
-            candidate.suspects = candidate.cause.suspects
-
-
-def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
-    """Whether ``effect`` follows from ``cause``."""
-    if cause is effect or cause.kind == effect.kind == "deadlock":
-        return False
-    rows = isinstance(cause.source, Divergence) and isinstance(effect.source, Divergence)
-    if rows and cause.stream == effect.stream:
-        return cause.mark == "root" and effect.mark == "fatal"
-    if effect.kind in _ABSENCES:
-        stopped = [rank for rank in effect.absent if _led(case, cause, effect, rank)]
-        rest = set(effect.absent) - set(stopped)
-        return bool(stopped) and rest <= set(cause.absent)
-    if effect.suspects:
-        return all(_led(case, cause, effect, rank) for rank in effect.suspects)
-    return any(_led(case, cause, effect, rank) for rank in effect.ranks)
-
-
-def _led(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:
-    """Whether a rank came to ``cause`` first, and did not get away from it unharmed."""
-    came, went = reached(case, cause, rank), reached(case, effect, rank)
-    if came is None or (went is not None and went <= came):
-        return False
-    if cause.kind in _PASSABLE or cause.kind == "deadlock":
-        return True  # it is past the one, and waits in the other or behind it
-    return any(patience.is_there(w, cause) for w in case.standings[rank].waiting)
-
-
-def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
-    """When a rank came to a candidate's place; None if it did not, as far as is known."""
-    source = candidate.source
-    if isinstance(source, Divergence | Stillness):
-        return case.issued(rank, source.calls.get(rank))
-    if isinstance(source, ChannelIssue):
-        call = source.send if rank == source.channel.source else None
-        call = source.recv if rank == source.channel.destination else call
-        return case.issued(rank, call)
-    if isinstance(source, GroupConflict):
-        asked = next((g for ranks, g in source.variants if rank in ranks), None)
-        return case.clocks.when(rank, asked.t) if asked is not None else None
-    held = {e.waiting.rank for e in source}
-    behind = waitgraph.reachable(case.graph, rank) & held
-    waiting = case.standings[rank].waiting
-    return waiting[0].since if waiting and (rank in held or behind) else None
-
-
-# -- rule 4: order ---------------------------------------------------------------------------
-
-
-def order(found: Iterable[Candidate]) -> list[Candidate]:
-    """Rule 4: uncaused first, by severity, kind and time; consequences follow their cause."""
-    ranked = sorted(found, key=_rank)
-    out: list[Candidate] = []
-
-    def put(candidate: Candidate) -> None:
-        out.append(candidate)
-        for other in ranked:
-            if other.cause is candidate:
-                put(other)
-
-    for candidate in ranked:
-        if candidate.cause is None:
-            put(candidate)
-    return out
-
-
-def _rank(candidate: Candidate) -> tuple[int, int, int, int]:
-    kind = "op_mismatch" if candidate.kind in MISMATCHES else candidate.kind
-    return (
-        _SEVERITIES.index(candidate.severity), _ORDER.index(kind), candidate.t, candidate.seq or 0,
-    )  # fmt: skip
+        rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
+        suspects = rule(case, candidate)
+    needs_proof = KINDS[kind].is_absence or (isinstance(source, GroupConflict) and candidate.absent)
+    if needs_proof and not is_proven(case, candidate):
+        severity = "info"
+    return Verdict(kind, severity, suspects)
 
 
 # -- rules 6 and 7: absence ------------------------------------------------------------------
@@ -197,16 +76,16 @@ def culprits(case: Case, candidate: Candidate) -> tuple[int, ...]:
     only counts where it was waited for long enough.
     """
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
-    patient = _waited_long(case, candidate)
-    return tuple(sorted(r for r in ends if _is_culprit(case.standings[r], patient=patient)))
+    waited_long = _waited_long(case, candidate)
+    return tuple(sorted(r for r in ends if _is_culprit(case.standings[r], waited_long=waited_long)))
 
 
-def _is_culprit(standing: Standing, *, patient: bool) -> bool:
+def _is_culprit(standing: Standing, *, waited_long: bool) -> bool:
     if standing.state == "raised":
         return failed_by_itself(standing)
     if standing.state == "died":
         return True
-    return patient and standing.state in ("busy", "silent", "running")
+    return waited_long and standing.state in ("busy", "silent", "running")
 
 
 def smaller_part(candidate: Candidate) -> tuple[int, ...]:
@@ -317,11 +196,7 @@ def minority(variants: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(r for r in everybody if r not in right)
 
 
-def _variants(conflict: GroupConflict) -> list[tuple[int, ...]]:
-    return [ranks for ranks, _ in conflict.variants]
-
-
-def source_is_absence(case: Case, candidate: Candidate) -> bool:
+def came_to_nothing(case: Case, candidate: Candidate) -> bool:
     """Ranks that never came to create a group, because they came to nothing any more.
 
     Those that wait for the ranks in it, in a call of their own, did something else instead.
@@ -345,7 +220,7 @@ def failed_by_itself(standing: Standing) -> bool:
     return standing.state == "raised" and not standing.by_peers
 
 
-def suspects_of_stillness(case: Case, candidate: Candidate) -> tuple[int, ...]:
+def suspects_of_stall(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Everyone is there: whoever stopped, without a word, is why nothing completes."""
     standings = [case.standings[rank] for rank in candidate.ranks]
     return tuple(s.rank for s in standings if s.state in ("silent", "died") or s.early)

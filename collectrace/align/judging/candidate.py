@@ -13,7 +13,7 @@ from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
-class Stillness:
+class IncompleteRow:
     """A row that every rank of its group has reached and that does not complete."""
 
     stream: StreamKey
@@ -23,15 +23,27 @@ class Stillness:
     """Ranks whose own call raised for a reason of its own: it never reached the others."""
 
 
-Source = Divergence | ChannelIssue | GroupConflict | Stillness | Cycle
+Source = Divergence | ChannelIssue | GroupConflict | IncompleteRow | Cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What has been found of a candidate."""
+
+    kind: Kind
+    severity: Severity
+    suspects: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """Something that disagrees, while it is being judged."""
+    """Something that disagrees, and what has been found of it.
 
-    kind: Kind
-    severity: Severity
+    ``verdict`` and ``cause`` are set by ``judge`` and by nobody else.
+    """
+
+    what: Kind
+    """What disagrees; the verdict may find that it is an absence."""
     source: Source
     group: GroupInfo | None
     t: int
@@ -39,8 +51,25 @@ class Candidate:
     stream: StreamKey | None = None
     seq: int | None = None
     sides: tuple[Side, ...] = ()
-    suspects: tuple[int, ...] = ()
+    is_warning: bool = False
+    """The bytes agree, and it looks odd all the same."""
+    verdict: Verdict | None = None
     cause: Candidate | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Of the finding that it becomes."""
+        return self.what if self.verdict is None else self.verdict.kind
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is; an error until it is judged."""
+        return "error" if self.verdict is None else self.verdict.severity
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        """Who is to blame, as far as that is proven."""
+        return () if self.verdict is None else self.verdict.suspects
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -58,7 +87,7 @@ class Candidate:
         source = self.source
         if isinstance(source, GroupConflict):
             return tuple(r for ranks, asked in source.variants if asked is None for r in ranks)
-        if isinstance(source, Stillness):
+        if isinstance(source, IncompleteRow):
             return source.failed
         return tuple(r for side in self.sides if side.call is None for r in side.ranks)
 
@@ -71,7 +100,3 @@ class Candidate:
     def mark(self) -> str:
         """``fatal`` for the second row of a stream."""
         return self.source.mark if isinstance(self.source, Divergence) else "root"
-
-    def root(self) -> Candidate:
-        """The end of the chain of causes."""
-        return self if self.cause is None else self.cause.root()

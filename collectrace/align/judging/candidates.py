@@ -6,34 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.judging import patience
-from collectrace.align.judging.candidate import Candidate, Source, Stillness
+from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
-from collectrace.findings import Kind, Side
+from collectrace.findings import BY_ATTRIBUTE, Kind, Side
 from collectrace.records import Call
-
-KINDS: Final[dict[str, Kind]] = {
-    "op": "op_mismatch",
-    "dtype": "dtype_mismatch",
-    "count": "shape_mismatch",
-    "shape": "shape_mismatch",
-    "reduce_op": "reduce_op_mismatch",
-    "root": "root_mismatch",
-    "split": "split_mismatch",
-    "role": "role_mismatch",
-    "iteration": "role_mismatch",
-    "absent": "missing_call",
-}
 
 IN_INIT: Final = -1
 """In place of a group's ordinal: the default group, which some ranks left no file about."""
 
 
 def candidates(case: Case) -> list[Candidate]:
-    """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, stillness."""
+    """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
     found = [_of_conflict(case, conflict) for conflict in case.comparison.conflicts]
@@ -43,7 +30,7 @@ def candidates(case: Case) -> list[Candidate]:
         for row in case.comparison.divergences
         if not _is_empty(row) and not _absorbs(absorbed, row)
     ]
-    found += [_of_warning(case, row) for row in _telling(case)]
+    found += [_of_row(case, row, is_warning=True) for row in _warnings(case)]
     found += [
         _of_channel(case, issue)
         for issue in case.comparison.channels
@@ -51,22 +38,23 @@ def candidates(case: Case) -> list[Candidate]:
     ]
     found += [_of_cycle(case, cycle) for cycle in circles]
     spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
-    found += [still for still in _still(case) if still.stream not in spoken_for]
+    found += [row for row in _incomplete_rows(case) if row.stream not in spoken_for]
     return found
 
 
 def kind_of(row: Divergence) -> Kind:
     """Rule 2: the kind of a row is the first attribute that differs; absence comes last."""
-    return KINDS[row.attribute]
+    return BY_ATTRIBUTE[row.attribute]
 
 
 # -- rows of streams -------------------------------------------------------------------------
 
 
-def _of_row(case: Case, row: Divergence) -> Candidate:
+def _of_row(case: Case, row: Divergence, *, is_warning: bool = False) -> Candidate:
     return Candidate(
-        kind=kind_of(row), severity="error", source=row, group=row.group,
+        what=kind_of(row), source=row, group=row.group,
         t=case.first(row.calls), stream=row.stream, seq=row.seq, sides=case.sides(row),
+        is_warning=is_warning,
     )  # fmt: skip
 
 
@@ -75,13 +63,7 @@ def _is_empty(row: Divergence) -> bool:
     return row.attribute == "absent" and None not in row.calls.values()
 
 
-def _of_warning(case: Case, row: Divergence) -> Candidate:
-    found = _of_row(case, row)
-    found.severity = "warning"
-    return found
-
-
-def _telling(case: Case) -> list[Divergence]:
+def _warnings(case: Case) -> list[Divergence]:
     """Warnings of streams that nothing worse is to be said of, the first of a kind each."""
     worse = {row.stream for row in case.comparison.divergences if not _is_empty(row)}
     first: dict[tuple[StreamKey, str, bool], Divergence] = {}
@@ -124,7 +106,7 @@ def _of_conflict(case: Case, conflict: GroupConflict) -> Candidate:
         if ranks and ranks[0] in case.standings
     ]
     return Candidate(
-        kind="group_mismatch", severity="error", source=conflict,
+        what="group_mismatch", source=conflict,
         group=case.comparison.groups.get(conflict.name), t=min(times, default=0),
         sides=tuple(sides),
     )  # fmt: skip
@@ -155,8 +137,8 @@ def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
     sides = [case.side(rank, call) for rank, call in ends if rank in case.standings]
     calls = {rank: call for rank, call in ends if call is not None and rank >= 0}
     return Candidate(
-        kind="p2p_unmatched" if issue.attribute == "absent" else "p2p_mismatch",
-        severity="error", source=issue, group=issue.group, t=case.first(calls), seq=issue.seq,
+        what="p2p_unmatched" if issue.attribute == "absent" else "p2p_mismatch",
+        source=issue, group=issue.group, t=case.first(calls), seq=issue.seq,
         sides=tuple(sorted(sides, key=lambda side: side.call is None)),
     )  # fmt: skip
 
@@ -204,7 +186,7 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
     cycle = (*cycle[start:], *cycle[:start])
     first = cycle[0].waiting
     return Candidate(
-        kind="deadlock", severity="error", source=cycle,
+        what="deadlock", source=cycle,
         group=case.comparison.groups.get(first.group),
         t=max(edge.waiting.since for edge in cycle), stream=first.stream, seq=first.seq,
         sides=tuple(case.side(e.waiting.rank, waited_for(case, e.waiting)) for e in cycle),
@@ -221,10 +203,10 @@ def waited_for(case: Case, w: Waiting) -> Call | None:
     return case.call(w.rank, w.stream, w.seq) if w.stream is not None else None
 
 
-# -- stillness -------------------------------------------------------------------------------
+# -- incomplete rows -------------------------------------------------------------------------------
 
 
-def _still(case: Case) -> Iterator[Candidate]:
+def _incomplete_rows(case: Case) -> Iterator[Candidate]:
     """Rows that all ranks have reached and that do not complete."""
     waiting: dict[StreamKey, list[tuple[int, Standing]]] = {}
     for standing in case.standings.values():
@@ -240,10 +222,10 @@ def _still(case: Case) -> Iterator[Candidate]:
             continue
         if any(log is None or log.last_seq.get(stream, 0) < seq for log in logs):
             continue
-        yield from _stillness(case, stream, seq, [s for n, s in waiters if n == seq], members)
+        yield from _incomplete(case, stream, seq, [s for n, s in waiters if n == seq], members)
 
 
-def _stillness(
+def _incomplete(
     case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing], members: Sequence[int]
 ) -> Iterator[Candidate]:
     calls = {rank: case.call(rank, stream, seq) for rank in members}
@@ -253,15 +235,15 @@ def _stillness(
         return  # each raised for itself, as ranks with the same bug do
     if not failed and not patience.is_still(case, stream, seq, others):
         return
-    source: Source = Stillness(stream, seq, calls, failed)
+    source: Source = IncompleteRow(stream, seq, calls, failed)
     yield Candidate(
-        kind="missing_call" if failed else "stall", severity="error", source=source,
+        what="missing_call" if failed else "stall", source=source,
         group=case.comparison.groups.get(stream.group), t=case.first(calls), stream=stream,
-        seq=seq, sides=_still_sides(case, calls, failed),
+        seq=seq, sides=_sides_by_state(case, calls, failed),
     )  # fmt: skip
 
 
-def _still_sides(
+def _sides_by_state(
     case: Case, calls: dict[int, Call | None], failed: tuple[int, ...]
 ) -> tuple[Side, ...]:
     by_state: dict[tuple[bool, str], list[int]] = {}

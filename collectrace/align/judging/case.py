@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import TypeVar, cast
 
+from collectrace.align.judging.candidate import Candidate
 from collectrace.align.matching.comparison import Comparison, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.clocks import Clocks, estimate
@@ -15,14 +16,11 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
-from collectrace.findings import Kind, Side, State
+from collectrace.findings import Side, State
 from collectrace.records import Call, backend_for
 from collectrace.signature import difference
 
-MISMATCHES: Final[frozenset[Kind]] = frozenset(
-    {"op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
-     "split_mismatch", "role_mismatch"}
-)  # fmt: skip
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,8 @@ class Case:
     comparison: Comparison
     clocks: Clocks
     standings: Mapping[int, Standing]
+    answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
+    """What was worked out before: see :func:`once`."""
 
     @property
     def evidence(self) -> RunEvidence:
@@ -98,6 +98,20 @@ class Case:
 
     def _state(self, ranks: Sequence[int]) -> State:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
+
+
+def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candidate], Answer]:
+    """What several rules ask of one candidate is worked out once in a case."""
+
+    @wraps(function)
+    def asked(case: Case, candidate: Candidate) -> Answer:
+        key = function, id(candidate)
+        if key not in case.answers:
+            # The candidate is kept beside, so that its id is given to no other.
+            case.answers[key] = candidate, function(case, candidate)
+        return cast(tuple[Candidate, Answer], case.answers[key])[1]
+
+    return asked
 
 
 def build(comparison: Comparison, now: int | None = None) -> Case:

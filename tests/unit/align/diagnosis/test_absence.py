@@ -247,7 +247,7 @@ def test_repetition(calls: str, found: tuple[int, int]) -> None:
 
 
 def test_the_own_calls_of_a_loop(tmp_path: Path) -> None:
-    from collectrace.align.judging.blame import judge
+    from collectrace.align.judging.judge import judge
 
     run = Run(2)
     for n in range(1, 4):

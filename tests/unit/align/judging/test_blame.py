@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.judging.blame import judge
+from collectrace.align.judging.judge import judge
 from tests.support.judging import aligned, case_of, judged, kinds
 from tests.support.synthetic import Rank, Run, truncate
 

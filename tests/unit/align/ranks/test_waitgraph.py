@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from collectrace.align.judging.blame import judge
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.judge import judge
 from collectrace.align.ranks.waitgraph import cycles, follow, reachable, stuck
 from tests.support.judging import case_of
 from tests.support.synthetic import Rank, Run

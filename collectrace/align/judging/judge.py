@@ -1,0 +1,158 @@
+"""Rules 3 and 4: every candidate gets its verdict, its cause and its place.
+
+The rules of blame themselves, 6 to 12, are in ``blame``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from collectrace.align.judging import blame, patience
+from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
+from collectrace.align.judging.candidates import candidates
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.ranks import waitgraph
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.findings import KINDS, Severity
+
+_SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
+
+Causes = Mapping[Candidate, Candidate]
+"""What led to a candidate, where something did."""
+
+
+def judge(case: Case) -> list[Candidate]:
+    """Every candidate with its suspects, severity and cause, the root causes first."""
+    found = candidates(case)
+    for candidate in found:
+        candidate.verdict = blame.verdict(case, candidate)
+    causes = find_causes(case, found)
+    for candidate in found:
+        candidate.cause = causes.get(candidate)
+        candidate.verdict = _as_effect(candidate)
+    return in_order(found)
+
+
+def _as_effect(candidate: Candidate) -> Verdict:
+    """A candidate's verdict, in the light of what led to it.
+
+    What waits behind an error is one, however short the wait has been; and who is to blame for
+    the row where the programs parted is for the one where it got fatal.
+    """
+    cause = candidate.cause
+    if cause is None:
+        return Verdict(candidate.kind, candidate.severity, candidate.suspects)
+    suspects = cause.suspects if candidate.mark == "fatal" else candidate.suspects
+    return Verdict(candidate.kind, "error", suspects)
+
+
+# -- rule 3: causes --------------------------------------------------------------------------
+
+
+def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
+    """Rule 3: B is caused by A if the ranks at fault in B are stopped at A, or are past it.
+
+    A fatal row is caused by the root row of its stream. Absences that end at the same culprits
+    are one absence, seen by several groups.
+    """
+    causes: dict[Candidate, Candidate] = {}
+    errors = sorted((c for c in found if c.severity == "error"), key=_place)
+    for effect in found:
+        if effect.severity == "warning":
+            continue
+        for cause in errors:
+            if _root(causes, cause) is not effect and explains(case, cause, effect):
+                causes[effect] = cause
+                break
+    leaders: dict[tuple[int, ...], Candidate] = {}
+    for candidate in errors:
+        if KINDS[candidate.kind].is_absence and candidate not in causes and candidate.suspects:
+            leader = leaders.setdefault(candidate.suspects, candidate)
+            if leader is not candidate:
+                causes[candidate] = leader
+    return causes
+
+
+def _root(causes: Causes, candidate: Candidate) -> Candidate:
+    """The end of the chain of causes."""
+    while candidate in causes:
+        candidate = causes[candidate]
+    return candidate
+
+
+def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
+    """Whether ``effect`` follows from ``cause``.
+
+    Ranks that did not come to it were held up by the cause, or lacked there too; who is to blame
+    for it had come to the cause before; and where nobody is, somebody had.
+    """
+    if cause is effect or cause.kind == effect.kind == "deadlock":
+        return False
+    rows = isinstance(cause.source, Divergence) and isinstance(effect.source, Divergence)
+    if rows and cause.stream == effect.stream:
+        return cause.mark == "root" and effect.mark == "fatal"
+
+    def led(ranks: Iterable[int]) -> list[int]:
+        return [rank for rank in ranks if _leads_to(case, cause, effect, rank)]
+
+    if KINDS[effect.kind].is_absence:
+        late = led(effect.absent)
+        return bool(late) and set(effect.absent) - set(late) <= set(cause.absent)
+    if effect.suspects:
+        return len(led(effect.suspects)) == len(effect.suspects)
+    return bool(led(effect.ranks))
+
+
+def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:
+    """Whether a rank came to ``cause`` first, and did not get away from it unharmed."""
+    came, went = reached(case, cause, rank), reached(case, effect, rank)
+    if came is None or (went is not None and went <= came):
+        return False
+    if KINDS[cause.kind].is_passable or cause.kind == "deadlock":
+        return True  # it is past the one, and waits in the other or behind it
+    return any(patience.is_there(w, cause) for w in case.standings[rank].waiting)
+
+
+def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
+    """When a rank came to a candidate's place; None if it did not, as far as is known."""
+    source = candidate.source
+    if isinstance(source, Divergence | IncompleteRow):
+        return case.issued(rank, source.calls.get(rank))
+    if isinstance(source, ChannelIssue):
+        call = source.send if rank == source.channel.source else None
+        call = source.recv if rank == source.channel.destination else call
+        return case.issued(rank, call)
+    if isinstance(source, GroupConflict):
+        asked = next((g for ranks, g in source.variants if rank in ranks), None)
+        return case.clocks.when(rank, asked.t) if asked is not None else None
+    held = {e.waiting.rank for e in source}
+    behind = waitgraph.reachable(case.graph, rank) & held
+    waiting = case.standings[rank].waiting
+    return waiting[0].since if waiting and (rank in held or behind) else None
+
+
+# -- rule 4: order ---------------------------------------------------------------------------
+
+
+def in_order(found: Iterable[Candidate]) -> list[Candidate]:
+    """Rule 4: uncaused first, by severity, kind and time; consequences follow their cause."""
+    ranked = sorted(found, key=_place)
+    out: list[Candidate] = []
+
+    def put(candidate: Candidate) -> None:
+        out.append(candidate)
+        for other in ranked:
+            if other.cause is candidate:
+                put(other)
+
+    for candidate in ranked:
+        if candidate.cause is None:
+            put(candidate)
+    return out
+
+
+def _place(candidate: Candidate) -> tuple[int, int, int, int]:
+    severity = _SEVERITIES.index(candidate.severity)
+    return severity, KINDS[candidate.kind].order, candidate.t, candidate.seq or 0

@@ -111,6 +111,10 @@ def choose(
 ) -> tuple[str, list[File], list[str]]:
     """The run that is meant: its id, its files, and notes on what was left out.
 
+    It is the newest, or the one that ``run`` names. Provisional files go to the run that misses
+    their ranks; those that started after every run and are missed by none are a run of their own,
+    which never got going.
+
     Raises:
         LogError: there is no such run.
 
@@ -119,40 +123,56 @@ def choose(
     pending = [file for file in files if file.pending]
     if ranked and all(file.folder == folder.name for file in ranked) and not pending:
         pending = _beside(folder, ranked[0].segments.page)
-    runs = sorted(_group(_first_of_each_folder(ranked)), key=lambda one: (one.wall, one.name))
-    if run is not None and run != PENDING and not any(one.name == run for one in runs):
-        # The id may be that of a few files among others'.
-        runs = sorted(_group(ranked), key=lambda one: (one.wall, one.name))
+    runs = _known_runs(ranked, run)
     stuck = _newest_pending(pending, runs[-1].wall if runs else -1)
     if run == PENDING or not runs:
         if not pending:
             raise LogError(_no_such_run(folder, run or "", runs))
         return PENDING, *_number(stuck or pending)
-    meant = _named(folder, runs, run) if run is not None else runs[-1]
-    folders = {file.folder for file in meant.files}
+    meant, others = _meant(folder, ranked, runs, run)
+    chosen, notes = _fill(meant, _of_its_time(pending, meant, runs))
+    if run is None and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
+        others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
+        meant = Run(PENDING, chosen)
+    if others:
+        notes.append(f"other runs in {folder.label} are left out (--run chooses): {_few(others)}")
+    return meant.name, chosen, notes
+
+
+def _known_runs(ranked: Sequence[File], run: str | None) -> list[Run]:
+    """Every run, the newest last. One file of each folder tells, unless that hides ``run``."""
+    runs = _group(_first_of_each_folder(ranked))
+    if run is not None and run != PENDING and not any(one.name == run for one in runs):
+        # The id may be that of a few files among others'.
+        runs = _group(ranked)
+    return sorted(runs, key=lambda one: (one.wall, one.name))
+
+
+def _meant(
+    folder: Folder, ranked: Sequence[File], runs: Sequence[Run], run: str | None
+) -> tuple[Run, list[str]]:
+    """The run that is meant, with the files that are its own, and the ids of the others."""
+    named = runs[-1] if run is None else _named(folder, runs, run)
+    folders = {file.folder for file in named.files}
     mixed = _group(file for file in ranked if file.folder in folders)
     if run is None:
         meant = max(mixed, key=lambda one: (one.wall, one.name))
     else:
-        meant = next((one for one in mixed if one.name == meant.name), meant)
-    others = sorted({one.name for one in (*runs, *mixed)} - {meant.name})
+        meant = next((one for one in mixed if one.name == named.name), named)
+    return meant, sorted({one.name for one in (*runs, *mixed)} - {meant.name})
+
+
+def _of_its_time(pending: Sequence[File], meant: Run, runs: Sequence[Run]) -> list[File]:
+    """Provisional files that started near a run, and nearer to it than to the ones around it."""
     after = min((one.wall for one in runs if one.wall > meant.wall), default=None)
     before = max((one.wall for one in runs if one.wall < meant.wall), default=-1)
-    near = [
+    return [
         file
         for file in pending
         if before < file.wall
         and (after is None or file.wall < after)
         and abs(file.wall - meant.wall) <= _NEAR
     ]
-    chosen, notes = _fill(meant, near)
-    if run is None and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
-        # Started after everything else, and not missed there: a run that never got going.
-        others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
-        meant = Run(PENDING, chosen)
-    if others:
-        notes.append(f"other runs in {folder.label} are left out (--run chooses): {_few(others)}")
-    return meant.name, chosen, notes
 
 
 def _beside(folder: Folder, page: int) -> list[File]:

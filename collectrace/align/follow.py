@@ -20,15 +20,15 @@ from collectrace.findings import Alignment
 INTERVAL: Final = 1.0
 """Seconds between two looks."""
 
-_SHARE: Final = 4
-"""Times as long as a look took that nothing is done after it: the job has the machine's time."""
+_PAUSE: Final = 4
+"""Pause at least this many times the last look's duration: the machine's time is the job's."""
 
 
 class Follower:
     """What can be said of a run while it is written.
 
     Takes what :func:`collectrace.align.align` takes, and ``interval``, the seconds between two
-    looks. Each look reads what the ranks have written since the one before.
+    looks at the logs. Each look reads what the ranks have written since the one before.
     """
 
     def __init__(
@@ -43,11 +43,12 @@ class Follower:
         self._reader = RunReader(path, run, full)
         self._context, self._interval = context, interval
         self._seen: Comparison | None = None
-        self._news: dict[tuple[str, int], tuple[int, float, bool]] = {}
-        """By run and rank: its last time, when that was seen first (s), whether it had moved."""
+        self._growth: dict[tuple[str, int], tuple[int, float, bool]] = {}
+        """By run and rank: the time of the log's last line (ns, the rank's clock), when that line
+        was first seen (s, this process's monotonic clock), and whether it was seen to grow."""
 
     def looks(self, stop: Event) -> Iterator[Alignment | None]:
-        """What is known at each look; None while there is nothing to read.
+        """What is known each time the logs are read again; None while there is nothing to read.
 
         Ends when an error is proven, when every rank's log has come to its end, or when ``stop``
         is set. Findings that are no errors are left to :meth:`report`.
@@ -62,7 +63,7 @@ class Follower:
             yield found
             if found is not None and (found.exit_status == 1 or self._is_over()):
                 return
-            stop.wait(max(self._interval, _SHARE * (time.monotonic() - began)))
+            stop.wait(max(self._interval, _PAUSE * (time.monotonic() - began)))
 
     def report(self) -> Alignment | None:
         """All there is to say at the last look; None: there was nothing to read."""
@@ -84,10 +85,10 @@ class Follower:
         exists: dict[int, bool | None] = {}
         for rank, log in evidence.logs.items():
             key = evidence.run, rank
-            last, since, moved = self._news.get(key, (log.last_t, now, False))
+            last, since, moved = self._growth.get(key, (log.last_t, now, False))
             if last != log.last_t:
                 since, moved = now, True
-            self._news[key] = log.last_t, since, moved
+            self._growth[key] = log.last_t, since, moved
             exists[rank] = evidence.still_exists(log)
             if exists[rank] is None and moved and now - since < _patience(log):
                 exists[rank] = True
@@ -100,7 +101,7 @@ class Follower:
         evidence = self._seen.evidence
         now = time.monotonic()
         quiet = {
-            rank: now - self._news[evidence.run, rank][1] >= _patience(log)
+            rank: now - self._growth[evidence.run, rank][1] >= _patience(log)
             for rank, log in evidence.logs.items()
         }
         if evidence.missing and not all(quiet.values()):

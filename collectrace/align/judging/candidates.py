@@ -74,7 +74,7 @@ def _warnings(case: Case) -> list[Divergence]:
 
 
 def _absorbs(absorbed: set[Edge], row: Divergence) -> bool:
-    """A cycle speaks for the absences that its own edges are."""
+    """Whether a row is an absence that edges of a cycle tell already, of all its absent ranks."""
     if row.attribute != "absent":
         return False
     mine = [edge for edge in absorbed if edge.waiting.stream == row.stream]

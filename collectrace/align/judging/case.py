@@ -101,7 +101,7 @@ class Case:
 
 
 def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candidate], Answer]:
-    """What several rules ask of one candidate is worked out once in a case."""
+    """Decorates a question about a candidate that several rules ask: it is worked out once."""
 
     @wraps(function)
     def asked(case: Case, candidate: Candidate) -> Answer:

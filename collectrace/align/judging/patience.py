@@ -1,6 +1,7 @@
-"""Absence needs a clock: how long ranks waited, and when that is long enough to be proof.
+"""How long ranks have waited for others, and when that is long enough to be proof.
 
-A healthy job that is killed everywhere at once has ranks one call apart.
+That a rank did not come to a collective proves nothing by itself: a healthy job that is killed
+everywhere at once has ranks one call apart.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ PATIENCE: Final = 5_000_000_000
 """ns that a rank may always wait."""
 
 _SLOWER: Final = 5
-"""Times the longest wait so far that a rank may wait."""
+"""How many times the longest wait of a stream so far a rank may wait."""
 
 _LOOK_BACK: Final = 4000
 """Calls whose waits are measured, over all ranks of a group."""

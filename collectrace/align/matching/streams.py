@@ -76,7 +76,7 @@ class _StreamComparison:
         self._stretches = self._cut(1, self._stop)
 
     def verdict(self) -> Verdict:
-        """The whole of it."""
+        """Root and fatal row, odd rows, and what losses hide."""
         verdict = Verdict(agreed=self._stop)
         if len(self._logs) < 2:
             return verdict

@@ -1,9 +1,4 @@
-"""What the reader and the matchers hand to those who judge.
-
-reader      -> RankLog, one per rank
-groups, streams, p2p -> Comparison: what disagrees, and where first
-states, waitgraph, blame, diagnosis: read both, and turn them into findings
-"""
+"""What the readers hand on: one log for each rank, under names that all ranks share."""
 
 from __future__ import annotations
 

@@ -1,17 +1,29 @@
-"""The types of the answer: what the aligner says, whatever then prints or draws it.
+"""What the aligner answers: its findings, what every rank was doing, and how good the evidence is.
 
-Their JSON (``python -m collectrace.align --json``) is relied upon from outside: fields may be
-added, none may change.
+``python -m collectrace align --json`` writes it as one JSON object, which programs rely on. This
+module is the only definition of that: its dataclasses, their fields in this order, and what their
+docstrings say. ``python -m collectrace schema --findings`` prints it from here.
+
+Format history
+==============
+
+1. The first. Kinds of findings and fields may be added without a new version; none changes its
+   meaning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Literal
 
 from collectrace.records import Call
 
 FORMAT: Final = 1
+
+LEFT_OUT: Final[Mapping[str, bool]] = MappingProxyType({"left_out": True})
+"""Metadata of a field that the JSON leaves out where it is None; any other is null then."""
 
 Status = Literal["aligned", "diverged", "hung", "unknown"]
 Severity = Literal["error", "warning", "info"]
@@ -117,37 +129,58 @@ class GroupInfo:
     """A process group, as people and programs are told about it."""
 
     name: str
+    """Its c10d name; ``name@n`` for its n-th use in the processes."""
+
     description: str
+    """torch's ``group_desc``."""
+
     backend: str
+    """``gloo``, or per device type ``cpu:gloo,cuda:nccl``."""
+
     ranks: tuple[int, ...]
+    """Global ranks of its members, in group order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Ranks that did the same at the place of a finding; no call: they did not come."""
+    """Ranks that did the same at the place of a finding."""
 
     ranks: tuple[int, ...]
+    """Which they are."""
+
     call: Call | None
+    """What they called there; null: they did not come."""
+
     state: State
-    site: str | None = None
-    """Where they asked for a process group, in a finding about one."""
+    """What they were doing when their evidence ends; a rank's own state says what it means."""
+
+    site: str | None = field(default=None, metadata=LEFT_OUT)
+    """``path:line`` where they asked for a process group, in a finding about one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One position of a stream: a call per column, None where those ranks issued none."""
+    """One position of a stream."""
 
     seq: int
-    cells: tuple[Call | None, ...]
+    """Sequence number of its calls."""
+
     mark: Literal["", "root", "fatal"] = ""
+    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit."""
+
+    cells: tuple[Call | None, ...]
+    """A call per column; null where those ranks issued none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows around a difference, side by side. Columns are ranks whose rows are equal."""
+    """The rows around a difference, side by side."""
 
     columns: tuple[tuple[int, ...], ...]
+    """Ranks whose rows are equal."""
+
     rows: tuple[TableRow, ...]
+    """In the order of the stream; positions may be left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +188,10 @@ class SourceLine:
     """A line of the user's code, where the file could still be read."""
 
     site: str
+    """``path:line``, as calls name it."""
+
     text: str
+    """What stands there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,20 +199,43 @@ class Finding:
     """One thing that is wrong, or worth knowing."""
 
     kind: Kind
+    """What is wrong, or worth knowing."""
+
     severity: Severity
-    headline: str
-    cause: str
-    fix: str
-    group: GroupInfo | None = None
-    seq: int | None = None
-    sides: tuple[Side, ...] = ()
-    suspects: tuple[int, ...] = ()
+    """Only an ``error`` makes a run diverged or hung."""
+
     caused_by: int | None = None
-    """Index into the list of findings."""
+    """Index of the finding that led to it; null: none did."""
+
+    group: GroupInfo | None = None
+    """Where; null: it is not about one process group."""
+
+    seq: int | None = None
+    """Which call of the group's stream, or message of its channel."""
+
+    sides: tuple[Side, ...] = ()
+    """Who did what there, ranks that did the same together."""
+
+    suspects: tuple[int, ...] = ()
+    """Ranks that are probably wrong; empty: the evidence blames nobody."""
+
+    headline: str
+    """One line."""
+
+    cause: str
+    """What happened, in sentences."""
+
+    fix: str
+    """What to change, in sentences."""
+
     notes: tuple[str, ...] = ()
     """Observations that blame nobody: where in the loop it happened, what was repeated before."""
+
     table: Table | None = None
+    """The calls around it."""
+
     sources: tuple[SourceLine, ...] = ()
+    """The lines of code that the finding names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +243,24 @@ class RankState:
     """What one rank was doing when its evidence ends, and how it ended."""
 
     rank: int
+    """Its global rank."""
+
     state: State
+    """``blocked`` in a call, a wait or a group's creation; ``busy`` with something else since its
+    last call; ``raised`` an exception; ``died`` without a last line; ``silent``: its heartbeats
+    stopped, though its process exists; ``missing``: it left no file."""
+
     ended: Ended
+    """How its process ended: by itself, by a signal, in some way that nobody saw, or not at all."""
+
     last_call: Call | None = None
+    """The last call that it issued."""
+
     detail: str = ""
     """A few words: the exception, what it is blocked in, for how long."""
+
     held: float | None = None
-    """Seconds in that, or since its last call, at its last sign of life; None: it issued none."""
+    """Seconds in that, or since its last call, at its last sign of life; null: it issued none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,22 +269,41 @@ class Evidence:
 
     agreed: int = 0
     """Collectives on which all ranks of their groups agree, over all streams."""
+
     missing_ranks: tuple[int, ...] = ()
+    """Ranks that left no file."""
+
     damaged_lines: int = 0
+    """Lines that could not be read."""
+
     dropped: int = 0
+    """Records that the ranks could not write."""
+
     notes: tuple[str, ...] = ()
+    """What else the logs cannot tell, in sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """The whole answer. The first finding is the root cause."""
+    """The whole answer."""
 
     status: Status
+    """The verdict; unknown: nothing wrong found, but the evidence cannot show that all is well."""
+
     run: str
+    """Run id."""
+
     world_size: int
+    """Ranks in the job."""
+
     findings: tuple[Finding, ...] = ()
+    """The first is the root cause; what followed from one stands after it."""
+
     ranks: tuple[RankState, ...] = ()
+    """Every rank of the job."""
+
     evidence: Evidence = field(default_factory=Evidence)
+    """What all this rests on."""
 
     @property
     def exit_status(self) -> int:

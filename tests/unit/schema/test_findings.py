@@ -1,0 +1,135 @@
+"""The format of the findings, held against what the aligner's report for programs really says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from collectrace import schema
+from collectrace.findings import Alignment
+from collectrace.report import machine
+from collectrace.schema import formats
+from tests.support import alignments, kind_examples
+from tests.support.judging import aligned
+
+SCHEMA = schema.json_schema(schema.FINDINGS)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+OWN = [name for name in schema.FINDINGS.parts if name != "call"]
+SAMPLES = [
+    alignments.join_with_barrier,
+    alignments.all_agree,
+    alignments.missing_call,
+    alignments.not_enough,
+    alignments.nested_consequences,
+]
+
+
+def strict() -> jsonschema.Draft202012Validator:
+    """The same, and no field besides those that it names."""
+    closed = copy.deepcopy(SCHEMA)
+    for part in closed["$defs"].values():
+        part["additionalProperties"] = False
+    return jsonschema.Draft202012Validator(closed)
+
+
+def errors(answer: Any, validator: Any = VALIDATOR) -> list[str]:
+    return [problem.message for problem in validator.iter_errors(answer)]
+
+
+def answer(alignment: Alignment) -> Any:
+    return json.loads(machine.dumps(alignment))
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert json.loads(schema.dumps(schema.FINDINGS)) == SCHEMA
+    assert SCHEMA["$id"] == "urn:collectrace:findings:1"
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_it_names_all_that_a_made_up_answer_holds(sample: Callable[[], Alignment]) -> None:
+    assert errors(answer(sample()), strict()) == []
+
+
+@pytest.mark.parametrize("kind", kind_examples.KINDS)
+def test_it_names_all_that_is_said_of_a_run(kind: str, tmp_path: Path) -> None:
+    assert errors(answer(aligned(kind_examples.KINDS[kind](), tmp_path)), strict()) == []
+
+
+def objects(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where in an answer objects stand, those of rank files left out."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    found = [path] if isinstance(value, dict) else []
+    for key, item in inside:
+        if isinstance(item, dict | list) and not (isinstance(item, dict) and "kind" in item
+                                                  and item["kind"] == "call"):  # fmt: skip
+            found += objects(item, (*path, key))
+    return found
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def test_every_field_must_be_there_and_have_its_type() -> None:
+    whole = answer(alignments.join_with_barrier())
+    seen = set()
+    for path in objects(whole):
+        for name in at(whole, path):
+            lacks, wrong = copy.deepcopy(whole), copy.deepcopy(whole)
+            del at(lacks, path)[name]
+            at(wrong, path)[name] = {"of": "another type"}
+            assert errors(lacks), (path, name)
+            assert errors(wrong), (path, name)
+            seen.add(name)
+    named = {item.name for part in OWN for item in formats.items(schema.FINDINGS.parts[part])}
+    assert seen == named
+
+
+def test_only_the_site_of_a_side_may_be_left_out() -> None:
+    left_out = [
+        (name, item.name)
+        for name in OWN
+        for item in formats.items(schema.FINDINGS.parts[name])
+        if not item.required
+    ]
+    assert left_out == [("side", "site")]
+
+
+def test_a_later_field_is_no_error_and_another_word_is_one() -> None:
+    whole = answer(alignments.all_agree())
+    assert errors(whole | {"of a later version": 1}) == []
+    assert errors(whole | {"status": "fine"})
+
+
+def test_every_part_is_referred_to() -> None:
+    referred = set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(SCHEMA)))
+    assert referred == set(schema.FINDINGS.parts)
+
+
+@pytest.mark.parametrize("part", OWN)
+def test_every_field_says_what_it_is(part: str) -> None:
+    cls = schema.FINDINGS.parts[part]
+    told = {item.name: item.doc for item in formats.items(cls)}
+    assert {field.name for field in fields(cls)} <= set(told)
+    assert all(told.values())
+
+
+def test_people_are_told_every_part_and_field() -> None:
+    printed = schema.describe(schema.FINDINGS)
+    for part in OWN:
+        section = printed.partition(f"\n\n{part}\n")[2].partition("\n\n")[0]
+        shown = {line.split()[0].lstrip("*") for line in section.splitlines() if line.strip()}
+        assert {item.name for item in formats.items(schema.FINDINGS.parts[part])} <= shown
+    assert "``" not in printed
+    assert all(len(line) <= 100 and line == line.rstrip() for line in printed.splitlines())

@@ -1,8 +1,6 @@
 """``python -m collectrace.align``: short for ``python -m collectrace align``."""
 
-import sys
-
-from collectrace.cli import main
+from collectrace.cli import console
 
 if __name__ == "__main__":
-    sys.exit(main(["align", *sys.argv[1:]], sys.stdout, sys.stderr))
+    console("align")

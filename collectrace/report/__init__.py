@@ -1,1 +1,46 @@
-"""Findings in; text, JSON and pages for people and programs out. Never imports torch."""
+"""Findings in; text, JSON and pages for people and programs out. Never imports torch.
+
+:data:`REPORTS` lists them. Each is a module of its own with one function,
+``write(alignment, out)``, that writes the whole report to an open text stream. Files, standard
+output and what goes wrong with them are the command's affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One way to tell people or programs what was found."""
+
+    module: str
+    """Module of this package with its ``write``, imported when the report is written."""
+
+    what: str
+    """What a reader gets, to follow "write" in ``--help``."""
+
+    option: str | None = None
+    """``json`` for the option ``--json FILE`` that asks for it; None: it goes to standard output
+    unless another report does."""
+
+    def write(self, alignment: Alignment, out: TextIO) -> None:
+        """Write the whole report.
+
+        Raises:
+            OSError: as ``out`` raises it.
+
+        """
+        import_module(f"{__name__}.{self.module}").write(alignment, out)
+
+
+REPORTS: Final = (
+    Report(module="terminal", what="the report for people"),
+    Report(module="machine", what="the findings as JSON", option="json"),
+)
+"""In the order in which they are written: what a person waits for first."""

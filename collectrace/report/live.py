@@ -41,8 +41,11 @@ class Row(NamedTuple):
     """What must change to make it worth another line."""
 
 
-class Picture:
-    """Shows what :meth:`show` is given, on a stream."""
+class LiveView:
+    """Shows on a stream what :meth:`show` is given, for as long as it is entered.
+
+    ``path`` is where logs are waited for.
+    """
 
     def __init__(self, stream: TextIO, path: str) -> None:
         self._console = Console(file=stream)
@@ -71,7 +74,7 @@ class Picture:
             self._live.stop()
 
     def show(self, alignment: Alignment | None) -> None:
-        """The latest; None: there is nothing yet."""
+        """Show what is known now; None: there is nothing to read yet."""
         if self._live is not None:
             self._live.update(Group(*self._lines(alignment)), refresh=True)
         else:

@@ -1,4 +1,4 @@
-"""How far a long reading is, on a terminal, and only if it is long."""
+"""A bar that says how far a long reading is, on a terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _PATIENCE: Final = 1.0
 """Seconds before anything is shown: most answers are there by then."""
 
 
-class Progress:
-    """Called with what has been done and what there is to do, in the same unit."""
+class ProgressBar:
+    """Called with what has been done and what there is to do, in the same unit.
+
+    It appears on ``stream`` after a second, and goes without a trace.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._began = time.monotonic()
@@ -29,7 +32,7 @@ class Progress:
         )
 
     def __call__(self, done: int, total: int) -> None:
-        """So much is done of so much."""
+        """Show that ``done`` of ``total`` is done."""
         if not self._bar.live.is_started:
             if time.monotonic() - self._began < _PATIENCE:
                 return

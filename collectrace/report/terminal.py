@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, TextIO
 
+from rich.console import Console
 from rich.text import Text
 
 from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
@@ -16,9 +17,6 @@ from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
 from collectrace.signature import POINT_TO_POINT
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _INDENT: Final = 2
 _LABEL: Final = 10
@@ -64,8 +62,13 @@ _ENDED: Final[dict[Ended, str]] = {
 }
 
 
+def write(alignment: Alignment, out: TextIO) -> None:
+    """Write the report; a terminal's width and colours are followed, elsewhere it is plain."""
+    render(alignment, Console(file=out))
+
+
 def render(alignment: Alignment, console: Console) -> None:
-    """Writes the report of a run to a console, whose width and colours it follows."""
+    """Write the report to a console, whose width and colours it follows."""
     page = Page(console)
     findings = alignment.findings
     causes = [n for n in range(len(findings)) if _cause(findings, n) is None]

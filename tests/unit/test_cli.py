@@ -17,6 +17,7 @@ import collectrace.align
 from collectrace import cli
 from collectrace.errors import LogError
 from collectrace.findings import Alignment
+from collectrace.report import REPORTS, Report
 from tests.support import alignments
 from tests.support.synthetic import Run
 
@@ -193,6 +194,49 @@ def test_a_real_pipe_that_is_closed() -> None:
     assert done.stderr == ""
 
 
+def test_version() -> None:
+    assert run("--version") == (0, f"collectrace {collectrace.__version__}\n", "")
+
+
+def test_two_reports_cannot_go_to_one_place(
+    answer: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(alignments.all_agree())
+    more = Report(module="machine", what="the same once more", option="again")
+    monkeypatch.setattr("collectrace.commands.align.REPORTS", (*REPORTS, more))
+    assert run("align", "logs", "--json", "-", "--again", "-") == (
+        2, "", "collectrace: --again -: another report goes there\n",
+    )  # fmt: skip
+    status, out, _ = run("align", "logs", "--again", "-")
+    assert (status, json.loads(out)["status"]) == (0, "aligned")
+
+
+INSTALLED = "import sys\nfrom collectrace.cli import script\nsys.exit(script())\n"
+
+
+def test_the_installed_program(tmp_path: Path) -> None:
+    """As an installer writes it; it runs modules of the working directory, as python -m does."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "collectrace"
+    program.write_text(INSTALLED)
+    (tmp_path / "mine.py").write_text("import sys; print('mine', sys.argv[1:], sys.path[0])\n")
+
+    def called(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, program, *arguments], cwd=tmp_path, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    assert called("--version") == (0, f"collectrace {collectrace.__version__}\n")
+    assert called("align", "--help")[1].startswith("usage: collectrace align [-h]")
+    status, said = called("align")
+    assert status == 2
+    assert said.endswith(" required: PATH (see collectrace align --help)\n")
+    for target in (["-m", "mine"], ["mine.py"]):
+        assert called("run", *target, "1") == (0, f"mine ['1'] {tmp_path}\n")
+
+
 def test_the_short_form_is_the_same_command() -> None:
     long, short = (
         subprocess.run(
@@ -218,7 +262,7 @@ def test_progress_is_shown_only_where_it_takes_long(monkeypatch: pytest.MonkeyPa
     for patience, shown in ((60.0, False), (0.0, True)):
         monkeypatch.setattr(progress, "_PATIENCE", patience)
         stream = Terminal()
-        with progress.Progress(stream) as tell:
+        with progress.ProgressBar(stream) as tell:
             tell(1, 2)
             tell(2, 2)
         assert ("reading logs" in stream.getvalue()) is shown

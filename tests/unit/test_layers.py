@@ -15,10 +15,11 @@ import collectrace
 ROOT = Path(collectrace.__file__).parent
 
 # Top to bottom; a module may import from floors below its own, and within its own wing. The doors
-# (cli, testing, both __main__) are the only places where wings meet.
+# (cli, its commands, testing, both __main__) are the only places where wings meet.
 FLOORS = (
     {"__main__", "align.__main__"},
-    {"cli", "testing"},
+    {"cli"},
+    {"commands", "testing"},
     {"", "launch", "schema", "tracer", "align", "report"},
     {"words", "chain"},
     {"signature", "findings"},
@@ -51,7 +52,7 @@ ROOMS = {
         {"tracer.switch"},
     ),
 }
-WITHOUT_TORCH = ("align", "report", "", "cli", "testing", "launch", "schema")
+WITHOUT_TORCH = ("align", "report", "", "cli", "commands", "testing", "launch", "schema")
 
 
 def modules() -> dict[str, Path]:

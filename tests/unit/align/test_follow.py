@@ -374,11 +374,11 @@ def test_ranks_that_do_the_same_are_told_together() -> None:
 
 def test_lines_are_written_only_when_something_changes() -> None:
     out = io.StringIO()
-    with live.Picture(out, "logs/") as picture:
+    with live.LiveView(out, "logs/") as view:
         for _ in range(3):
-            picture.show(None)
+            view.show(None)
         for seconds in (0.1, 0.5, 12, 13, 14):
-            picture.show(hanging(seconds))
+            view.show(hanging(seconds))
     told = [line.partition("] ")[2] for line in out.getvalue().splitlines()]
     assert told == [
         "waiting for logs in logs/",
@@ -392,9 +392,9 @@ def test_a_terminal_is_drawn_on_in_place_and_left_clean(monkeypatch: pytest.Monk
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    with live.Picture(out, "logs/") as picture:
-        picture.show(None)
-        picture.show(hanging(3))
+    with live.LiveView(out, "logs/") as view:
+        view.show(None)
+        view.show(hanging(3))
     drawn = out.getvalue()
     assert "waiting for logs in logs/" in drawn
     assert "ranks 0-6" in drawn

@@ -1,0 +1,220 @@
+"""Read the logs of a run and tell where its ranks part ways.
+
+for example:
+  python -m collectrace align logs/                    the latest run in this folder
+  python -m collectrace align logs/ --context 20       more rows around the difference
+  python -m collectrace align logs/ --follow           beside a job that runs
+  python -m collectrace align logs/ --json -           the findings, for programs
+
+exit status:
+  0  aligned: every rank issued the same collectives
+  1  diverged or hung: the report says where, who and why
+  2  the logs cannot be used, a report cannot be written, or the command line is wrong
+  3  unknown: nothing wrong found, but the logs cannot show that all is well
+
+--follow ends with the report and these, too; with --json - standard output still
+gets one object, at the end, and the live view goes to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Final, TextIO
+
+from collectrace.commands import output
+from collectrace.errors import CollectraceError
+from collectrace.report import REPORTS, Report
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
+
+HELP: Final = "find where the ranks part ways"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """What to read, how much of it, and an option for each report that has one."""
+    parser.add_argument("path", metavar="PATH", help="a log directory, or one run in it")
+    parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
+    parser.add_argument("--group", metavar="NAME", help="look at this process group only")
+    parser.add_argument(
+        "--context",
+        type=_not_negative,
+        default=6,
+        metavar="N",
+        help="rows to show before and after a difference (default: 6)",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="read every line, however large the logs are"
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="watch a job that runs: what every rank is doing, then, as soon as the logs prove an "
+        "error, when the job is over or at Ctrl-C, the report",
+    )
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        metavar="S",
+        help="with --follow: seconds between two looks (default: 1)",
+    )
+    for report in REPORTS:
+        if report.option is not None:
+            parser.add_argument(
+                f"--{report.option}", metavar="FILE", help=f"write {report.what}; -: to stdout"
+            )
+
+
+def _not_negative(text: str) -> int:
+    try:
+        n = int(text)
+    except ValueError:
+        n = -1
+    if n < 0:
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 up")
+    return n
+
+
+def _seconds(text: str) -> float:
+    try:
+        s = float(text)
+    except ValueError:
+        s = 0.0
+    if not 0 < s < threading.TIMEOUT_MAX:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return s
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
+    """Align, or follow until there is something to tell; write the reports; the exit status."""
+    asked = _asked(arguments)
+    # Standard output that one report was given to is for that report, and for nothing else.
+    taken = output.STDOUT in asked.values()
+    if arguments.follow:
+        alignment = _follow(arguments, stderr if taken else stdout)
+    else:
+        alignment = _align(arguments, stderr)
+    by_itself = {r: output.STDOUT for r in REPORTS if r.option is None and not taken}
+    _deliver(alignment, by_itself | asked, stdout)
+    return alignment.exit_status
+
+
+def _asked(arguments: Namespace) -> dict[Report, str]:
+    """The reports that options ask for, and where each is to go: a file, or ``-``.
+
+    Raises:
+        CollectraceError: it cannot go there. Found out before anything is read, for a report
+            that came without its file would come with the wrong exit status.
+
+    """
+    asked: dict[Report, str] = {}
+    for report in REPORTS:
+        name = None if report.option is None else getattr(arguments, report.option)
+        if name is not None:
+            output.check(f"--{report.option}", name)
+            if name in asked.values():
+                raise CollectraceError(f"--{report.option} {name}: another report goes there")
+            asked[report] = name
+    return asked
+
+
+def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO) -> None:
+    """Write every report that can be written.
+
+    Raises:
+        CollectraceError: which could not, and why.
+
+    """
+    problems = []
+    for report, name in places.items():
+        try:
+            output.write_to(name, stdout, partial(report.write, alignment))
+        except CollectraceError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise CollectraceError("; ".join(problems))
+
+
+def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
+    if arguments.interval is not None:
+        raise CollectraceError("--interval goes with --follow")
+    from collectrace.align import align
+
+    with _progress(stderr) as progress:
+        return align(
+            arguments.path,
+            run=arguments.run,
+            full=arguments.full,
+            group=arguments.group,
+            context=arguments.context,
+            progress=progress,
+        )
+
+
+@contextlib.contextmanager
+def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
+    """What the aligner tells how far it is: a bar, on a terminal only."""
+    if not stderr.isatty():
+        yield None
+        return
+    from collectrace.report.progress import ProgressBar
+
+    with ProgressBar(stderr) as bar:
+        yield bar
+
+
+def _follow(arguments: Namespace, screen: TextIO) -> Alignment:
+    """Show what every rank is doing until an error is proven, the job is over, or at Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came before there was anything to read.
+
+    """
+    if arguments.group is not None:
+        raise CollectraceError("--group does not go with --follow, which watches all groups")
+    from collectrace.align.follow import INTERVAL, Follower
+    from collectrace.report.live import LiveView
+
+    follower = Follower(
+        arguments.path,
+        run=arguments.run,
+        full=arguments.full,
+        context=arguments.context,
+        interval=arguments.interval or INTERVAL,
+    )
+    with (
+        output.surviving_reader(screen),
+        _stopped_by_ctrl_c() as stop,
+        LiveView(screen, arguments.path) as view,
+    ):
+        for alignment in follower.looks(stop):
+            view.show(alignment)
+    report = follower.report()
+    if report is None:
+        raise KeyboardInterrupt
+    return report
+
+
+@contextlib.contextmanager
+def _stopped_by_ctrl_c() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, which then does not interrupt what is being read; a second one does."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)

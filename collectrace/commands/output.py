@@ -1,0 +1,124 @@
+"""Where a command writes: standard output, or a file that is either whole or as it was before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+from collectrace.errors import CollectraceError
+
+STDOUT: Final = "-"
+"""In place of a file's name: standard output."""
+
+
+def check(option: str, name: str) -> None:
+    """Find out early that a file cannot be written, before the work that is to end in it.
+
+    Args:
+        option: the option that names the file, for the message.
+        name: the file, or ``-``.
+
+    Raises:
+        CollectraceError: it is a folder, or lies in none that can be written to.
+
+    """
+    if name == STDOUT or _is_device(Path(name)):
+        return
+    path = _through_link(Path(name))
+    if path.is_dir():
+        raise CollectraceError(f"{option} {name}: that is a folder; name a file in it")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise CollectraceError(
+            f"{option} {name}: {path.parent} is no folder that can be written to"
+        )
+
+
+def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> None:
+    """Open what ``name`` says, have ``write`` write to it, and close it.
+
+    A file gets its name only once it is whole; until then, and if anything fails, what had that
+    name before stays. A reader that has seen enough (``| head``) is no failure.
+
+    Args:
+        name: a file, or ``-`` for ``stdout``.
+        stdout: the command's standard output.
+        write: is given the open stream.
+
+    Raises:
+        CollectraceError: it could not be written; the message says what and why.
+
+    """
+    try:
+        if name == STDOUT:
+            with surviving_reader(stdout):
+                write(stdout)
+        elif _is_device(Path(name)):
+            with Path(name).open("w", encoding="utf-8") as out, surviving_reader(out):
+                write(out)
+        else:
+            _replace(_through_link(Path(name)), write)
+    except OSError as problem:
+        where = "standard output" if name == STDOUT else name
+        raise CollectraceError(f"{where}: {problem.strerror or problem}") from problem
+
+
+def _replace(path: Path, write: Callable[[TextIO], object]) -> None:
+    # Beside it: only within one file system does a new name replace an old one in one step.
+    part = path.with_name(f".collectrace-{secrets.token_hex(4)}.part")
+    try:
+        with part.open("x", encoding="utf-8") as out:
+            if path.exists():
+                part.chmod(path.stat().st_mode)
+            write(out)
+            out.flush()
+            os.fsync(out.fileno())  # a network's disk may only now say that it is full
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _is_device(path: Path) -> bool:
+    """Whether it is a pipe or a device, such as ``/dev/stderr``: written to, never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _through_link(path: Path) -> Path:
+    """What a symbolic link points to; the link itself is to stay."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+@contextlib.contextmanager
+def surviving_reader(stream: TextIO) -> Iterator[None]:
+    """For writing to a stream whose reader may leave early, which is no failure.
+
+    Flushes at the end. Once anything failed, the stream leads nowhere: Python flushes standard
+    output again when it exits, and would complain then.
+
+    Raises:
+        OSError: any other failure to write, such as a full disk.
+
+    """
+    try:
+        try:
+            yield
+        finally:
+            stream.flush()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        _lead_nowhere(stream)
+    except OSError:
+        _lead_nowhere(stream)
+        raise
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    with contextlib.suppress(OSError):  # no file behind it: nobody flushes it again
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

@@ -1,0 +1,53 @@
+"""Trace a script that does not trace itself, and is otherwise run as python runs it.
+
+for example:
+  python -m collectrace run train.py --lr 0.1
+  torchrun --nproc-per-node 2 -m collectrace run train.py --lr 0.1
+"""
+
+from __future__ import annotations
+
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from collectrace.config import PREFIX, Config
+
+HELP: Final = "trace a script"
+
+_OPTIONS: Final = (
+    ("log_dir", str, "DIR", "where runs are written"),
+    ("max_bytes", int, "N", "bytes one rank may keep"),
+    ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
+    ("heartbeat", float, "S", "seconds between two heartbeats"),
+    ("max_failures", int, "N", "internal failures before the tracer goes silent"),
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The tracer's options, then the script and all that follows it."""
+    default = Config()
+    for name, kind, metavar, words in _OPTIONS:
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            metavar=metavar,
+            help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
+        )
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
+    parser.add_argument(
+        "arguments", metavar="ARGUMENT", nargs=REMAINDER, help="the script's own arguments"
+    )
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[], int]:  # noqa: ARG001 - the script has the process's own streams
+    """Switch tracing on; the script is left to run, for what it raises is its own affair."""
+    import collectrace
+    from collectrace import launch
+
+    script = launch.find(arguments.script, arguments.arguments, module=arguments.module)
+    collectrace.enable(**{name: getattr(arguments, name) for name, *_ in _OPTIONS})
+    return script.run

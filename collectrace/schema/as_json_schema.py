@@ -70,6 +70,10 @@ def _plain_type(form: Format, hint: Any) -> dict[str, Any]:
     part = form.name_of(hint)
     if part is not None:
         return {"$ref": f"#/$defs/{part}"}
+    glossary = form.glossary(hint)
+    if glossary is not None:
+        told = glossary.meanings.items()
+        return {"oneOf": [{"const": value, "description": meaning} for value, meaning in told]}
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return {"const": inside[0]} if len(inside) == 1 else {"enum": list(inside)}

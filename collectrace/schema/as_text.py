@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from collectrace.schema.formats import (
     RANK_FILE,
     Format,
+    Glossary,
     Item,
     arms,
     first_line,
@@ -38,6 +39,7 @@ def describe(form: Format = RANK_FILE) -> str:
         textwrap.dedent(rest).strip(),
         textwrap.fill(form.legend, _WIDTH),
         *(_section(form, name, cls) for name, cls in form.parts.items()),
+        *(_glossary(glossary) for glossary in form.glossaries),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -54,12 +56,24 @@ def _section(form: Format, title: str, cls: type[Any]) -> str:
         if len(head) > len(margin):
             lines.append(head.rstrip())
             head = margin
-        lines += _wrapped(_doc(item), head, margin)
+        lines += _wrapped(_doc(form, item), head, margin)
     return "\n".join(lines)
 
 
-def _doc(item: Item) -> str:
-    """What a field says, and the values it may have where they are listed."""
+def _glossary(glossary: Glossary) -> str:
+    widest = max(map(len, glossary.meanings))
+    margin = " " * (_INDENT + 1 + widest + 1)
+    lines = [glossary.name]
+    for value, meaning in glossary.meanings.items():
+        lines += _wrapped(meaning, f"{' ' * _INDENT} {value:<{widest}} ", margin)
+    return "\n".join(lines)
+
+
+def _doc(form: Format, item: Item) -> str:
+    """What a field says, and which values it may have, where there are few."""
+    glossary = form.glossary(item.hint)
+    if glossary is not None:
+        return f"{item.doc} One of the {glossary.name} below."
     values = [
         f'"{value}"' if isinstance(value, str) else str(value)
         for arm in arms(item.hint)

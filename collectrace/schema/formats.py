@@ -32,6 +32,19 @@ class Item(NamedTuple):
     """Whether it is always there. One that is not is left out where it is None, never null."""
 
 
+class Glossary(NamedTuple):
+    """The values of a field, and what each means."""
+
+    name: str
+    """What they are, in the plural."""
+
+    hint: Any
+    """The Literal that lists them."""
+
+    meanings: Mapping[str, str]
+    """One line by value."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A format: the objects in it, and what a reader must know of them."""
@@ -59,6 +72,13 @@ class Format:
 
     known: frozenset[str] = frozenset()
     """Fields that the legend tells, once for all parts."""
+
+    glossaries: tuple[Glossary, ...] = ()
+    """Lists of values that are explained one by one."""
+
+    def glossary(self, hint: Any) -> Glossary | None:
+        """Where the values of a type are explained; None: they are only listed."""
+        return next((one for one in self.glossaries if one.hint == hint), None)
 
     def name_of(self, cls: type[Any]) -> str | None:
         """The name of the part that a class is; None: it is no part."""
@@ -164,4 +184,9 @@ FINDINGS: Final = Format(
         "evidence": findings.Evidence,
         "call": Call,
     },
+    glossaries=(
+        Glossary(
+            "kinds", findings.Kind, {kind: row.meaning for kind, row in findings.KINDS.items()}
+        ),
+    ),
 )

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
 
-from collectrace import schema
+from collectrace import findings, schema
 from collectrace.findings import Alignment
 from collectrace.report import machine
 from collectrace.schema import formats
@@ -123,6 +123,14 @@ def test_every_field_says_what_it_is(part: str) -> None:
     told = {item.name: item.doc for item in formats.items(cls)}
     assert {field.name for field in fields(cls)} <= set(told)
     assert all(told.values())
+
+
+def test_every_kind_is_explained() -> None:
+    printed = schema.describe(schema.FINDINGS).partition("\n\nkinds\n")[2]
+    assert [line.split()[0] for line in printed.splitlines()] == list(get_args(findings.Kind))
+    told = SCHEMA["$defs"]["finding"]["properties"]["kind"]["oneOf"]
+    assert [one["const"] for one in told] == list(get_args(findings.Kind))
+    assert all(one["description"] for one in told)
 
 
 def test_people_are_told_every_part_and_field() -> None:

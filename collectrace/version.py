@@ -1,5 +1,3 @@
-"""Which collectrace this is; `pyproject.toml` reads it from here."""
+"""Which collectrace this is; the build reads it from here."""
 
-from typing import Final
-
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"

@@ -1,0 +1,43 @@
+"""What the project says of itself, where no other test would notice that it is no longer so."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import collectrace
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PACKAGE = Path(collectrace.__file__).parent
+
+
+def test_programs_are_functions() -> None:
+    for target in PROJECT["scripts"].values():
+        module, _, name = target.partition(":")
+        assert callable(getattr(import_module(module), name))
+
+
+def test_the_package_is_typed_and_says_so() -> None:
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+    assert (PACKAGE / "py.typed").read_text() == ""
+
+
+def paths_named_in(file: Path) -> list[str]:
+    """What stands in backticks and looks like a file or folder of the project."""
+    named = re.findall(r"`((?:collectrace|tests|tools)/[\w./*]+)`", file.read_text())
+    return sorted(set(named))
+
+
+@pytest.mark.parametrize("name", paths_named_in(ROOT / ".github" / "CONTRIBUTING.md"))
+def test_what_contributors_are_sent_to_exists(name: str) -> None:
+    assert list(ROOT.glob(name))
+
+
+@pytest.mark.parametrize("name", paths_named_in(ROOT / "README.md"))
+def test_what_readers_are_sent_to_exists(name: str) -> None:
+    assert list(ROOT.glob(name))

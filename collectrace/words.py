@@ -123,14 +123,22 @@ def exception(error: str, message: str) -> str:
     return f"{error}: {told}" if told else error
 
 
+DEFAULT_GROUP: Final = "the default group"
+
+
 def group(info: GroupInfo) -> str:
     """``the default group``, ``group tp``: what the user calls it, else its name."""
     if info.description == "default_pg":
-        return "the default group"
+        return DEFAULT_GROUP
     # torch describes a group that was given no description as "undefined".
     if info.description in ("", "undefined", info.name):
-        return f"group {info.name}"
+        return named_group(info.name)
     return f"group {info.description}"
+
+
+def named_group(name: str) -> str:
+    """A group of which only the name is known. torch counts them from 0, the default group."""
+    return DEFAULT_GROUP if name.partition("@")[0] == "0" else f"group {name}"
 
 
 def site(place: str) -> str:
@@ -169,10 +177,15 @@ def op(call: Call) -> str:
     if call.root is not None:
         parts.append(f"{root(call)} {call.root}")
     if call.peer is not None:
-        other = "any rank" if call.peer < 0 else f"rank {call.peer}"
-        parts.append(f"{'from' if call.op == 'recv' else 'to'} {other}")
+        parts.append(peer(call))
         parts += [f"tag {call.tag}"] if call.tag else []
     return f"{call.op}({', '.join(part for part in parts if part)})"
+
+
+def peer(call: Call) -> str:
+    """The other side of a message: ``to rank 1``, ``from any rank``."""
+    other = "any rank" if call.peer is None or call.peer < 0 else f"rank {call.peer}"
+    return f"{'from' if call.op == 'recv' else 'to'} {other}"
 
 
 def root(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""Lines on a terminal: wrapped, indented, never a space at their end, nothing drawn.
+"""Lines of text on a console: wrapped, indented, in columns, without spaces at their ends.
 
 rich draws tables and paddings in full rectangles; what it pads is noise in a file, in a diff
 and in a mail. So rich is used for what it does best (colour where a terminal has it, the width
@@ -30,7 +30,7 @@ class Page:
         self.width = min(console.width, WIDEST)
 
     def line(self, text: Text | str = "", *, indent: int = 0) -> None:
-        """One line as it is; longer than the page, it is the terminal's to break."""
+        """One line as it is; one longer than the page is left for the terminal to wrap."""
         whole = Text(" " * indent) + (text if isinstance(text, Text) else Text(text))
         whole.rstrip()
         encoding = self.console.encoding
@@ -111,7 +111,10 @@ class Page:
 
 
 def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths for columns: what they want where that fits, else the wide ones give way."""
+    """Widths of columns: their ``natural`` ones where there is ``room``, else the widest give way.
+
+    None gets narrower than its ``least``, even if the columns do not fit then.
+    """
     widths = list(natural)
     floors = [max(n, _NARROWEST_CELL) for n in least]
     while sum(widths) > room:

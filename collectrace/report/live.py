@@ -1,4 +1,4 @@
-"""What every rank of a running job is doing: in place on a terminal, by the line elsewhere."""
+"""What every rank of a running job is doing: on a terminal in place, elsewhere line by line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from collectrace import words
 from collectrace.findings import Alignment, RankState, State
 from collectrace.report import text
 
 _MOVING: Final = 2.0
 _MOVING_IN_LINES: Final = 10.0
-"""Seconds without a call after which a rank is told by what it is in. Every step waits a little,
-and a line for each would be a long read."""
+"""Seconds after its last call for which a rank counts as running, in place and by the line. Every
+step waits a little, and a line for each wait would be a long read."""
 
 _MOST_ROWS: Final = 12
 _LABEL: Final = 12
@@ -37,8 +38,9 @@ class Row(NamedTuple):
     ranks: str
     state: State
     words: str
+    """What they are doing, to follow the state."""
     key: str
-    """What must change to make it worth another line."""
+    """Where a line is printed for each change: a line is worth it when this changes."""
 
 
 class LiveView:
@@ -56,7 +58,7 @@ class LiveView:
             else None
         )
         self._began = time.monotonic()
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
         self._run: str | None = None
 
     def __enter__(self) -> Self:
@@ -78,19 +80,19 @@ class LiveView:
         if self._live is not None:
             self._live.update(Group(*self._lines(alignment)), refresh=True)
         else:
-            self._tell(alignment)
+            self._print_news(alignment)
 
     def _title(self, alignment: Alignment | None) -> str:
         if alignment is None:
             return f"waiting for logs in {self._path}"
-        return f"run {text.clean(alignment.run)}, {text.counted(alignment.world_size, 'rank')}"
+        return f"run {text.clean(alignment.run)}, {words.counted(alignment.world_size, 'rank')}"
 
     def _lines(self, alignment: Alignment | None) -> list[Text]:
         title = self._title(alignment)
         elapsed = time.monotonic() - self._began
         if alignment is None:
             return [_line(f"{title} ({elapsed:.0f} s; Ctrl-C ends)")]
-        agreed = text.counted(alignment.evidence.agreed, "collective")
+        agreed = words.counted(alignment.evidence.agreed, "collective")
         lines = [_line(Text.assemble((title, "bold"), f": {agreed} agree, after {elapsed:.0f} s"))]
         shown = rows(alignment.ranks, _MOVING)
         for row in shown[:_MOST_ROWS]:
@@ -101,39 +103,40 @@ class LiveView:
         lines += [_line(Text(f"  {warning}", "yellow")) for warning in _warnings(alignment)]
         return [*lines, _line(Text("  Ctrl-C ends with a report", "dim"))]
 
-    def _tell(self, alignment: Alignment | None) -> None:
+    def _print_news(self, alignment: Alignment | None) -> None:
+        """Lines for what is not as it was printed last."""
         run = alignment.run if alignment is not None else ""
         if run != self._run:
             self._run = run
-            self._told = set()
-            self._say(self._title(alignment))
+            self._printed = set()
+            self._print(self._title(alignment))
         if alignment is None:
             return
         found = rows(alignment.ranks, _MOVING_IN_LINES)
         for row in found:
-            if row.key not in self._told:
-                self._say(f"{row.ranks} {row.state}{row.words}")
+            if row.key not in self._printed:
+                self._print(f"{row.ranks} {row.state}{row.words}")
         for warning in _warnings(alignment):
-            if warning not in self._told:
-                self._say(warning)
-        self._told = {*(row.key for row in found), *_warnings(alignment)}
+            if warning not in self._printed:
+                self._print(warning)
+        self._printed = {*(row.key for row in found), *_warnings(alignment)}
 
-    def _say(self, words: str) -> None:
+    def _print(self, line: str) -> None:
         elapsed = time.monotonic() - self._began
         self._console.print(
-            f"[{elapsed:5.0f} s] {words}", soft_wrap=True, highlight=False, markup=False
+            f"[{elapsed:5.0f} s] {line}", soft_wrap=True, highlight=False, markup=False
         )
         self._console.file.flush()
 
 
 def rows(ranks: Sequence[RankState], moving: float) -> list[Row]:
-    """Ranks by what they are doing; who issued a call within ``moving`` seconds is running."""
+    """Ranks that do the same together; one that issued a call within ``moving`` seconds runs."""
     alike: dict[tuple[State, str], list[RankState]] = {}
     for rank in ranks:
         alike.setdefault(_kind(rank, moving), []).append(rank)
     return [
         Row(
-            who := text.ranks([rank.rank for rank in those]),
+            who := words.ranks([rank.rank for rank in those]),
             state,
             _words(state, those),
             f"{who} {state} {detail}",
@@ -166,8 +169,7 @@ def _last(rank: RankState) -> str:
     call = rank.last_call
     if call is None:
         return ""
-    where = f" at {text.short_site(call.site)}" if call.site else ""
-    return f"{text.clean(call.op)} {call.seq}{where}"
+    return f"{text.clean(call.op)} {call.seq}{text.at(call)}"
 
 
 def _warnings(alignment: Alignment) -> list[str]:

@@ -1,6 +1,6 @@
-"""The page an engineer reads after a hang: which collective, which rank, which line, why, what now.
+"""The report for people: which collective, which rank, which line, why, and what to change.
 
-It must hold at 80 columns, without colour and in a pipe: what colour says, a word says too.
+It must be readable at 80 columns, without colour and in a pipe: what colour says, a word says too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from collectrace import words
 from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
@@ -94,8 +95,8 @@ def _cause(findings: Sequence[Finding], n: int) -> int | None:
     return cause if cause is not None and 0 <= cause < n else None
 
 
-def _heading(page: Page, words: str) -> None:
-    page.line(Text(words, "bold underline"))
+def _heading(page: Page, title: str) -> None:
+    page.line(Text(title, "bold underline"))
 
 
 # One finding
@@ -112,7 +113,7 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
         _side(page, finding, side, sources)
     if len(finding.sides) > _MOST_SIDES:
         rest = [r for side in finding.sides[_MOST_SIDES:] for r in side.ranks]
-        page.line(f"and {text.ranks(rest)}, in further variants (see --json)", indent=_INDENT)
+        page.line(f"and {words.ranks(rest)}, in further variants (see --json)", indent=_INDENT)
     if finding.table is not None:
         page.line()
         _table(page, finding, finding.table, alignment.ranks)
@@ -135,17 +136,17 @@ def _place(finding: Finding) -> str:
         where += f" at {numbered} {finding.seq}"
     if finding.group is not None:
         group = finding.group
-        members = text.ranks(group.ranks) if group.ranks else ""
+        members = words.ranks(group.ranks) if group.ranks else ""
         inside = ", ".join(part for part in (text.backend(group), members) if part)
         where += f" {'in' if finding.seq is None else 'of'} {text.group(group)} ({inside})"
     shown = {r for side in finding.sides[:_MOST_SIDES] for r in side.ranks}
     if not shown.issuperset(finding.suspects):
-        where += f"; suspect: {text.ranks(finding.suspects)}"
+        where += f"; suspect: {words.ranks(finding.suspects)}"
     return where
 
 
 def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
-    members = f"rank{'s' * (len(side.ranks) != 1)} {text.ranges(side.ranks)}"
+    members = f"rank{'s' * (len(side.ranks) != 1)} {words.ranges(side.ranks)}"
     who = Text.assemble((members, "bold"), f": {_STATE[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
@@ -157,12 +158,12 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
             _place_of(page, side.site, sources)
         return
     c = side.call
-    words = text.call(c)
+    told = text.call(c)
     if finding.group is not None and c.group != finding.group.name:
-        words += f", call {c.seq} of {text.named_group(c.group)}"
+        told += f", call {c.seq} of {text.named_group(c.group)}"
     elif finding.seq is not None and c.seq != finding.seq and c.op not in POINT_TO_POINT:
-        words += f", call {c.seq}"
-    page.prose(words, indent=2 * _INDENT, hang=_INDENT)
+        told += f", call {c.seq}"
+    page.prose(told, indent=2 * _INDENT, hang=_INDENT)
     issuer = text.issuer(c)
     if issuer:
         page.prose(issuer, indent=2 * _INDENT, hang=_INDENT)
@@ -203,7 +204,7 @@ def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState
     page.columns(lines, indent=_INDENT, fixed=3)
     rest = [r for column in table.columns[most:] for r in column]
     if rest:
-        page.line(f"not shown: {text.ranks(rest)} (see --json)", indent=_INDENT)
+        page.line(f"not shown: {words.ranks(rest)} (see --json)", indent=_INDENT)
 
 
 def _lines(
@@ -212,7 +213,7 @@ def _lines(
     rows: Sequence[sidebyside.Row],
     ends: Sequence[str],
 ) -> list[tuple[list[list[Text]], str]]:
-    header = ["", "call", "", *(text.ranks(column) for column in columns)]
+    header = ["", "call", "", *(words.ranks(column) for column in columns)]
     lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
     # How wide a cell may be before it is better told on two lines: an even share of the page.
     even = (page.width - 32) // max(len(columns), 1)
@@ -245,16 +246,16 @@ def _ends(finding: Finding, table: Table, ranks: Sequence[RankState]) -> list[st
     return ends if any(ends) else []
 
 
-def _labelled(page: Page, label: str, words: str, *, depth: int = 0) -> None:
-    if words:
+def _labelled(page: Page, label: str, prose: str, *, depth: int = 0) -> None:
+    if prose:
         indent = _LABEL + depth * _INDENT
         style = _LABEL_STYLE.get(label, "bold")
-        lines = text.clean(words, lines=True)
+        lines = text.clean(prose, lines=True)
         page.prose(lines, indent=indent, label=label.ljust(_LABEL - 4), style=style)
 
 
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:
-    """What followed: of the first the whole story, of the others that they did."""
+    """What followed from a finding: the first told whole, of the others the headline."""
     effects = [n for n in range(len(findings)) if _cause(findings, n) == cause]
     for n in effects[:_MOST_EFFECTS]:
         finding = findings[n]
@@ -262,13 +263,13 @@ def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth:
         place = f"{finding.kind}{at}"
         if finding.group is not None and finding.group != findings[cause].group:
             place += f" of {text.group(finding.group)}"
-        words = f"{finding.headline} ({place})"
+        told = f"{finding.headline} ({place})"
         if n == effects[0]:
-            words += f"\n{finding.cause}"
-        _labelled(page, "led to", words, depth=depth)
+            told += f"\n{finding.cause}"
+        _labelled(page, "led to", told, depth=depth)
         _consequences(page, findings, n, depth=depth + 1)
     if len(effects) > _MOST_EFFECTS:
-        more = text.counted(len(effects) - _MOST_EFFECTS, "more consequence")
+        more = words.counted(len(effects) - _MOST_EFFECTS, "more consequence")
         _labelled(page, "led to", f"{more}, in --json", depth=depth)
 
 
@@ -282,7 +283,9 @@ def _remark(page: Page, findings: Sequence[Finding], n: int, *, whole: bool) -> 
         return
     for side in finding.sides[:_MOST_SIDES]:
         if side.call is not None and side.call.site is not None:
-            place = f"{text.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
+            place = (
+                f"{words.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
+            )
             page.prose(place, indent=2 * _INDENT, hang=_INDENT)
     _explanation(page, finding, depth=1)
     _consequences(page, findings, n, depth=1)
@@ -300,7 +303,7 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         state, detail, last = _rank(rank)
         groups.setdefault((state, _NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
-    labels = [text.ranges([r.rank for r in one]) for one in alike]
+    labels = [words.ranges([r.rank for r in one]) for one in alike]
     indent = min(max(_LABEL, max(map(len, labels)) + 2 * _INDENT), 2 * _LABEL)
     for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
         if len(label) > indent - 2 * _INDENT:
@@ -309,16 +312,16 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         state, detail, last = _rank(one[0])
         if any(_rank(other)[1] != detail for other in one):
             detail += f" (rank {one[0].rank}; the others likewise)"
-        words = "\n".join(line for line in (state, detail, last) if line)
-        page.prose(words, indent=indent, label=label.ljust(indent - 2 * _INDENT) if label else "")
+        told = "\n".join(line for line in (state, detail, last) if line)
+        page.prose(told, indent=indent, label=label.ljust(indent - 2 * _INDENT) if label else "")
     rest = [r.rank for one in alike[_MOST_STATES:] for r in one]
     if rest:
-        page.prose(f"{text.ranks(rest)}: in --json", indent=_INDENT)
+        page.prose(f"{words.ranks(rest)}: in --json", indent=_INDENT)
     page.line()
 
 
 def _rank(rank: RankState) -> tuple[str, str, str]:
-    """State and end, detail, last call: ranks of which the same can be said are told together."""
+    """What is said of a rank, in three lines: its state and end, details, its last call."""
     ended = "" if rank.state == "missing" else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
     detail = "" if detail == _STATE[rank.state] else detail
@@ -326,9 +329,9 @@ def _rank(rank: RankState) -> tuple[str, str, str]:
         detail = detail[: _LONGEST_DETAIL - 2] + ".."
     last, c = "", rank.last_call
     if c is not None and rank.state != "finished":
-        where = f" at {text.short_site(c.site)}" if c.site else ""
-        of = "" if c.group.partition("@")[0] == "0" else f" of {text.named_group(c.group)}"
-        last = f"last call: {text.clean(c.op)}{where}, call {c.seq}{of}"
+        group = text.named_group(c.group)
+        of = "" if group == words.DEFAULT_GROUP else f" of {group}"
+        last = f"last call: {text.clean(c.op)}{text.at(c)}, call {c.seq}{of}"
     return ", ".join(part for part in (_STATE[rank.state], ended) if part), detail, last
 
 
@@ -337,11 +340,11 @@ def _gaps(page: Page, alignment: Alignment) -> None:
     gaps = []
     told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
-        gaps.append(f"{text.ranks(evidence.missing_ranks)} left no log.")
+        gaps.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
-        gaps.append(f"{text.counted(evidence.damaged_lines, 'line')} could not be read.")
+        gaps.append(f"{words.counted(evidence.damaged_lines, 'line')} could not be read.")
     if evidence.dropped:
-        gaps.append(f"{text.counted(evidence.dropped, 'record')} could not be written.")
+        gaps.append(f"{words.counted(evidence.dropped, 'record')} could not be written.")
     gaps += [text.clean(note) for note in evidence.notes]
     gaps += told
     if gaps:
@@ -362,20 +365,20 @@ def _verdict(alignment: Alignment) -> Text:
 
 
 def _summary(alignment: Alignment) -> str:
-    world = text.counted(alignment.world_size, "rank")
+    world = words.counted(alignment.world_size, "rank")
     if alignment.status == "aligned":
         agreed = alignment.evidence.agreed
-        what = f"{text.counted(agreed, 'collective')} on {world}" if agreed else world
+        what = f"{words.counted(agreed, 'collective')} on {world}" if agreed else world
         return f"{what} agree."
     if alignment.status == "unknown":
         alive = sum(rank.ended == "alive" for rank in alignment.ranks)
         if alive and not alignment.evidence.missing_ranks:
-            calls = text.counted(alignment.evidence.agreed, "collective")
+            calls = words.counted(alignment.evidence.agreed, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
     errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
     effects = sum(_cause(alignment.findings, n) is not None for n in errors)
     causes = len(errors) - effects
-    also = f", {text.counted(effects, 'consequence')}" if effects else ""
+    also = f", {words.counted(effects, 'consequence')}" if effects else ""
     first = " Start with the first: others may go with it." if causes > 1 else ""
-    return f"{text.counted(causes, 'error')}{also} on {world}.{first}"
+    return f"{words.counted(causes, 'error')}{also} on {world}.{first}"

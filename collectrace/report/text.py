@@ -1,7 +1,10 @@
-"""Calls, ranks and groups in words, for every report that people read.
+"""Strings of a log made safe to show, and calls as a screen tells them.
 
 What a log says is not to be trusted: a string in it may hold terminal escapes, or text that
 reads right to left. Whatever comes from one passes through :func:`clean` before it is shown.
+
+Findings tell a call as part of a sentence (:mod:`collectrace.words`). A screen has no room for
+that and needs more of it: a call stands in a column, whole or only where it differs.
 """
 
 from __future__ import annotations
@@ -10,13 +13,10 @@ import os
 import unicodedata
 from typing import Final
 
-from collectrace import roles
+from collectrace import roles, words
 from collectrace.findings import GroupInfo
 from collectrace.records import Call, Shape
 from collectrace.signature import canonical_op
-from collectrace.words import counted, listed, ranges, ranks
-
-__all__ = ["counted", "listed", "ranges", "ranks"]
 
 _LONGEST: Final = 2000
 """Characters of one string that are shown: no honest path, error or headline is longer."""
@@ -47,15 +47,14 @@ def _visible(character: str, lines: bool) -> str:
 
 def group(info: GroupInfo) -> str:
     """``the default group``, ``group tp (3)``: what the user calls it, and its name."""
-    # torch describes a group that was given no description as "undefined".
-    if info.description in ("", "undefined", "default_pg", info.name):
-        return named_group(info.name)
-    return f"group {clean(info.description)} ({clean(info.name)})"
+    told = words.group(info)
+    is_its_name = told == words.named_group(info.name)
+    return clean(told) if is_its_name else f"{clean(told)} ({clean(info.name)})"
 
 
 def named_group(name: str) -> str:
-    """A group of which only the name is known. torch counts them from 0, the default group."""
-    return "the default group" if name.partition("@")[0] == "0" else f"group {clean(name)}"
+    """A group of which only the name is known: ``the default group``, ``group 3``."""
+    return clean(words.named_group(name))
 
 
 def backend(info: GroupInfo) -> str:
@@ -73,7 +72,12 @@ def site(place: str) -> str:
 
 def short_site(place: str) -> str:
     """``file:line``, without its folders."""
-    return clean(place).rpartition("/")[2]
+    return clean(words.site(place))
+
+
+def at(c: Call) -> str:
+    """`` at train.py:43``, or nothing."""
+    return clean(words.at(c))
 
 
 def dtype(call: Call) -> str:
@@ -111,8 +115,7 @@ def _details(c: Call) -> list[str]:
     if c.root is not None:
         parts.append(f"root {c.root}")
     if c.peer is not None:
-        other = "any rank" if c.peer < 0 else f"rank {c.peer}"
-        parts.append(f"{'from' if c.op == 'recv' else 'to'} {other}, tag {c.tag or 0}")
+        parts.append(f"{words.peer(c)}, tag {c.tag or 0}")
     if c.splits and len(c.splits) == 2:
         parts.append(f"sends {c.splits[0]}, expects {c.splits[1]}")
     return parts

@@ -16,6 +16,7 @@ from collectrace.records import Call
 from collectrace.report import text
 from collectrace.report.layout import share
 from collectrace.report.terminal import render
+from collectrace.words import ranks
 from tests.support import alignments, kind_examples
 from tests.support.judging import aligned
 from tests.support.synthetic import Run
@@ -230,7 +231,7 @@ def test_the_fourth_error_is_told_by_its_headline() -> None:
     ],
 )
 def test_ranks(members: list[int], words: str) -> None:
-    assert text.ranks(members) == words
+    assert ranks(members) == words
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,23 @@ Failed = Callable[[Exception, str], None]
 """Told of a failure, and of what was being done."""
 
 
-class _Once:
+class _Original:
     """A function, and what came of calling it."""
 
-    __slots__ = ("__wrapped__", "made", "problem", "result")
+    __slots__ = ("__wrapped__", "error", "result", "was_called")
 
     def __init__(self, function: Any) -> None:
         self.__wrapped__ = function
-        self.made = False
+        self.was_called = False
         self.result: Any = None
-        self.problem: BaseException | None = None
+        self.error: BaseException | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.made = True
+        self.was_called = True
         try:
             self.result = self.__wrapped__(*args, **kwargs)
         except BaseException as problem:
-            self.problem = problem
+            self.error = problem
             raise
         return self.result
 
@@ -56,19 +56,19 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
     """The handler, without its failures: ``failed`` hears of them, the user's call does not."""
 
     def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        once = _Once(wrapped)
+        original = _Original(wrapped)
         try:
-            return handler(once, instance, args, kwargs)
+            return handler(original, instance, args, kwargs)
         except BaseException as problem:
-            if problem is once.problem or not isinstance(problem, Exception) or is_users(problem):
-                once.problem = None  # or it would keep this frame alive, and the frame it
+            if problem is original.error or not isinstance(problem, Exception) or is_users(problem):
+                original.error = None  # or it would keep this frame alive, and the frame it
                 raise
             failed(problem, f"following {name}")
-        if once.problem is not None:
+        if original.error is not None:
             try:
-                raise once.problem
+                raise original.error
             finally:
-                once.problem = None
-        return once.result if once.made else wrapped(*args, **kwargs)
+                original.error = None
+        return original.result if original.was_called else wrapped(*args, **kwargs)
 
     return guard

@@ -25,11 +25,11 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
 from collectrace.config import Config
-from collectrace.tracer.life.exits import Exits
-from collectrace.tracer.life.lastwords import LastWords
+from collectrace.tracer.life.exit_hooks import ExitHooks
+from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.record import groups
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.writer import Writer
 from collectrace.version import __version__
@@ -61,16 +61,16 @@ class Session:
         self.over = False
         """The run's default group was destroyed; a new one would begin another run."""
         self.targets: list[str] = []
-        self.exits = Exits(self)
+        self.exit_hooks = ExitHooks(self)
         self._finished = False
         self._beginning = threading.RLock()
         self._watchdog: Watchdog | None = None
-        self._last_words: LastWords | None = None
+        self._stack_dumps: StackDumps | None = None
 
-    def failed(self, problem: Exception, doing: str) -> None:
+    def count_failure(self, problem: Exception, doing: str) -> None:
         """A wrapper failed."""
         if self.recorder is not None:
-            self.recorder.fail(problem, doing)
+            self.recorder.count_failure(problem, doing)
 
     # -- runs -----------------------------------------------------------------------------
 
@@ -92,17 +92,17 @@ class Session:
         self.recorder = Recorder(writer, self.config.max_failures)
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
-        self.exits.watch_child()
+        self.exit_hooks.watch_child()
         return self.recorder
 
-    def is_elsewhere(self) -> bool:
+    def is_other_rank(self) -> bool:
         """Whether the calling thread is, or becomes, another rank than the run's."""
         recorder = self.recorder
         if recorder is None or self.over:
             return False
-        return recorder.book.is_elsewhere(may_begin=True)
+        return recorder.book.is_other_rank(may_begin=True)
 
-    def settle(self, store: Any, rank: int, world_size: int) -> None:
+    def move_to_run(self, store: Any, rank: int, world_size: int) -> None:
         """The ranks have met: agree on the run's id and move to its folder."""
         recorder = self.recorder
         if recorder is None:
@@ -113,13 +113,13 @@ class Session:
         path = self.config.log_dir / self.run / f"rank{rank:05d}.jsonl"
         with recorder.lock:
             recorder.writer.move(_unused(path))
-        self._last_words = LastWords(recorder.writer.path)
+        self._stack_dumps = StackDumps(recorder.writer.path)
         try:
-            self._last_words.open()
+            self._stack_dumps.open()
             if self._watchdog is not None:
-                self._watchdog.arm(self._last_words)
+                self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
-            recorder.fail(problem, "preparing for a crash")
+            recorder.count_failure(problem, "preparing for a crash")
 
     def finish(self, last: records.Exit) -> None:
         """Write the end of the run's file, once."""
@@ -130,7 +130,7 @@ class Session:
         try:
             self._end(recorder, last)
         except Exception as problem:
-            recorder.fail(problem, "ending the record")
+            recorder.count_failure(problem, "ending the record")
         finally:
             recorder.active = False
             recorder.writer.close()
@@ -146,20 +146,20 @@ class Session:
         last.calls, last.ns, last.failures = recorder.calls, recorder.ns, recorder.failures
         last.bytes, last.dropped = recorder.writer.total, recorder.writer.dropped
         if last.reason == "finished":
-            recorder.works.give_up()
+            recorder.works.mark_rest_unwaited()
         with recorder.lock:
             recorder.writer.check()
-            self.settle_accounts()
+            self.write_progress()
             recorder.write(last)
             recorder.writer.close()
-        if self._last_words is not None:
-            self._last_words.close()
+        if self._stack_dumps is not None:
+            self._stack_dumps.close()
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``."""
         return self.recorder is not None and self.recorder.last_t > t
 
-    def settle_accounts(self) -> None:
+    def write_progress(self) -> None:
         """Write what has completed and where the streams stand: an end may be near."""
         if self.recorder is not None and self._watchdog is not None:
             self._watchdog.poll()
@@ -172,9 +172,9 @@ class Session:
         if self.recorder is not None:
             self.recorder.active = False
             self.recorder.writer.close()
-        if self._last_words is not None:
-            self._last_words.forget()
-        self.recorder = self._watchdog = self._last_words = None
+        if self._stack_dumps is not None:
+            self._stack_dumps.unregister()
+        self.recorder = self._watchdog = self._stack_dumps = None
         Session.runs = 0
         self._finished = False
         self._beginning = threading.RLock()
@@ -193,7 +193,7 @@ class Session:
             recorder.write(record)
             recorder.book.adopt(pg, record)
         recorder.book.default = default
-        self.settle(c10d._world.pg_map[default][1], rank, world_size)
+        self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 
     def _agree(self, store: Any) -> str:
         stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")

@@ -36,7 +36,7 @@ def enable(config: Config) -> None:
         try:
             session.join_late()
         except Exception as problem:
-            session.failed(problem, "joining a run under way")
+            session.count_failure(problem, "joining a run under way")
     _session = session
 
 
@@ -45,7 +45,7 @@ def _install(session: Session) -> None:
     _undos.append(undo)
     _undos.append(wire.install(session))
     _undos.append(python_groups.install(session))
-    _undos.append(session.exits.install())
+    _undos.append(session.exit_hooks.install())
     _undos.append(children.install(session.config))
 
 

@@ -21,7 +21,7 @@ _KEY: Final = "collectrace"
 _CHILD: Final = (pkgutil.get_data(__package__, "child.py") or b"").decode()
 
 
-class Carried:
+class ChildSetup:
     """The parent's options; unpickled in a child it waits for the child's work to begin.
 
     It unpickles without this package, which the child may not be able to import yet, or at all.
@@ -40,7 +40,7 @@ def install(config: Config) -> Undo:
     original = multiprocessing.spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        return original(name) | {_KEY: Carried(config)}
+        return original(name) | {_KEY: ChildSetup(config)}
 
     multiprocessing.spawn.get_preparation_data = get_preparation_data
 

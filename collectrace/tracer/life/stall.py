@@ -14,7 +14,7 @@ from torch._C import _distributed_c10d
 
 from collectrace import records
 from collectrace.records import Activity
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
 _STACK_LINES: Final = 60

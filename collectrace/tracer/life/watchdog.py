@@ -12,12 +12,12 @@ from typing import Final
 from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
-from collectrace.tracer.life.lastwords import DeadMansSwitch, LastWords
+from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
 from collectrace.tracer.life.stall import Stalls
 from collectrace.tracer.record import scopes
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
-from collectrace.tracer.record.streams import Channel, Progress
+from collectrace.tracer.record.streams import CallCounter, Channel
 from collectrace.tracer.record.template import Template
 
 _TICKS: Final = 5
@@ -36,7 +36,7 @@ class Watchdog:
         self._stall_after = config.stall_after
         self._stalls = Stalls(recorder, config.stall_after)
         self._switch: DeadMansSwitch | None = None
-        self._last_words: LastWords | None = None
+        self._stack_dumps: StackDumps | None = None
         self._turn = now()
         """When this thread had its last turn."""
         self._stop = threading.Event()
@@ -46,13 +46,13 @@ class Watchdog:
         """Begin to watch."""
         self._thread.start()
 
-    def arm(self, last_words: LastWords) -> None:
+    def arm(self, stack_dumps: StackDumps) -> None:
         """From now on a GIL that is held for too long leaves its stacks behind."""
         native_id = self._thread.native_id
-        if last_words.signum is not None and native_id is not None:
-            switch = DeadMansSwitch(last_words.signum, native_id)
+        if stack_dumps.signum is not None and native_id is not None:
+            switch = DeadMansSwitch(stack_dumps.signum, native_id)
             switch.set(self._stall_after)
-            self._last_words = last_words
+            self._stack_dumps = stack_dumps
             self._switch = switch
 
     def stop(self) -> None:
@@ -73,16 +73,16 @@ class Watchdog:
                 if ticks % _TICKS == 0 and self._recorder.active:
                     self._beat()
             except Exception as problem:
-                self._recorder.fail(problem, "watching")
+                self._recorder.count_failure(problem, "watching")
         if self._switch is not None:
             self._switch.remove()
 
     def _take_turn(self) -> None:
         before, self._turn = self._turn, now()
-        if self._switch is None or self._last_words is None:
+        if self._switch is None or self._stack_dumps is None:
             return
         self._switch.set(self._stall_after)
-        held = self._last_words.collect()
+        held = self._stack_dumps.collect()
         if held is not None:
             self._recorder.write(records.Stall(pending=now() - before, stacks=held.stacks))
 
@@ -99,21 +99,21 @@ class Watchdog:
         """Ask the works that are held; tell of those that nobody waited for."""
         works = self._recorder.works
         works.poll(round(self._heartbeat * 2e9))
-        for record in works.misused():
+        for record in works.unwaited_records():
             self._recorder.write(record)
 
     def tell_done(self) -> None:
         """Write the watermarks that have moved."""
         recorder = self._recorder
         old = now() - int(self._heartbeat * 4e9)
-        in_flight: dict[Progress, int] = {}
+        in_flight: dict[CallCounter, int] = {}
         for state in scopes.all_states():
             call = state.call
             if call is not None:
                 counter = call[0].counter
                 in_flight[counter] = min(call[1], in_flight.get(counter, call[1]))
         for counter in counters(recorder):
-            counter.give_up(old)
+            counter.forget_overtaken(old)
             mark = counter.watermark(in_flight.get(counter))
             if mark <= counter.reported:
                 continue
@@ -121,7 +121,7 @@ class Watchdog:
             recorder.write(_done(counter, mark, recorder))
 
 
-def counters(recorder: Recorder) -> list[Progress]:
+def counters(recorder: Recorder) -> list[CallCounter]:
     """Every stream and channel."""
     return [
         counter
@@ -130,7 +130,7 @@ def counters(recorder: Recorder) -> list[Progress]:
     ]
 
 
-def _done(counter: Progress, mark: int, recorder: Recorder) -> records.Done:
+def _done(counter: CallCounter, mark: int, recorder: Recorder) -> records.Done:
     done = records.Done(group=counter.group, device=counter.device, seq=mark)
     if isinstance(counter, Channel):
         sends = counter.source == recorder.global_rank

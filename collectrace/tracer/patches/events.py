@@ -18,7 +18,7 @@ from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.patches.patching import wrap
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.groups import Ordinals
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
 
@@ -28,7 +28,7 @@ def _guarded(recorder: Recorder, doing: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        recorder.fail(problem, doing)
+        recorder.count_failure(problem, doing)
 
 
 # -- works ----------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def work_wait(session: Session) -> Wrapper:
         if state.call is not None:
             # Inside a synchronous API, whose scope knows it already.
             return wrapped(*args, **kwargs)
-        recorder.works.awaited(instance)
+        recorder.works.waited_for(instance)
         call = recorder.works.call_of(instance)
         if call is None:
             return wrapped(*args, **kwargs)
@@ -54,7 +54,7 @@ def work_wait(session: Session) -> Wrapper:
         try:
             result = wrapped(*args, **kwargs)
         except BaseException as problem:
-            recorder.failed(call, problem)
+            recorder.raised(call, problem)
             raise
         finally:
             state.wait = None
@@ -67,13 +67,13 @@ def work_wait(session: Session) -> Wrapper:
     return wrapper
 
 
-def awaits(session: Session) -> Wrapper:
+def counts_as_wait(session: Session) -> Wrapper:
     """A method of Work by which one waits in another way: its future, or a stream of a device."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
         if recorder is not None:
-            recorder.works.awaited(instance)
+            recorder.works.waited_for(instance)
         return wrapped(*args, **kwargs)
 
     return wrapper
@@ -86,7 +86,7 @@ def is_completed(session: Session) -> Wrapper:
         result = wrapped(*args, **kwargs)
         recorder = session.recorder
         if result and recorder is not None:
-            recorder.works.awaited(instance)
+            recorder.works.waited_for(instance)
         return result
 
     return wrapper
@@ -105,7 +105,7 @@ def ddp_forward(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        if recorder is None or recorder.book.is_elsewhere():
+        if recorder is None or recorder.book.is_other_rank():
             return wrapped(*args, **kwargs)
         recorder.iteration = count(instance)
         scope = local.state.scope.inside_role("ddp.forward", instance)
@@ -127,9 +127,9 @@ def register_comm_hook(session: Session) -> Wrapper:
             return scopes.within(scope, hook, hook_args, hook_kwargs)
 
         if "hook" in kwargs and callable(kwargs["hook"]):
-            kwargs = {**kwargs, "hook": wrap(None, kwargs["hook"], traced, session.failed)}
+            kwargs = {**kwargs, "hook": wrap(None, kwargs["hook"], traced, session.count_failure)}
         elif len(args) > 1 and callable(args[1]):
-            args = (args[0], wrap(None, args[1], traced, session.failed), *args[2:])
+            args = (args[0], wrap(None, args[1], traced, session.count_failure), *args[2:])
         return wrapped(*args, **kwargs)
 
     return wrapper

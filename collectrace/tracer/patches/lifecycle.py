@@ -47,14 +47,14 @@ def destroy_process_group(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        if recorder is None or session.is_elsewhere():
+        if recorder is None or session.is_other_rank():
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
         everything = pg is None or pg is c10d.GroupMember.WORLD
         try:
-            session.settle_accounts()
+            session.write_progress()
         except Exception as problem:
-            recorder.fail(problem, "settling accounts")
+            recorder.count_failure(problem, "writing what has completed")
         if everything:
             recorder.works.forget_all()
         result = wrapped(*args, **kwargs)
@@ -100,14 +100,14 @@ class _Creating:
         except Exception as problem:
             recorder = self._session.recorder
             if recorder is not None:
-                recorder.fail(problem, "recording a process group")
+                recorder.count_failure(problem, "recording a process group")
             return None
 
     def default_asked(self, given: dict[str, Any]) -> None:
         """``init_process_group`` was called."""
         rank, world_size = _launch(given)
         recorder = self._session.begin(rank, world_size)
-        if self._session.is_elsewhere() or recorder.book.states or recorder.book.asked:
+        if self._session.is_other_rank() or recorder.book.states or recorder.book.asked:
             return  # torch will refuse a second default group
         site, via = sites.here(3)
         recorder.book.asked = 1
@@ -132,7 +132,7 @@ class _Creating:
         if is_default:
             recorder = session.begin(int(given["group_rank"]), int(given["group_size"]))
             ranks = list(range(int(given["group_size"])))
-        if session.is_elsewhere():
+        if session.is_other_rank():
             return None
         if recorder is None:
             raise RuntimeError("a group without a default group")
@@ -171,7 +171,7 @@ class _Creating:
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
             recorder.book.default = pg
-            self._session.settle(store, pg.rank(), pg.size())
+            self._session.move_to_run(store, pg.rank(), pg.size())
         recorder.write(record)
 
 
@@ -180,7 +180,7 @@ def sys_exit(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.live:
-            session.exits.exit_code(args[0] if args else next(iter(kwargs.values()), None))
+            session.exit_hooks.exit_code(args[0] if args else next(iter(kwargs.values()), None))
         return wrapped(*args, **kwargs)
 
     return wrapper

@@ -22,12 +22,12 @@ from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
 
 
-class Live(Protocol):
+class Installer(Protocol):
     """Whoever installs says when it is over, and hears of what failed."""
 
     live: bool
 
-    def failed(self, problem: Exception, doing: str) -> None:
+    def count_failure(self, problem: Exception, doing: str) -> None:
         """A wrapper failed; the call it stands around did not."""
 
 
@@ -40,7 +40,7 @@ class Target:
     name: str
     """Dotted path inside the module."""
     make: Callable[[Any], Any]
-    """Makes the wrapper, given the hooks of this installation."""
+    """Makes the wrapper, given the installer of this installation."""
     direct: bool = False
     """On the hot path: what is made, given the original, makes the function that stands for it.
     Nothing guards that one, which has too little in it to fail."""
@@ -75,7 +75,7 @@ class Patched(wrapt.FunctionWrapper[..., Any]):
 _MISSING: Final = object()
 
 
-def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
+def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str], Undo]:
     """Patch every target that this torch has.
 
     A module that is not imported yet is patched when it is: importing parts of torch that the
@@ -87,12 +87,12 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
     for target in targets:
         missing = [name for name in target.modules if name not in sys.modules]
         if not missing:
-            if _patch(target, hooks, undos):
+            if _patch(target, installer, undos):
                 installed.append(target.where)
             continue
 
         def later(_: Any, target: Target = target) -> None:
-            if hooks.live and _patch(target, hooks, undos):
+            if installer.live and _patch(target, installer, undos):
                 installed.append(target.where)
 
         wrapt.register_post_import_hook(later, missing[0])
@@ -104,7 +104,7 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
     return installed, undo
 
 
-def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
+def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
     wrapper, wrapped = None, _MISSING
     for module in target.modules:
         found = _find(module, target.name)
@@ -112,11 +112,11 @@ def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
             continue
         parent, attribute, original = found
         if wrapped is not original:
-            made, wrapped = target.make(hooks), original
+            made, wrapped = target.make(installer), original
             if target.direct:
                 wrapper = _direct(original, made(original))
             else:
-                wrapper = wrap(parent, original, made, hooks.failed)
+                wrapper = wrap(parent, original, made, installer.count_failure)
         undos.append(put(parent, attribute, wrapper))
     return wrapper is not None
 

@@ -26,7 +26,7 @@ from collectrace.tracer.patches import events
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
-from collectrace.tracer.tap.describe import OPS, Args, Fields, Reader
+from collectrace.tracer.tap.arguments import OPS, Args, ArgumentReader, CallFields
 from collectrace.tracer.tap.wire import Undo
 
 _GATHER: Final = ("output_tensor", "input_tensor")
@@ -83,7 +83,7 @@ _GIVEN: Final[dict[str, Any]] = {
 """Arguments of operators that a method takes no notice of, or may leave out."""
 
 
-class Method(Reader):
+class MethodReader(ArgumentReader):
     """Reads a call of a method: the group, what it was given by position, what by name."""
 
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
@@ -98,7 +98,7 @@ class Method(Reader):
         """As for the operator."""
         return super().key(self._as_operator(args), reduce_op)
 
-    def fields(self, args: Args, group_size: int) -> Fields:
+    def fields(self, args: Args, group_size: int) -> CallFields:
         """As for the operator."""
         return super().fields(self._as_operator(args), group_size)
 
@@ -150,7 +150,7 @@ def install(session: Session) -> Undo:
         put(
             dist.ProcessGroup,
             "__init__",
-            wrap(dist.ProcessGroup, init, constructed, session.failed),
+            wrap(dist.ProcessGroup, init, constructed, session.count_failure),
         )
     )
     return overrides.undo
@@ -185,11 +185,11 @@ class _Overrides:
         found = inspect.getattr_static(cls, name, None)
         if found is inspect.getattr_static(base, name, None) or is_wrapper(found):
             return
-        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.failed)))
+        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.count_failure)))
 
     def _recorded(self, name: str) -> Wrapper:
         session = self._session
-        reader = Method(*METHODS[name])
+        reader = MethodReader(*METHODS[name])
         local = scopes.local
 
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -210,7 +210,7 @@ class _Overrides:
             except BaseException as problem:
                 state.call = mine
                 if call is not None:
-                    recorder.failed(call, problem)
+                    recorder.raised(call, problem)
                 raise
             finally:
                 state.scope = scope

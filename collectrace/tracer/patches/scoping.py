@@ -14,7 +14,7 @@ from torch.distributed import ReduceOp, Work
 
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.record import scopes, sites
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.template import Issued
 from collectrace.tracer.session import Session
@@ -57,7 +57,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                     result = wrapped(*args, **kwargs)
                 except BaseException as problem:
                     if state.call is not None:
-                        recorder.failed(state.call, problem)
+                        recorder.raised(state.call, problem)
                     raise
                 finally:
                     state.scope, state.caller = scope, caller
@@ -65,7 +65,7 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 issued = state.call
                 if issued is not None:
                     state.call = None
-                    # Progress.complete, written out: a synchronous call is never an open one.
+                    # CallCounter.complete, written out: a synchronous call is never an open one.
                     counter = issued[0].counter
                     if issued[1] > counter.done:
                         counter.done = issued[1]
@@ -84,9 +84,9 @@ def _hand(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
     """The user gets a Work."""
     try:
         if isinstance(result, Work):
-            recorder.works.hand(result, call, args[0] if args else None)
+            recorder.works.track(result, call, args[0] if args else None)
     except Exception as problem:
-        recorder.fail(problem, "following a Work")
+        recorder.count_failure(problem, "following a Work")
 
 
 def role(name: str) -> Make:

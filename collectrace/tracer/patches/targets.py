@@ -38,7 +38,7 @@ def _rows() -> Iterator[Target]:
     yield Target(_DIST[:1], "Work.wait", events.work_wait)
     yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
     for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):
-        yield Target(_DIST[:1], f"Work.{name}", events.awaits)
+        yield Target(_DIST[:1], f"Work.{name}", events.counts_as_wait)
 
     # process groups
     yield Target(_DIST, "init_process_group", lifecycle.init_process_group)

@@ -96,7 +96,7 @@ class GroupBook:
         """Groups asked for so far, by members and others alike."""
         self._uses: dict[str, int] = {}
 
-    def is_elsewhere(self, *, may_begin: bool = False) -> bool:
+    def is_other_rank(self, *, may_begin: bool = False) -> bool:
         """Whether the calling thread is another rank than the one whose record this is.
 
         ``may_begin``: whether it becomes one, if it is none so far.

@@ -9,7 +9,7 @@ from collectrace.signature import EMPTY
 _MOST_OPEN: Final = 10_000
 
 
-class Progress:
+class CallCounter:
     """Calls that were issued and are not known to be complete, by sequence number."""
 
     __slots__ = ("done", "group", "device", "open", "reported", "seq")  # noqa: RUF023 - as read
@@ -38,7 +38,7 @@ class Progress:
         waiting = [seq - 1 for seq in (first, in_flight) if seq is not None]
         return min(self.done, *waiting) if waiting else self.done
 
-    def give_up(self, before: int) -> None:
+    def forget_overtaken(self, before: int) -> None:
         """Stop waiting for news of old calls that a later, completed one has overtaken.
 
         Of some works nothing is ever heard: gloo's reduce_scatter, a Work the user dropped. A
@@ -52,7 +52,7 @@ class Progress:
             self.open.pop(seq, None)
 
 
-class Stream(Progress):
+class Stream(CallCounter):
     """The collectives of one group on one device type."""
 
     __slots__ = ("backend", "digest", "in_order", "pairs", "program")
@@ -80,7 +80,7 @@ class Stream(Progress):
         return [self.group, self.device, self.seq, self.digest, self.program, self.pairs]
 
 
-class Channel(Progress):
+class Channel(CallCounter):
     """Messages of one tag from one rank to another (global ranks; source -1: any)."""
 
     __slots__ = ("destination", "source", "tag")

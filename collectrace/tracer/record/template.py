@@ -6,8 +6,8 @@ from typing import Any
 
 from collectrace import records
 from collectrace.records import Call
-from collectrace.tracer.record.streams import Progress, Stream
-from collectrace.tracer.tap.describe import Fields
+from collectrace.tracer.record.streams import CallCounter, Stream
+from collectrace.tracer.tap.arguments import CallFields
 
 
 class Template:
@@ -18,7 +18,7 @@ class Template:
         "pair_step", "peer", "program_step", "role", "site", "stream", "tag", "wire_step",
     )  # fmt: skip
 
-    def __init__(self, call: Call, counter: Progress, fields: Fields, keep: Any) -> None:
+    def __init__(self, call: Call, counter: CallCounter, fields: CallFields, keep: Any) -> None:
         self.op = call.op
         self.site = call.site
         self.peer, self.tag = call.peer, call.tag

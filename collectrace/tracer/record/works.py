@@ -40,7 +40,7 @@ class HeldWork:
         self.template, self.seq, self.work, self.since = template, seq, work, since
 
 
-class _Handed:
+class TrackedWork:
     """What is known of a Work that the user has."""
 
     __slots__ = ("buffer", "call", "is_awaited", "version")
@@ -69,7 +69,7 @@ class Works:
         self._held: deque[HeldWork] = deque()
         self._nbytes = 0
         """Roughly, until the next poll: threads add to it without a lock."""
-        self._handed: dict[weakref.ref[Any], _Handed] = {}
+        self._tracked: dict[weakref.ref[Any], TrackedWork] = {}
         self._misused: deque[tuple[Template, int, bool]] = deque()
 
     # -- held -----------------------------------------------------------------------------
@@ -125,40 +125,40 @@ class Works:
                 self._release(held)
                 return
 
-    # -- handed to the user -----------------------------------------------------------------
+    # -- tracked --------------------------------------------------------------------------
 
-    def hand(self, work: Any, call: Issued, buffer: Any) -> None:
+    def track(self, work: Any, call: Issued, buffer: Any) -> None:
         """The user gets this Work; ``buffer``: the call's first argument."""
-        self._handed[weakref.ref(work, self._gone)] = _Handed(call, buffer)
+        self._tracked[weakref.ref(work, self._gone)] = TrackedWork(call, buffer)
 
     def call_of(self, work: Any) -> Issued | None:
         """The call that a Work stands for; None where that is not known any more."""
-        handed = self._handed.get(weakref.ref(work))
-        if handed is not None:
-            return handed.call
+        tracked = self._tracked.get(weakref.ref(work))
+        if tracked is not None:
+            return tracked.call
         found = (h for h in [*self._held][::-1] if Work.unbox(h.work) is work)
         return next(((h.template, h.seq) for h in found), None)
 
-    def awaited(self, work: Any) -> None:
+    def waited_for(self, work: Any) -> None:
         """Somebody waits for it, or asked for its future."""
-        handed = self._handed.get(weakref.ref(work))
-        if handed is not None and not handed.is_awaited:
-            handed.is_awaited = True
-            if handed.is_touched():
-                self._misused.append((*handed.call, True))
+        tracked = self._tracked.get(weakref.ref(work))
+        if tracked is not None and not tracked.is_awaited:
+            tracked.is_awaited = True
+            if tracked.is_touched():
+                self._misused.append((*tracked.call, True))
 
     def _gone(self, reference: weakref.ref[Any]) -> None:
         # Runs wherever the last reference ends, perhaps inside our own code: only note it.
-        handed = self._handed.pop(reference, None)
-        if handed is not None and not handed.is_awaited and handed.call[0].role == USER:
-            self._misused.append((*handed.call, False))
+        tracked = self._tracked.pop(reference, None)
+        if tracked is not None and not tracked.is_awaited and tracked.call[0].role == USER:
+            self._misused.append((*tracked.call, False))
 
-    def give_up(self) -> None:
+    def mark_rest_unwaited(self) -> None:
         """The process ends in peace: what nobody has waited for, nobody will."""
-        for reference in list(self._handed):
+        for reference in list(self._tracked):
             self._gone(reference)
 
-    def misused(self) -> Iterator[records.Unwaited]:
+    def unwaited_records(self) -> Iterator[records.Unwaited]:
         """What is new about works that were not waited for, a record per line of code."""
         found: dict[tuple[Template, bool], records.Unwaited] = {}
         while self._misused:

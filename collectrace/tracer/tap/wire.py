@@ -16,19 +16,19 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer.dynamo import hide_from_dynamo
-from collectrace.tracer.tap.describe import OPS, OpRow, Reader
+from collectrace.tracer.tap.arguments import OPS, ArgumentReader, OpRow
 
 
 class OnIssue(Protocol):
     """Told of each call before it is issued, and of those that raised; must not raise itself."""
 
-    def issue(self, reader: Reader, args: tuple[Any, ...]) -> Any:
+    def issue(self, reader: ArgumentReader, args: tuple[Any, ...]) -> Any:
         """A call is about to be issued; the return value names it."""
 
     def issued(self, call: Any, result: Any) -> None:
         """It has been handed to the backend."""
 
-    def failed(self, call: Any, problem: BaseException) -> None:
+    def raised(self, call: Any, problem: BaseException) -> None:
         """The backend refused it, or it raised while it ran."""
 
 
@@ -70,7 +70,7 @@ def _schemas() -> list[Any]:
 def _kernel(name: str, schema: Any, tap: Tap) -> Any:
     # An operator of a newer torch that the table does not know is recorded under its own name.
     row = OPS.get(name) or _guess(name, schema)
-    reader = Reader(row, schema.arguments)
+    reader = ArgumentReader(row, schema.arguments)
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
     below: dict[int, DispatchKeySet] = {}
 
@@ -85,7 +85,7 @@ def _kernel(name: str, schema: Any, tap: Tap) -> Any:
             result = redispatch(rest, *args)
         except BaseException as problem:
             if call is not None:
-                recorder.failed(call, problem)  # type: ignore[union-attr]
+                recorder.raised(call, problem)  # type: ignore[union-attr]
             raise
         if call is not None:
             recorder.issued(call, result)  # type: ignore[union-attr]

@@ -76,7 +76,7 @@ class DeadMansSwitch:
         _libc.timer_delete(self._timer)
 
 
-class LastWords:
+class StackDumps:
     """The two files beside a rank's own that the handlers write to; empty ones are removed.
 
     ``rank00000.stacks.txt`` holds the stacks of a process whose GIL is held (when it is free
@@ -133,7 +133,7 @@ class LastWords:
 
     def close(self) -> None:
         """Take the handlers off, and remove what nobody wrote to."""
-        self.forget()
+        self.unregister()
         for path in self._paths:
             try:
                 if path.stat().st_size == 0:
@@ -141,7 +141,7 @@ class LastWords:
             except OSError:
                 continue
 
-    def forget(self) -> None:
+    def unregister(self) -> None:
         """Take the handlers off; all that a forked child must do.
 
         What the user has put over them since stays.

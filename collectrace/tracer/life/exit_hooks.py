@@ -16,7 +16,7 @@ from collectrace.tracer.tap.wire import Undo
 _MAX_TEXT = 2000
 
 
-class Ends(Protocol):
+class ExitListener(Protocol):
     """Who is told of the process's end."""
 
     live: bool
@@ -28,10 +28,10 @@ class Ends(Protocol):
         """Whether a call was issued after ``t``."""
 
 
-class Exits:
+class ExitHooks:
     """Hears of a normal end, an uncaught exception and ``sys.exit``."""
 
-    def __init__(self, session: Ends) -> None:
+    def __init__(self, session: ExitListener) -> None:
         self._session = session
         self._last: records.Exit | None = None
         self._called = 0

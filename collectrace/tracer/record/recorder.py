@@ -35,11 +35,11 @@ from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
-from collectrace.tracer.record.streams import Progress, Stream
+from collectrace.tracer.record.streams import CallCounter, Stream
 from collectrace.tracer.record.template import Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import CHECKPOINT_EVERY, Writer
-from collectrace.tracer.tap.describe import Fields, Reader
+from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
 
 log = logging.getLogger("collectrace")
 
@@ -83,10 +83,10 @@ class Recorder:
 
     # -- the hot path ---------------------------------------------------------------------
 
-    def issue(self, reader: Reader, args: tuple[Any, ...], above: int = 1) -> Issued | None:
+    def issue(self, reader: ArgumentReader, args: tuple[Any, ...], above: int = 1) -> Issued | None:
         """Number and write one call; ``above`` frames of ours stand between it and here.
 
-        Returns what :meth:`issued` and :meth:`failed` want to hear of; None where there is
+        Returns what :meth:`issued` and :meth:`raised` want to hear of; None where there is
         nothing to follow up: a call that is not recorded, or a synchronous one, whose end the
         wrapper of its public function sees.
         """
@@ -181,7 +181,7 @@ class Recorder:
         try:
             self._issued(call, result)
         except Exception as problem:
-            self.fail(problem, "following a call up")
+            self.count_failure(problem, "following a call up")
 
     def _issued(self, call: Issued, result: Any) -> None:
         template, seq = call
@@ -195,7 +195,7 @@ class Recorder:
         if work is not None:
             self.works.hold(template, seq, work, t)
 
-    def failed(self, call: Issued | None, problem: BaseException) -> None:
+    def raised(self, call: Issued | None, problem: BaseException) -> None:
         """The call raised: say so, and who."""
         state = self._state.state
         state.call = None
@@ -213,12 +213,12 @@ class Recorder:
                 )
             )  # fmt: skip
         except Exception as ours:
-            self.fail(ours, "recording a failed call")
+            self.count_failure(ours, "recording a failed call")
 
     # -- off the hot path -----------------------------------------------------------------
 
     def _template(
-        self, group: GroupState, reader: Reader, args: tuple[Any, ...],
+        self, group: GroupState, reader: ArgumentReader, args: tuple[Any, ...],
         place: sites.Place, frame: FrameType | None, state: ThreadState,
     ) -> Template:  # fmt: skip
         scope = state.scope
@@ -252,7 +252,7 @@ class Recorder:
             api=api if api != fields.op else None, site=site, via=via, thread=state.label or None,
         )  # fmt: skip
         me = group.ranks[group.self_rank]
-        counter: Progress
+        counter: CallCounter
         if fields.op in POINT_TO_POINT and peer is not None:
             ends = (me, peer) if fields.op == "send" else (peer, me)
             counter = group.channel(fields.device, *ends, fields.tag or 0)
@@ -266,7 +266,9 @@ class Recorder:
                 template.pair_step = pair_step(group.self_rank, *fields.splits)
         return template
 
-    def _role(self, scope: Scope, fields: Fields, state: ThreadState, *, by_engine: bool) -> str:
+    def _role(
+        self, scope: Scope, fields: CallFields, state: ThreadState, *, by_engine: bool
+    ) -> str:
         role = scope.role
         if role in _CONTAINERS:
             # Between its named parts DDP's C++ broadcasts the new order of its buckets.
@@ -286,7 +288,7 @@ class Recorder:
 
     def adopt(self, pg: Any) -> GroupState | None:
         """Know a group that was created behind the tracer's back; None if it is not this rank's."""
-        if self.book.is_elsewhere():
+        if self.book.is_other_rank():
             return None
         name = self.book.name_of(groups.c10d_name(pg))
         record = groups.describe(pg, name, ordinal=self.book.asked)
@@ -313,7 +315,7 @@ class Recorder:
 
     def write(self, record: records.Record) -> None:
         """Write any other record."""
-        if self.book.is_elsewhere():
+        if self.book.is_other_rank():
             return
         with self.lock:
             t = now()
@@ -328,13 +330,13 @@ class Recorder:
 
     def backward_over(self) -> None:
         """A backward returned normally: DDP has waited for its buckets."""
-        if self.book.is_elsewhere():
+        if self.book.is_other_rank():
             return
         buckets, self.buckets = self.buckets, []
         for call in buckets:
             self.completed(call)
 
-    def fail(self, problem: BaseException, doing: str) -> None:
+    def count_failure(self, problem: BaseException, doing: str) -> None:
         """Count an internal failure; warn of the first; after too many, go silent.
 
         What a signal handler raised is none: it goes on to where the program awaits it.
@@ -359,14 +361,14 @@ class Recorder:
                 )  # fmt: skip
 
     def _void(
-        self, reader: Reader, args: tuple[Any, ...], t: int, problem: Exception
+        self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception
     ) -> Issued | None:
         """A call that could not be described still has its place in the stream."""
-        self.fail(problem, f"recording {reader.row.op}")
+        self.count_failure(problem, f"recording {reader.row.op}")
         try:
             group = self.book.states[reader.group(args)]
             stream = group.stream(reader.device(args))
-            fields = Fields(reader.row.op, stream.device)
+            fields = CallFields(reader.row.op, stream.device)
             call = Call(seq=0, group=group.name, device=stream.device, op=fields.op, void=True)
             template = Template(call, stream, fields, None)
             template.wire_step = template.program_step = stable_hash("void")
@@ -378,5 +380,5 @@ class Recorder:
 _WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
 _CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
 _IGNORED: Final = Template(
-    Call(seq=0, group="", device="", op=""), Progress("", ""), Fields("", ""), None
+    Call(seq=0, group="", device="", op=""), CallCounter("", ""), CallFields("", ""), None
 )

@@ -71,7 +71,7 @@ REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR
 
 
 @dataclass(slots=True)
-class Fields:
+class CallFields:
     """The fixed part of a record, as far as the arguments tell it."""
 
     op: str
@@ -93,7 +93,7 @@ class Fields:
     """False for fake and meta tensors: nothing goes over a wire."""
 
 
-class Reader:
+class ArgumentReader:
     """Reads the arguments of one operator, by the names of its schema."""
 
     def __init__(self, row: OpRow, schema_arguments: Sequence[Any]) -> None:
@@ -135,13 +135,13 @@ class Reader:
         parts = [project(args[i]) for i, project in self._parts if i < n]
         return tuple(parts), args[self._tail :], reduced
 
-    def fields(self, args: Args, group_size: int) -> Fields:
+    def fields(self, args: Args, group_size: int) -> CallFields:
         """The fixed part of the record."""
         row = self.row
         tensors = self._tensors(args)
         first = tensors[0] if tensors else None
         sent, received = self._get(args, row.sent), self._get(args, row.received)
-        out = Fields(
+        out = CallFields(
             op=row.op,
             device=first.device.type if first is not None else "cpu",
             is_async=bool(self._get(args, "async_op", default=False)),

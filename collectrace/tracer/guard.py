@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -72,3 +73,12 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
         return original.result if original.was_called else wrapped(*args, **kwargs)
 
     return guard
+
+
+@contextmanager
+def contained(failed: Failed, doing: str) -> Iterator[None]:
+    """A block whose failures go to ``failed`` and no further; ``doing``: what it was at."""
+    try:
+        yield
+    except Exception as problem:
+        failed(problem, doing)

@@ -87,7 +87,7 @@ PLACES: Final = (
     "tracer.record.streams:CallCounter.watermark", "tracer.record.works:Works.waited_for",
     "tracer.record.works:Works.call_of", "tracer.record.works:Works.track",
     "tracer.session:Session.write_progress", "tracer.patches.lifecycle:_arguments",
-    "tracer.patches.lifecycle:Group", "tracer.patches.events:_length",
+    "tracer.patches.lifecycle:Group", "tracer.patches.data:_length",
     "tracer.record.writer:Writer.write", "records:encode", "records:Batch", "records:Epoch",
     "records:Join", "records:NoSync", "records:Sync", "records:Done",
 )  # fmt: skip

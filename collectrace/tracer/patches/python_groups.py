@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions
 
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import events
+from collectrace.tracer.patches import waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
@@ -175,7 +175,7 @@ class _Overrides:
                 for name in METHODS:
                     self._put(cls, name, dist.ProcessGroup, self._recorded(name))
             elif issubclass(cls, dist.Work):
-                self._put(cls, "wait", dist.Work, events.work_wait(self._session))
+                self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
 
     def undo(self) -> None:
         while self.undos:

@@ -81,7 +81,7 @@ PLACES: Final = (
     "tracer.patches.python_groups:_positional", "tracer.record.groups:GroupBook.name_of",
     "tracer.record.groups:GroupBook.adopt", "tracer.record.groups:GroupState.stream",
     "tracer.record.groups:backend_of", "tracer.record.groups:Ordinals.of",
-    "tracer.record.recorder:Recorder._number", "tracer.record.recorder:Recorder._template",
+    "tracer.record.recorder:Recorder._number", "tracer.record.recorder:make_template",
     "tracer.record.recorder:Recorder.write", "tracer.record.recorder:Recorder.checkpoint",
     "tracer.record.recorder:Recorder.completed", "tracer.record.streams:CallCounter.complete",
     "tracer.record.streams:CallCounter.watermark", "tracer.record.works:Works.waited_for",

@@ -11,35 +11,21 @@ import contextlib
 import logging
 import sys
 import threading
-from types import FrameType
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
 from collectrace import records
-from collectrace.records import NATIVE, Call
-from collectrace.roles import USER
-from collectrace.signature import (
-    ALL_TO_ALL,
-    BASE,
-    EMPTY,
-    POINT_TO_POINT,
-    PRIME,
-    extend,
-    pair_step,
-    program_text,
-    stable_hash,
-    wire_text,
-)  # fmt: skip
+from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
 from collectrace.tracer.record.groups import GroupBook, GroupState
+from collectrace.tracer.record.make_template import Origin, make_template, void_template
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
-from collectrace.tracer.record.streams import CallCounter, Stream
-from collectrace.tracer.record.template import Issued, Template
+from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import CHECKPOINT_EVERY, Writer
-from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
+from collectrace.tracer.tap.arguments import ArgumentReader
 
 log = logging.getLogger("collectrace")
 
@@ -107,22 +93,23 @@ class Recorder:
             caller = None if bare else state.caller
             frame = caller or sys._getframe(above).f_back
             place = sites.find(frame)
-            by_engine = bare and (frame is None or id(frame.f_code) == _ENGINE)
+            from_autograd = bare and (frame is None or id(frame.f_code) == _ENGINE)
             reduce_op, state.reduce_op = state.reduce_op, None
-            if by_engine and reader.is_all_reduce:
+            if from_autograd and reader.is_all_reduce:
                 # DDP's C++ reducer knows one: it is asked once, for the template.
                 reduce_op = reader
             key = (
-                reader, scope, place, by_engine, state.label, reader.key(args, reduce_op)
+                reader, scope, place, from_autograd, state.label, reader.key(args, reduce_op)
             )  # fmt: skip
             template = group.templates.get(key)
             if template is None:
                 frame = sys._getframe(above).f_back
-                template = self._template(group, reader, args, place, frame, state)
+                origin = Origin(state, frame, place, from_autograd, self.hook_role)
+                template = make_template(group, reader, args, origin)
                 if len(group.templates) >= _MAX_TEMPLATES:
                     group.templates.clear()
                 group.templates[key] = template
-            if template is _IGNORED:
+            if template is IGNORED:
                 return None
             call = self._number(template, t, state)
             return call if bare or template.is_async or template.on_device else None
@@ -217,75 +204,6 @@ class Recorder:
 
     # -- off the hot path -----------------------------------------------------------------
 
-    def _template(
-        self, group: GroupState, reader: ArgumentReader, args: tuple[Any, ...],
-        place: sites.Place, frame: FrameType | None, state: ThreadState,
-    ) -> Template:  # fmt: skip
-        scope = state.scope
-        if group.name in scope.within:
-            return _IGNORED  # part of a call that is recorded
-        fields = reader.fields(args, len(group.ranks))
-        if not fields.real:
-            return _IGNORED
-        site, via = sites.resolve(sites.find(frame))
-        if site is None:
-            site, via = scopes.backward.site
-        by_engine = scope.api is None and (frame is None or id(frame.f_code) == _ENGINE)
-        role = self._role(scope, fields, state, by_engine=by_engine)
-        owner = scope.owner() if scope.owner is not None and role != USER else None
-        model = (
-            0
-            if owner is None or role.endswith((".bucket", ".unused_params"))
-            else (group.owner(owner))
-        )
-        # A function that is not patched (isend), or was imported by name before that.
-        api = scope.api or (sites.public_function(frame) if role == USER else None)
-        if fields.op in POINT_TO_POINT:
-            # The operator does not say; send() and recv() wait for the Work themselves.
-            fields.is_async = api not in _WAITING
-        peer = group.global_rank(fields.peer)
-        call = Call(
-            seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
-            shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
-            root=group.global_rank(fields.root), peer=peer, tag=fields.tag, splits=fields.splits,
-            async_=fields.is_async or None, role=role, model=model + 1 if model else None,
-            api=api if api != fields.op else None, site=site, via=via, thread=state.label or None,
-        )  # fmt: skip
-        me = group.ranks[group.self_rank]
-        counter: CallCounter
-        if fields.op in POINT_TO_POINT and peer is not None:
-            ends = (me, peer) if fields.op == "send" else (peer, me)
-            counter = group.channel(fields.device, *ends, fields.tag or 0)
-        else:
-            counter = group.stream(fields.device)
-        template = Template(call, counter, fields, sites.codes(place))
-        if isinstance(counter, Stream):
-            template.wire_step = stable_hash(wire_text(call, counter.backend))
-            template.program_step = stable_hash(program_text(call))
-            if fields.op in ALL_TO_ALL and fields.splits:
-                template.pair_step = pair_step(group.self_rank, *fields.splits)
-        return template
-
-    def _role(
-        self, scope: Scope, fields: CallFields, state: ThreadState, *, by_engine: bool
-    ) -> str:
-        role = scope.role
-        if role in _CONTAINERS:
-            # Between its named parts DDP's C++ broadcasts the new order of its buckets.
-            is_rebuild = scope.api is None and fields.op == "broadcast"
-            return "ddp.forward.rebuild_buckets" if is_rebuild else USER
-        if role == "ddp.forward.notify_join" and not fields.is_async:
-            # Join.notify_join_context's second call, under throw_on_early_termination.
-            return "ddp.forward.terminate_check"
-        if role is not None:
-            return role
-        if by_engine and (scopes.backward or state.name.startswith(NATIVE)):
-            is_map = fields.dtype == "int32" and fields.op == "all_reduce"
-            return "ddp.backward.unused_params" if is_map else "ddp.backward.bucket"
-        if self.hook_role is not None and state.name.startswith(NATIVE):
-            return self.hook_role
-        return USER
-
     def adopt(self, pg: Any) -> GroupState | None:
         """Know a group that was created behind the tracer's back; None if it is not this rank's."""
         if self.book.is_other_rank():
@@ -367,18 +285,6 @@ class Recorder:
         self.count_failure(problem, f"recording {reader.row.op}")
         try:
             group = self.book.states[reader.group(args)]
-            stream = group.stream(reader.device(args))
-            fields = CallFields(reader.row.op, stream.device)
-            call = Call(seq=0, group=group.name, device=stream.device, op=fields.op, void=True)
-            template = Template(call, stream, fields, None)
-            template.wire_step = template.program_step = stable_hash("void")
-            return self._number(template, t, self._state.state)
+            return self._number(void_template(group, reader, args), t, self._state.state)
         except Exception:
             return None
-
-
-_WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
-_CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
-_IGNORED: Final = Template(
-    Call(seq=0, group="", device="", op=""), CallCounter("", ""), CallFields("", ""), None
-)

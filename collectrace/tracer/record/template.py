@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from collectrace import records
 from collectrace.records import Call
@@ -18,7 +18,9 @@ class Template:
         "pair_step", "peer", "program_step", "role", "site", "stream", "tag", "wire_step",
     )  # fmt: skip
 
-    def __init__(self, call: Call, counter: CallCounter, fields: CallFields, keep: Any) -> None:
+    def __init__(
+        self, call: Call, counter: CallCounter, fields: CallFields, keep: Any = None
+    ) -> None:
         self.op = call.op
         self.site = call.site
         self.peer, self.tag = call.peer, call.tag
@@ -40,3 +42,8 @@ class Template:
 
 Issued = tuple[Template, int]
 """A call that was issued: its template, and its sequence number."""
+
+IGNORED: Final = Template(
+    Call(seq=0, group="", device="", op=""), CallCounter("", ""), CallFields("", "")
+)
+"""Of calls that are not recorded: part of one that is, or with nothing that goes over a wire."""

@@ -89,7 +89,7 @@ class CallFields:
     is_async: bool = False
     nbytes: int = 0
     """Of the tensors that a Work would keep alive."""
-    real: bool = True
+    is_real: bool = True
     """False for fake and meta tensors: nothing goes over a wire."""
 
 
@@ -146,7 +146,7 @@ class ArgumentReader:
             device=first.device.type if first is not None else "cpu",
             is_async=bool(self._get(args, "async_op", default=False)),
             nbytes=sum(t.numel() * t.element_size() for t in tensors),
-            real=not any(_is_unreal(t) for t in tensors),
+            is_real=not any(_is_unreal(t) for t in tensors),
         )
         if row.sent is not None:
             out.dtype = _dtype(_flat(sent) or _flat(received))

@@ -143,8 +143,7 @@ class Session:
             self._watchdog.stop()
         recorder.active = False
         last.in_ = activities(recorder)
-        last.calls, last.ns, last.failures = recorder.calls, recorder.ns, recorder.failures
-        last.bytes, last.dropped = recorder.writer.total, recorder.writer.dropped
+        recorder.add_bill(last)
         if last.reason == "finished":
             recorder.works.mark_rest_unwaited()
         with recorder.lock:
@@ -186,7 +185,7 @@ class Session:
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
             name = recorder.book.name_of(groups.c10d_name(pg))
-            record = groups.describe(
+            record = groups.ready_record(
                 pg, name, ordinal=recorder.book.asked, start_seq=groups.backend_sequence(pg)
             )
             recorder.book.asked += 1

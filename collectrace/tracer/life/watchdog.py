@@ -147,7 +147,7 @@ def activities(recorder: Recorder) -> list[Activity]:
         activity = _activity(state, recorder)
         if activity is not None:
             found.append(activity)
-    for held in recorder.works.fronts():
+    for held in recorder.works.oldest_incomplete():
         template = held.template
         found.append(_in_call("device", template.counter.device, template, held.seq, held.since))
     return found

@@ -11,8 +11,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.record import groups, scopes, sites
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record import groups, sites
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
 
 
@@ -75,7 +75,7 @@ class _Creating:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._state = scopes.state()
+        self._state = local.state
 
     def __enter__(self) -> _Creating:
         state = self._state

@@ -39,7 +39,7 @@ def work_wait(session: Session) -> Wrapper:
         # wait() on a device only orders streams: there the watchdog's question decides.
         if template.counter.device == "cpu":
             recorder.completed(call)
-            recorder.works.done(call)
+            recorder.works.release(call)
         return result
 
     return wrapper

@@ -1,4 +1,4 @@
-"""What fails inside a wrapper is the tracer's failure alone: the user's call is made, and once."""
+"""Keeps the tracer's own failures out of the user's calls: each is made, and made once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""wrapt's signature: wrapped, instance, args, kwargs."""
+"""What stands around a function, with wrapt's signature: the function, the instance it is bound to
+(None: to none), and the arguments it was called with. Returns what the function is to return."""
 
 Failed = Callable[[Exception, str], None]
-"""Told of a failure, and of what was being done."""
+"""Takes note of a failure, and of what was being done, as in "recording a batch"."""
 
 
 class _Original:
-    """A function, and what came of calling it."""
+    """A function that remembers whether it was called, and what came of it."""
 
     __slots__ = ("__wrapped__", "error", "result", "was_called")
 
@@ -36,7 +37,7 @@ class _Original:
 
 
 def is_users(problem: BaseException) -> bool:
-    """Whether a signal handler of the program raised it, and only by chance inside our code."""
+    """Whether a signal handler of the program raised it, by chance while our code ran."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     frames = problem.__traceback__
     while frames is not None:
@@ -54,7 +55,11 @@ def _code(handler: Any) -> Any:
 
 
 def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
-    """The handler, without its failures: ``failed`` hears of them, the user's call does not."""
+    """A wrapper that does what ``handler`` does, and survives its failures.
+
+    They go to ``failed``; the caller gets what the function that is wrapped, called ``name``, has
+    returned or raised. That is called after the failure if it was not before.
+    """
 
     def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         original = _Original(wrapped)
@@ -62,7 +67,8 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
             return handler(original, instance, args, kwargs)
         except BaseException as problem:
             if problem is original.error or not isinstance(problem, Exception) or is_users(problem):
-                original.error = None  # or it would keep this frame alive, and the frame it
+                # The exception holds this frame, and so must not be held by it.
+                original.error = None
                 raise
             failed(problem, f"following {name}")
         if original.error is not None:
@@ -77,7 +83,7 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
 
 @contextmanager
 def contained(failed: Failed, doing: str) -> Iterator[None]:
-    """A block whose failures go to ``failed`` and no further; ``doing``: what it was at."""
+    """A context whose failures go to ``failed``, with ``doing``, and no further."""
     try:
         yield
     except Exception as problem:

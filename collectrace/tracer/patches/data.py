@@ -7,7 +7,7 @@ from typing import Any
 
 from collectrace import records
 from collectrace.tracer.guard import Wrapper, contained
-from collectrace.tracer.record import sites
+from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.groups import Ordinals
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
@@ -15,46 +15,40 @@ from collectrace.tracer.session import Session
 
 
 def next_batch(session: Session) -> Wrapper:
-    """A fetch from a DataLoader: how long the rank waited for its data."""
+    """``next()`` of a DataLoader's iterator: how long the rank waited for its data."""
     loaders = Ordinals()
     passes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+    """Per iterator, which stands for one pass, the batches fetched so far: a list of one number."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
         if recorder is None:
             return wrapped(*args, **kwargs)
-        state = local.state
-        scope = state.scope
-        inside, began, before = scope.inside_what("batch"), now(), state.since
-        state.scope, state.since = inside, began
+        inside, began = local.state.scope.inside_what("batch"), now()
         ended = False
         try:
-            return wrapped(*args, **kwargs)
+            return scopes.within(inside, wrapped, args, kwargs, began)
         except StopIteration:
             ended = True
             raise
         finally:
-            state.scope, state.since = scope, before
-            tell(recorder, instance, now() - began, ended=ended)
-
-    def tell(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
-        with contained(recorder.count_failure, "recording a batch"):
-            write(recorder, iterator, wait, ended=ended)
+            write(recorder, instance, now() - began, ended=ended)
 
     def write(recorder: Recorder, iterator: Any, wait: int, *, ended: bool) -> None:
-        count = passes.setdefault(iterator, [0])
-        count[0] += not ended
-        first = count[0] == 1 and not ended
-        recorder.write(
-            records.Batch(
-                loader=loaders.of(iterator),
-                batch=count[0],
-                wait=wait,
-                end=ended or None,
-                length=_length(iterator) if first else None,
-                site=sites.here(3)[0] if first or ended else None,
+        with contained(recorder.count_failure, "recording a batch"):
+            fetched = passes.setdefault(iterator, [0])
+            fetched[0] += not ended
+            first = fetched[0] == 1 and not ended
+            recorder.write(
+                records.Batch(
+                    loader=loaders.of(iterator),
+                    batch=fetched[0],
+                    wait=wait,
+                    end=ended or None,
+                    length=_length(iterator) if first else None,
+                    site=sites.here(2)[0] if first or ended else None,
+                )
             )
-        )
 
     return wrapper
 
@@ -67,21 +61,21 @@ def _length(iterator: Any) -> int | None:
 
 
 def set_epoch(session: Session) -> Wrapper:
-    """``DistributedSampler.set_epoch``."""
+    """``DistributedSampler.set_epoch``: which epoch the sampler then holds."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         result = wrapped(*args, **kwargs)
-        _tell_epoch(session, instance, was_set=True)
+        _write_epoch(session, instance, was_set=True)
         return result
 
     return wrapper
 
 
 def sampler_pass(session: Session) -> Wrapper:
-    """A pass over a DistributedSampler begins, with the epoch that it holds."""
+    """``DistributedSampler.__iter__``: which epoch a pass begins with."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        _tell_epoch(session, instance, was_set=False)
+        _write_epoch(session, instance, was_set=False)
         return wrapped(*args, **kwargs)
 
     return wrapper
@@ -90,7 +84,7 @@ def sampler_pass(session: Session) -> Wrapper:
 _samplers = Ordinals()
 
 
-def _tell_epoch(session: Session, sampler: Any, *, was_set: bool) -> None:
+def _write_epoch(session: Session, sampler: Any, *, was_set: bool) -> None:
     recorder = session.recorder
     if recorder is None:
         return

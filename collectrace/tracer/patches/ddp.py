@@ -16,7 +16,7 @@ from collectrace.tracer.session import Session
 
 
 def ddp_forward(session: Session) -> Wrapper:
-    """The part of DDP's forward before the module's own: counts iterations."""
+    """``DistributedDataParallel._pre_forward``: counts the iterations of each module."""
     forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def count(instance: Any) -> int:
@@ -35,7 +35,7 @@ def ddp_forward(session: Session) -> Wrapper:
 
 
 def register_comm_hook(session: Session) -> Wrapper:
-    """A comm hook stands in for the reducer: what it issues is a gradient bucket."""
+    """``register_comm_hook``: what the hook issues in the reducer's place are gradient buckets."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         def traced(hook: Any, _: Any, hook_args: Any, hook_kwargs: Any) -> Any:
@@ -56,22 +56,22 @@ def register_comm_hook(session: Session) -> Wrapper:
 
 
 def no_sync(session: Session) -> Wrapper:
-    """``DDP.no_sync()``: where gradients are kept to themselves."""
+    """``no_sync()``: when a rank begins and ends to keep its gradients to itself."""
 
     @contextmanager
     def traced(inner: AbstractContextManager[Any], site: str | None) -> Iterator[Any]:
-        def tell(phase: str) -> None:
+        def write(phase: str) -> None:
             recorder = session.recorder
             if recorder is not None:
                 with contained(recorder.count_failure, "recording no_sync()"):
                     recorder.write(records.NoSync(phase=phase, site=site))
 
-        tell("entered")
+        write("entered")
         try:
             with inner as value:
                 yield value
         finally:
-            tell("left")
+            write("left")
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         inner = wrapped(*args, **kwargs)

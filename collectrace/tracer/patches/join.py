@@ -1,4 +1,8 @@
-"""Wrappers of torch's ``Join``: entered, out of inputs, shadowing those that still train."""
+"""Wrappers of ``Join``, and so of DDP's ``join()`` (torch/distributed/algorithms/join.py, 2.13).
+
+A rank that has run out of inputs, and so has *joined*, shadows the collectives of those that still
+train, until all have joined.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,10 @@ from collectrace.tracer.session import Session
 
 
 def notify_join(session: Session) -> Wrapper:
-    """``Join.notify_join_context``, called by the first joinable: DDP, or another."""
+    """``notify_join_context``: a rank that trains says so, in the name of the first joinable.
+
+    That is DDP in its forward, or another's ``step()``.
+    """
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None:
@@ -29,7 +36,7 @@ def notify_join(session: Session) -> Wrapper:
 
 
 def count_nonjoined(session: Session) -> Wrapper:
-    """A rank that has joined counts the others: one more iteration that it only shadows."""
+    """``_get_num_nonjoined_procs``: a rank that has joined begins to shadow another iteration."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -44,12 +51,12 @@ def count_nonjoined(session: Session) -> Wrapper:
 
 
 def notify_to_terminate(session: Session) -> Wrapper:
-    """A rank that has joined tells the others to stop."""
+    """``_notify_procs_to_terminate``: a rank that has joined tells the others to stop."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.recorder is None:
             return wrapped(*args, **kwargs)
-        # In the name of the first joinable, as the others' side of it is.
+        # In the name of the first joinable, in which the others issue what meets it.
         scope = local.state.scope.inside_role("join.terminate", instance._joinables[0])
         return scopes.within(scope, wrapped, args, kwargs)
 
@@ -57,30 +64,33 @@ def notify_to_terminate(session: Session) -> Wrapper:
 
 
 def join_enter(session: Session) -> Wrapper:
-    """``with model.join():`` begins."""
+    """``__enter__``: the context is entered."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        _tell_join(session, instance, "entered")
+        _write_join(session, instance, "entered")
         return wrapped(*args, **kwargs)
 
     return wrapper
 
 
 def join_exit(session: Session) -> Wrapper:
-    """A rank ran out of inputs, and later all of them have."""
+    """``__exit__``: called when this rank has joined, it returns when all have.
+
+    At once, if an exception leaves the context.
+    """
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raised = bool(args and args[0])
-        _tell_join(session, instance, "left" if raised else "joined")
+        _write_join(session, instance, "left" if raised else "joined")
         result = wrapped(*args, **kwargs)
         if not raised:
-            _tell_join(session, instance, "left")
+            _write_join(session, instance, "left")
         return result
 
     return wrapper
 
 
-def _tell_join(session: Session, join: Any, phase: str) -> None:
+def _write_join(session: Session, join: Any, phase: str) -> None:
     recorder = session.recorder
     if recorder is None or not getattr(join, "_enable", True):
         return

@@ -1,4 +1,4 @@
-"""THE table of patched functions, one row each."""
+"""The table of patched functions: a row for each, and for each a wrapper."""
 
 from __future__ import annotations
 

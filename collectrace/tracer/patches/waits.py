@@ -1,4 +1,4 @@
-"""Wrappers of what the host waits in: a Work, its future, a device."""
+"""Wrappers of what the host waits in: a Work, or a device."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from collectrace import records
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.record import sites
+from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
 
 
 def work_wait(session: Session) -> Wrapper:
-    """``Work.wait``: what the thread waits for, and that it is complete."""
+    """``Work.wait``: which call the thread waits for, and that it is then complete."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -21,7 +21,7 @@ def work_wait(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         state = local.state
         if state.call is not None:
-            # Inside a synchronous API, whose scope knows it already.
+            # Inside the public function that issued the call, whose wrapper sees its end.
             return wrapped(*args, **kwargs)
         recorder.works.waited_for(instance)
         call = recorder.works.call_of(instance)
@@ -36,7 +36,7 @@ def work_wait(session: Session) -> Wrapper:
             raise
         finally:
             state.wait = None
-        # wait() on a device only orders streams: there the watchdog's question decides.
+        # On a device wait() only orders streams: there the watchdog asks the Work.
         if template.counter.device == "cpu":
             recorder.completed(call)
             recorder.works.release(call)
@@ -46,7 +46,7 @@ def work_wait(session: Session) -> Wrapper:
 
 
 def counts_as_wait(session: Session) -> Wrapper:
-    """A method of Work by which one waits in another way: its future, or a stream of a device."""
+    """Another method of Work that comes to waiting for it: by its future, or by a CUDA stream."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
@@ -58,7 +58,7 @@ def counts_as_wait(session: Session) -> Wrapper:
 
 
 def is_completed(session: Session) -> Wrapper:
-    """``Work.is_completed``: who has heard that it is need not wait."""
+    """``Work.is_completed``: who is told that it is need not wait for it."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         result = wrapped(*args, **kwargs)
@@ -71,21 +71,17 @@ def is_completed(session: Session) -> Wrapper:
 
 
 def synchronize(name: str) -> Callable[[Session], Wrapper]:
-    """A device synchronise: the host waits, and for how long."""
+    """A function that waits for a device, recorded under this name: how long it took."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
             recorder = session.recorder
             if recorder is None:
                 return wrapped(*args, **kwargs)
-            state = local.state
-            scope = state.scope
-            inside, began, before = scope.inside_what("sync"), now(), state.since
-            state.scope, state.since = inside, began
+            inside, began = local.state.scope.inside_what("sync"), now()
             try:
-                return wrapped(*args, **kwargs)
+                return scopes.within(inside, wrapped, args, kwargs, began)
             finally:
-                state.scope, state.since = scope, before
                 recorder.write(records.Sync(api=name, wait=now() - began, site=sites.here()[0]))
 
         return wrapper

@@ -10,6 +10,7 @@ along to the run's folder.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -35,6 +36,8 @@ _OPEN_ATTEMPTS: Final = 20
 
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
+
+_DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
 Preamble = Callable[[int], bytes]
 """The lines at the head of a segment, given its ordinal."""
@@ -97,7 +100,7 @@ class Writer:
         if written != len(line):
             # A disk that fills up takes the beginning of a line.
             self._torn = True
-            return self._fail(OSError(28, "no space left on device"))
+            return self._fail(OSError(*_DISK_FULL))
         if self._size >= self._segment_bytes:
             self._rotate()
         return True
@@ -175,7 +178,7 @@ class Writer:
             # After a loss the preamble's checkpoint says how much, and where the streams stand.
             head += self._preamble(self._segment) + self._provisional_lines
             if os.write(fd, head) != len(head):
-                raise OSError(28, "no space left on device")  # noqa: TRY301 - same way out
+                raise OSError(*_DISK_FULL)  # noqa: TRY301 - same way out
         except OSError as problem:
             os.close(fd)
             self._torn = True

@@ -1,9 +1,9 @@
-"""Keeps torch.compile away from the tracer's own code, and from seeing that it is there.
+"""Keeps torch.compile from compiling the tracer's own code, or breaking graphs over it.
 
-A frame that Dynamo looks at is one more compiled frame, perhaps one more graph break, and where
-it meets a wrapper it does not know it compiles a call that loses its ``self``. The ways to tell
-it are private to torch, and none imports ``torch._dynamo`` (2 s); without them Dynamo compiles a
-few frames too many, which changes no result.
+Each frame that Dynamo looks at may be compiled, or break a graph; and of a wrapper that it does not
+know it compiles a call that lacks its ``self``. What tells it to leave a frame alone is private to
+torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13) and needs no import of ``torch._dynamo``, which
+takes 2 s. Where torch lacks it, Dynamo compiles some frames of ours: results are the same.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import torch
 _PACKAGE: Final = f"{__name__.rpartition('.')[0]}."
 
 _HANDED_OVER: Final = {"wrapped", "__wrapped__", "handler", "hook"}
-"""Arguments, free variables and attributes by which a function of ours calls one that is not."""
+"""What our functions call others' functions by: names of arguments, free variables, attributes."""
 
 
 def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
-    """Keep one function from being compiled, or counted as a graph break.
+    """Keep the function of this code object from being compiled, or breaking a graph.
 
-    ``callees``: also what it calls; false for whatever calls a user's function, which must still
-    be compiled.
+    ``callees``: and all that it calls. False for one that calls a function of the user's, which
+    is still to be compiled.
     """
     try:
         dynamo = torch._C._dynamo.eval_frame
@@ -37,9 +37,9 @@ def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
 
 
 def hide_package() -> None:
-    """Keep everything in this package from being compiled, and what it uses of the library.
+    """Keep every function of the tracer's modules that are loaded from being compiled.
 
-    Only where it wraps a function, what it calls may be the user's.
+    And what they call, but for those that call a function handed to them.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE):
@@ -53,7 +53,7 @@ def see_through(method: Any, original: Any) -> None:
     if isinstance(original, FunctionType):
         method._torchdynamo_inline = original
     else:
-        # Written in C, it is a graph break; so it is here, and without a look inside.
+        # A function written in C breaks the graph, and so does this one in its place.
         method._torchdynamo_disable = True
 
 

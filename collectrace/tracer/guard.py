@@ -1,41 +1,43 @@
-"""What fails inside a wrapper is the tracer's failure alone: the user's call is made, and once."""
+"""Keeps the tracer's own failures out of the user's calls: each is made, and made once."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""wrapt's signature: wrapped, instance, args, kwargs."""
+"""What stands around a function, with wrapt's signature: the function, the instance it is bound to
+(None: to none), and the arguments it was called with. Returns what the function is to return."""
 
 Failed = Callable[[Exception, str], None]
-"""Told of a failure, and of what was being done."""
+"""Takes note of a failure, and of what was being done, as in "recording a batch"."""
 
 
-class _Once:
-    """A function, and what came of calling it."""
+class _Original:
+    """A function that remembers whether it was called, and what came of it."""
 
-    __slots__ = ("__wrapped__", "made", "problem", "result")
+    __slots__ = ("__wrapped__", "error", "result", "was_called")
 
     def __init__(self, function: Any) -> None:
         self.__wrapped__ = function
-        self.made = False
+        self.was_called = False
         self.result: Any = None
-        self.problem: BaseException | None = None
+        self.error: BaseException | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.made = True
+        self.was_called = True
         try:
             self.result = self.__wrapped__(*args, **kwargs)
         except BaseException as problem:
-            self.problem = problem
+            self.error = problem
             raise
         return self.result
 
 
 def is_users(problem: BaseException) -> bool:
-    """Whether a signal handler of the program raised it, and only by chance inside our code."""
+    """Whether a signal handler of the program raised it, by chance while our code ran."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     frames = problem.__traceback__
     while frames is not None:
@@ -53,22 +55,36 @@ def _code(handler: Any) -> Any:
 
 
 def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
-    """The handler, without its failures: ``failed`` hears of them, the user's call does not."""
+    """A wrapper that does what ``handler`` does, and survives its failures.
+
+    They go to ``failed``; the caller gets what the function that is wrapped, called ``name``, has
+    returned or raised. That is called after the failure if it was not before.
+    """
 
     def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        once = _Once(wrapped)
+        original = _Original(wrapped)
         try:
-            return handler(once, instance, args, kwargs)
+            return handler(original, instance, args, kwargs)
         except BaseException as problem:
-            if problem is once.problem or not isinstance(problem, Exception) or is_users(problem):
-                once.problem = None  # or it would keep this frame alive, and the frame it
+            if problem is original.error or not isinstance(problem, Exception) or is_users(problem):
+                # The exception holds this frame, and so must not be held by it.
+                original.error = None
                 raise
             failed(problem, f"following {name}")
-        if once.problem is not None:
+        if original.error is not None:
             try:
-                raise once.problem
+                raise original.error
             finally:
-                once.problem = None
-        return once.result if once.made else wrapped(*args, **kwargs)
+                original.error = None
+        return original.result if original.was_called else wrapped(*args, **kwargs)
 
     return guard
+
+
+@contextmanager
+def contained(failed: Failed, doing: str) -> Iterator[None]:
+    """A context whose failures go to ``failed``, with ``doing``, and no further."""
+    try:
+        yield
+    except Exception as problem:
+        failed(problem, doing)

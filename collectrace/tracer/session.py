@@ -1,8 +1,8 @@
-"""One stretch of tracing: attached to a run, moved to its folder, ended.
+"""One stretch of tracing, from ``enable()`` to ``disable()``, and the runs that fall into it.
 
-A process is traced from ``enable()`` on; it has a file from the moment it asks for a process
-group, first a provisional one, then the run's, whose id the ranks agree on through the store
-they met at. Each ``init_process_group`` of a process begins a run of its own.
+Each ``init_process_group`` of a process begins a run. Its file is begun as soon as a process group
+is asked for: a provisional one first, and in the run's folder once the ranks have agreed on the
+run's id, through the store that they met at.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
 from collectrace.config import Config
-from collectrace.tracer.life.exits import Exits
-from collectrace.tracer.life.lastwords import LastWords
+from collectrace.tracer.life.exit_hooks import ExitHooks
+from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.record import groups
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.writer import Writer
 from collectrace.version import __version__
 
 PENDING: Final = "pending"
-"""Folder of the files of ranks that have not got past ``init_process_group``."""
+"""Folder of the provisional files, of ranks that have not got past ``init_process_group``."""
 
 _ENVIRONMENT: Final = (
     "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_",
@@ -45,38 +45,52 @@ _ENVIRONMENT: Final = (
 
 
 class Session:
-    """One enable() and what follows from it, until disable()."""
+    """Tracing as it was enabled once, until it is disabled: at most one run at a time."""
 
     runs: ClassVar[int] = 0
-    """Begun in this process so far: an init that is traced again is another run."""
+    """Runs begun in this process so far, by this session and others before it."""
 
     def __init__(self, config: Config) -> None:
-        # Where enable() was called: a script may go to another folder before it meets the others.
+        # Absolute from now on: a script may change its folder before it meets the others.
         self.config = replace(config, log_dir=config.log_dir.absolute())
         self.live = True
+        """False: disabled. What could not be taken off then only passes calls through."""
         self.recorder: Recorder | None = None
+        """Of the run in progress; None: there is none."""
         self.rank: int | None = None
+        """Global rank and size of the run, as far as known: until the ranks meet, what they were
+        launched with."""
         self.world_size: int | None = None
         self.run: str | None = None
+        """Id of the run; None until the ranks have met."""
         self.over = False
         """The run's default group was destroyed; a new one would begin another run."""
         self.targets: list[str] = []
-        self.exits = Exits(self)
+        """Functions that are patched, as in a header."""
+        self.exit_hooks = ExitHooks(self)
         self._finished = False
         self._beginning = threading.RLock()
+        """Held while a run begins: ranks that are threads begin at the same time."""
         self._watchdog: Watchdog | None = None
-        self._last_words: LastWords | None = None
+        self._stack_dumps: StackDumps | None = None
 
-    def failed(self, problem: Exception, doing: str) -> None:
-        """A wrapper failed."""
+    def count_failure(self, problem: Exception, doing: str) -> None:
+        """Count a failure of the tracer's own, see :meth:`Recorder.count_failure`.
+
+        Without a run there is nothing to count it in.
+        """
         if self.recorder is not None:
-            self.recorder.fail(problem, doing)
+            self.recorder.count_failure(problem, doing)
 
     # -- runs -----------------------------------------------------------------------------
 
     def begin(self, rank: int | None, world_size: int | None) -> Recorder:
-        """A process group is about to be made: from now on there is a file."""
-        with self._beginning:  # ranks that are threads begin together
+        """Begin a run, since a process group is about to be made, unless one is in progress.
+
+        ``rank`` and ``world_size``: what the process was launched with, if that is known. From
+        now on there is a file, a provisional one.
+        """
+        with self._beginning:
             return self._begin(rank, world_size)
 
     def _begin(self, rank: int | None, world_size: int | None) -> Recorder:
@@ -92,18 +106,22 @@ class Session:
         self.recorder = Recorder(writer, self.config.max_failures)
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
-        self.exits.watch_child()
+        self.exit_hooks.watch_child()
         return self.recorder
 
-    def is_elsewhere(self) -> bool:
-        """Whether the calling thread is, or becomes, another rank than the run's."""
+    def is_other_rank(self) -> bool:
+        """Whether the calling thread is another rank than the run's, or is about to be one."""
         recorder = self.recorder
         if recorder is None or self.over:
             return False
-        return recorder.book.is_elsewhere(may_begin=True)
+        return recorder.book.is_other_rank(may_begin=True)
 
-    def settle(self, store: Any, rank: int, world_size: int) -> None:
-        """The ranks have met: agree on the run's id and move to its folder."""
+    def move_to_run(self, store: Any, rank: int, world_size: int) -> None:
+        """Agree on the run's id with the other ranks, and go on in its folder.
+
+        ``store`` is the one that the ranks of the default group have met at, ``rank`` the global
+        rank. Waits for nobody.
+        """
         recorder = self.recorder
         if recorder is None:
             return
@@ -113,16 +131,16 @@ class Session:
         path = self.config.log_dir / self.run / f"rank{rank:05d}.jsonl"
         with recorder.lock:
             recorder.writer.move(_unused(path))
-        self._last_words = LastWords(recorder.writer.path)
+        self._stack_dumps = StackDumps(recorder.writer.path)
         try:
-            self._last_words.open()
+            self._stack_dumps.open()
             if self._watchdog is not None:
-                self._watchdog.arm(self._last_words)
+                self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
-            recorder.fail(problem, "preparing for a crash")
+            recorder.count_failure(problem, "preparing for a crash")
 
     def finish(self, last: records.Exit) -> None:
-        """Write the end of the run's file, once."""
+        """End the run in progress, if there is one; ``last`` becomes its last line."""
         recorder = self.recorder
         if recorder is None or self._finished:
             return
@@ -130,7 +148,7 @@ class Session:
         try:
             self._end(recorder, last)
         except Exception as problem:
-            recorder.fail(problem, "ending the record")
+            recorder.count_failure(problem, "ending the record")
         finally:
             recorder.active = False
             recorder.writer.close()
@@ -143,62 +161,66 @@ class Session:
             self._watchdog.stop()
         recorder.active = False
         last.in_ = activities(recorder)
-        last.calls, last.ns, last.failures = recorder.calls, recorder.ns, recorder.failures
-        last.bytes, last.dropped = recorder.writer.total, recorder.writer.dropped
+        recorder.add_bill(last)
         if last.reason == "finished":
-            recorder.works.give_up()
+            recorder.works.mark_rest_unwaited()
         with recorder.lock:
             recorder.writer.check()
-            self.settle_accounts()
+            self.write_progress()
             recorder.write(last)
             recorder.writer.close()
-        if self._last_words is not None:
-            self._last_words.close()
+        if self._stack_dumps is not None:
+            self._stack_dumps.close()
 
     def issued_since(self, t: int) -> bool:
-        """Whether a call was issued after ``t``."""
+        """Whether a call was issued after ``t``, ns."""
         return self.recorder is not None and self.recorder.last_t > t
 
-    def settle_accounts(self) -> None:
-        """Write what has completed and where the streams stand: an end may be near."""
+    def write_progress(self) -> None:
+        """Write what has completed and where the streams stand, since no later chance is sure."""
         if self.recorder is not None and self._watchdog is not None:
             self._watchdog.poll()
-            self._watchdog.tell_done()
+            self._watchdog.write_watermarks()
             with self.recorder.lock:
                 self.recorder.checkpoint()
 
     def after_fork(self) -> None:
-        """In a forked child: files, counters and threads are the parent's."""
+        """In a forked child: have no run, since file, counters and threads are the parent's."""
         if self.recorder is not None:
             self.recorder.active = False
             self.recorder.writer.close()
-        if self._last_words is not None:
-            self._last_words.forget()
-        self.recorder = self._watchdog = self._last_words = None
+        if self._stack_dumps is not None:
+            self._stack_dumps.unregister()
+        self.recorder = self._watchdog = self._stack_dumps = None
         Session.runs = 0
         self._finished = False
         self._beginning = threading.RLock()
 
     def join_late(self) -> None:
-        """Begin in the middle of a run that is under way."""
+        """Begin a run with the groups that exist already: tracing was enabled after they were."""
         default = c10d._get_default_group()
         rank, world_size = dist.get_rank(), dist.get_world_size()
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
             name = recorder.book.name_of(groups.c10d_name(pg))
-            record = groups.describe(
+            record = groups.ready_record(
                 pg, name, ordinal=recorder.book.asked, start_seq=groups.backend_sequence(pg)
             )
             recorder.book.asked += 1
             recorder.write(record)
             recorder.book.adopt(pg, record)
         recorder.book.default = default
-        self.settle(c10d._world.pg_map[default][1], rank, world_size)
+        self.move_to_run(c10d._world.pg_map[default][1], rank, world_size)
 
     def _agree(self, store: Any) -> str:
+        """The run's id: the candidate of the rank that comes first to the store.
+
+        This rank's own where the store cannot tell.
+        """
         stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
         candidate = f"{stamp}-{secrets.token_hex(3)}"
-        # torchrun's store outlives both a re-init and a restart of all workers.
+        # torchrun's store outlives a second init_process_group and a restart of all workers: the
+        # keys of either must differ.
         key = f"collectrace/run/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{Session.runs}"
         try:
             agreed = store.compare_set(key, "", candidate)
@@ -210,6 +232,7 @@ class Session:
     # -- the head of a segment ------------------------------------------------------------
 
     def _preamble(self, segment: int) -> bytes:
+        """The first lines of a segment: header, groups, and where the streams stand."""
         lines = [records.encode(self._header(segment))]
         recorder = self.recorder
         if recorder is not None:
@@ -252,7 +275,7 @@ def _cwd() -> str:
 
 
 def _unused(path: Path) -> Path:
-    # Two processes that call themselves the same rank of one run: both are evidence.
+    # Two processes may call themselves the same rank of one run: the file of each is evidence.
     for n in range(1, 100):
         if not path.exists():
             return path

@@ -1,4 +1,4 @@
-"""Tracing switched on and off: what is installed, in which order, and how it comes off again."""
+"""Switches tracing on and off: what is installed, in which order, and how it comes off again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from collectrace.tracer.tap.wire import Undo
 
 _session: Session | None = None
 _undos: list[Undo] = []
+"""Of what is installed, in that order."""
 
 
 def current() -> Session | None:
-    """The session that is on."""
+    """The session in progress; None: tracing is off."""
     return _session
 
 
 def enable(config: Config) -> None:
-    """Switch tracing on, joining a run that is already under way; a second call changes nothing."""
+    """Switch tracing on; nothing, where it is on already.
+
+    If there is a default group already, a run begins at once, with the groups that exist.
+    """
     global _session
     if _session is not None:
         return
@@ -36,7 +40,7 @@ def enable(config: Config) -> None:
         try:
             session.join_late()
         except Exception as problem:
-            session.failed(problem, "joining a run under way")
+            session.count_failure(problem, "joining a run under way")
     _session = session
 
 
@@ -45,12 +49,12 @@ def _install(session: Session) -> None:
     _undos.append(undo)
     _undos.append(wire.install(session))
     _undos.append(python_groups.install(session))
-    _undos.append(session.exits.install())
+    _undos.append(session.exit_hooks.install())
     _undos.append(children.install(session.config))
 
 
 def disable() -> None:
-    """Switch tracing off, close the file, and put everything back that it changed."""
+    """Switch tracing off: end the file, and take off all that was installed, latest first."""
     global _session
     session, _session = _session, None
     if session is None:

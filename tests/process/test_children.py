@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 from collectrace.align import align
 from collectrace.config import Config
 from collectrace.records import Batch, Epoch, Exit
-from collectrace.tracer.life.children import Carried
+from collectrace.tracer.life.children import ChildSetup
 from tests.support.real_ranks import Log, Ran, Ranks
 
 SCRIPT: Final = """
@@ -130,7 +130,7 @@ print(child._bootstrap())
 
 
 def test_a_child_that_cannot_import_collectrace_runs_all_the_same(tmp_path: Path) -> None:
-    carried = pickle.dumps(Carried(Config(log_dir=tmp_path))).hex()
+    carried = pickle.dumps(ChildSetup(Config(log_dir=tmp_path))).hex()
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", CHILD, carried],
         capture_output=True,

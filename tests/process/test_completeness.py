@@ -25,7 +25,7 @@ from torch.distributed import distributed_c10d as c10d
 from collectrace.records import Call
 from collectrace.signature import EMPTY, POINT_TO_POINT, PRIME, stretch
 from collectrace.tracer.tap import wire
-from collectrace.tracer.tap.describe import OPS
+from collectrace.tracer.tap.arguments import OPS
 from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
 from tests.support.op_table import TURNED, WORLD, Row, View, between_marks, mismatch, walk
 from tests.support.real_ranks import Ran, Ranks

@@ -75,25 +75,26 @@ PLACES: Final = (
     "tracer.record.sites:find", "tracer.record.sites:resolve", "tracer.record.sites:codes",
     "tracer.record.scopes:Scope.inside_role", "tracer.record.scopes:Scope.inside_what",
     "tracer.record.scopes:Scope.inside_group", "tracer.record.scopes:Backward.enter",
-    "tracer.record.scopes:Backward.leave", "tracer.tap.describe:Reader.key",
-    "tracer.tap.describe:Reader.fields", "tracer.patches.python_groups:Method.fields",
+    "tracer.record.scopes:Backward.leave", "tracer.tap.arguments:ArgumentReader.key",
+    "tracer.tap.arguments:ArgumentReader.fields",
+    "tracer.patches.python_groups:MethodReader.fields",
     "tracer.patches.python_groups:_positional", "tracer.record.groups:GroupBook.name_of",
     "tracer.record.groups:GroupBook.adopt", "tracer.record.groups:GroupState.stream",
     "tracer.record.groups:backend_of", "tracer.record.groups:Ordinals.of",
-    "tracer.record.issue:Recorder._number", "tracer.record.issue:Recorder._template",
-    "tracer.record.issue:Recorder.write", "tracer.record.issue:Recorder.checkpoint",
-    "tracer.record.issue:Recorder.completed", "tracer.record.streams:Progress.complete",
-    "tracer.record.streams:Progress.watermark", "tracer.record.works:Works.awaited",
-    "tracer.record.works:Works.call_of", "tracer.record.works:Works.hand",
-    "tracer.session:Session.settle_accounts", "tracer.patches.lifecycle:_arguments",
-    "tracer.patches.lifecycle:Group", "tracer.patches.events:_length",
+    "tracer.record.recorder:Recorder._number", "tracer.record.recorder:make_template",
+    "tracer.record.recorder:Recorder.write", "tracer.record.recorder:Recorder.checkpoint",
+    "tracer.record.recorder:Recorder.completed", "tracer.record.streams:CallCounter.complete",
+    "tracer.record.streams:CallCounter.watermark", "tracer.record.works:Works.waited_for",
+    "tracer.record.works:Works.call_of", "tracer.record.works:Works.track",
+    "tracer.session:Session.write_progress", "tracer.patches.lifecycle:_arguments",
+    "tracer.patches.lifecycle:Group", "tracer.patches.data:_length",
     "tracer.record.writer:Writer.write", "records:encode", "records:Batch", "records:Epoch",
     "records:Join", "records:NoSync", "records:Sync", "records:Done",
 )  # fmt: skip
 """Of what lies between a user's call and the line in the file."""
 
 SILENT: Final = (
-    "tracer.record.issue:Recorder.write",
+    "tracer.record.recorder:Recorder.write",
     "tracer.record.writer:Writer.write",
     "records:encode",
 )
@@ -150,7 +151,7 @@ def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_pa
 
 def too_often() -> list[float]:
     results = []
-    with mock.patch("collectrace.tracer.tap.describe.Reader.key", side_effect=Injected):
+    with mock.patch("collectrace.tracer.tap.arguments.ArgumentReader.key", side_effect=Injected):
         for n in range(10):
             x = torch.full((2,), float(n))
             dist.all_reduce(x)
@@ -212,7 +213,7 @@ def interrupted(*places: str) -> list[Any]:
 
 def test_what_a_signal_handler_raises_arrives(ranks: Ranks) -> None:
     places = (
-        "record.issue:sites.find", "record.issue:Recorder._number", "record.writer:os.write",
+        "record.recorder:sites.find", "record.recorder:Recorder._number", "record.writer:os.write",
         "patches.scoping:_getframe",
     )  # fmt: skip
     ran = ranks.run(interrupted, 1, *places)

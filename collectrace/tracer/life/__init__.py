@@ -1,1 +1,1 @@
-"""Life signs: heartbeats, stalls, ends, and the processes that are started."""
+"""Life signs: heartbeats, stalls, exits, and the processes that this one starts."""

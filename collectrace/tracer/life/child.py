@@ -1,4 +1,4 @@
-"""What a spawned child runs first, sent to it as text: see ``children``.
+"""What a spawned child runs first: its parent sends it this file as text, see ``children``.
 
 It runs before the child has its parent's ``sys.path``, so it imports nothing beyond the standard
 library until the child's own work begins.
@@ -14,10 +14,11 @@ from typing import Any
 
 
 def enable_when_running(environment: dict[str, str]) -> None:
-    """Switch tracing on when the process begins its work, and uses torch at all.
+    """Switch tracing on later: when this process begins its work, and as soon as it has torch.
 
-    Not yet: the main module is imported after this, and may call ``enable()`` with options of
-    its own.
+    ``environment`` holds the parent's options as variables; those that the child has set itself
+    stay. Not at once, since the main module is imported after this, and may call ``enable()``
+    with options of its own.
     """
     process: Any = multiprocessing.process.BaseProcess
     bootstrap = process._bootstrap

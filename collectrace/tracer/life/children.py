@@ -1,9 +1,9 @@
-"""Processes that a traced one starts: traced too, whichever way they are started.
+"""Has the processes that a traced one spawns traced too.
 
 A forked child has everything its parent had. A spawned one starts from nothing and imports the
-main module, where ``enable()`` may stand under ``if __name__ == "__main__"``. So the setting
-travels with what multiprocessing sends to prepare a child, as an object that switches tracing on
-when it is unpickled (the way coverage.py carries its own).
+main module, where ``enable()`` may stand under ``if __name__ == "__main__"``. So the options
+travel in what multiprocessing sends to prepare a child (multiprocessing/spawn.py, Python 3.11), as
+an object that has tracing switched on when it is unpickled. coverage.py does likewise.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collectrace.tracer.tap.wire import Undo
 
 _KEY: Final = "collectrace"
 
-# As text and never imported: it is the child that runs it, before it can import anything of ours.
+# As text, never imported here: the child runs it before it can import anything of this package.
 _CHILD: Final = (pkgutil.get_data(__package__, "child.py") or b"").decode()
 
 
-class Carried:
-    """The parent's options; unpickled in a child it waits for the child's work to begin.
+class ChildSetup:
+    """The parent's options. Unpickled in a child, it has tracing switched on there.
 
-    It unpickles without this package, which the child may not be able to import yet, or at all.
+    That needs nothing of this package, which the child may not be able to import yet, or at all.
     """
 
     def __init__(self, config: Config) -> None:
@@ -36,11 +36,11 @@ class Carried:
 
 
 def install(config: Config) -> Undo:
-    """Send the setting along with every child that multiprocessing prepares; the undo stops it."""
+    """Send these options to every child that multiprocessing spawns from now on."""
     original = multiprocessing.spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        return original(name) | {_KEY: Carried(config)}
+        return original(name) | {_KEY: ChildSetup(config)}
 
     multiprocessing.spawn.get_preparation_data = get_preparation_data
 

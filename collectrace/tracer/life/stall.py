@@ -1,4 +1,4 @@
-"""A call that has been pending for too long: what is told, where, and how often."""
+"""When a rank counts as stalled, and what is then written, where, and how often."""
 
 from __future__ import annotations
 
@@ -14,27 +14,33 @@ from torch._C import _distributed_c10d
 
 from collectrace import records
 from collectrace.records import Activity
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
 _STACK_LINES: Final = 60
+"""Frames of a thread's stack that are written down, the innermost ones."""
 
 
 class Stalls:
-    """Decides when a rank counts as stalled, and writes down what it is doing.
+    """Notices that a rank has been in one thing for too long, and writes down what it is in.
 
-    Told again at growing intervals: a job that hangs over night must not fill the disk. A rank
-    that is in no call at all but has issued none for as long is recorded too, silently: when its
-    peers hang, its stack is the answer.
+    Too long is ``stall_after`` seconds; after that it is told again when the time has doubled,
+    since a job that hangs over night must not fill the disk. A rank that is in nothing but has
+    issued no call for as long is recorded too, though not told on the terminal: when its peers
+    hang, its stack is the answer.
     """
 
     def __init__(self, recorder: Recorder, stall_after: float) -> None:
         self._recorder = recorder
         self._stall_after = int(stall_after * 1e9)
         self._next = self._stall_after
+        """How long a thing must be pending to be told, ns."""
 
-    def look(self, doing: list[Activity]) -> None:
-        """Called every heartbeat with what the threads are in."""
+    def check(self, doing: list[Activity]) -> None:
+        """Write a ``stall`` record if one is due; ``doing``: what the threads are in.
+
+        To be called at every heartbeat.
+        """
         since = min((a.since for a in doing), default=self._recorder.last_t)
         pending = now() - since if since else 0
         if pending < self._stall_after:
@@ -46,11 +52,11 @@ class Stalls:
         self._next = pending * 2
         self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
         if doing:
-            self._say(min(doing, key=lambda a: a.since), pending)
+            self._tell_user(min(doing, key=lambda a: a.since), pending)
         if first:
             self._dump_flight_recorder()
 
-    def _say(self, activity: Activity, pending: int) -> None:
+    def _tell_user(self, activity: Activity, pending: int) -> None:
         rank = self._recorder.global_rank
         where = f" at {activity.site}" if activity.site else ""
         what = activity.what
@@ -65,7 +71,7 @@ class Stalls:
         )
 
     def _dump_flight_recorder(self) -> None:
-        """What torch's own recorder holds goes beside the rank file, as ``.flight.json``."""
+        """Write what torch's Flight Recorder holds beside the rank file, as ``.flight.json``."""
         dump = getattr(_distributed_c10d, "_dump_fr_trace_json", None)
         if dump is None:
             return

@@ -1,7 +1,7 @@
-"""Life signs: a thread that says what has completed, that the process lives, and what it is in.
+"""The watchdog: a thread that writes what has completed, that the process lives, what it is in.
 
-It observes from outside and touches nothing: no collective, no store, no device. A work is
-asked with ``is_completed()``, which neither blocks nor synchronises.
+It only observes: no collective, no store, no device. A Work is asked with ``is_completed()``,
+which neither blocks nor synchronises.
 """
 
 from __future__ import annotations
@@ -12,23 +12,29 @@ from typing import Final
 from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
-from collectrace.tracer.life.lastwords import DeadMansSwitch, LastWords
+from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
 from collectrace.tracer.life.stall import Stalls
 from collectrace.tracer.record import scopes
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
-from collectrace.tracer.record.streams import Channel, Progress
+from collectrace.tracer.record.streams import CallCounter, Channel
 from collectrace.tracer.record.template import Template
 
-_TICKS: Final = 5
-"""Looks at pending works per heartbeat."""
+_POLLS: Final = 5
+"""How often per heartbeat the Works are asked."""
 
-_PATIENCE: Final = 5.0
-"""Seconds to wait for the thread's end; it is asleep nearly always, and wakes at once."""
+_WORK_AGE: Final = 2
+"""Heartbeats after which a Work of the CPU is asked no more."""
+
+_CALL_AGE: Final = 4
+"""Heartbeats after which a call counts as complete if a later one of its stream is."""
+
+_STOP_TIMEOUT: Final = 5.0
+"""Seconds to wait for the thread's end. It sleeps nearly always, and wakes at once."""
 
 
 class Watchdog:
-    """The observing thread of one run."""
+    """The observing thread of one run, from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, recorder: Recorder, config: Config) -> None:
         self._recorder = recorder
@@ -36,84 +42,85 @@ class Watchdog:
         self._stall_after = config.stall_after
         self._stalls = Stalls(recorder, config.stall_after)
         self._switch: DeadMansSwitch | None = None
-        self._last_words: LastWords | None = None
-        self._turn = now()
-        """When this thread had its last turn."""
+        self._stack_dumps: StackDumps | None = None
+        self._last_turn = now()
+        """When this thread last ran."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread."""
         self._thread.start()
 
-    def arm(self, last_words: LastWords) -> None:
-        """From now on a GIL that is held for too long leaves its stacks behind."""
+    def arm(self, stack_dumps: StackDumps) -> None:
+        """Have the stacks written when the GIL is held for longer than ``stall_after``."""
         native_id = self._thread.native_id
-        if last_words.signum is not None and native_id is not None:
-            switch = DeadMansSwitch(last_words.signum, native_id)
+        if stack_dumps.signum is not None and native_id is not None:
+            switch = DeadMansSwitch(stack_dumps.signum, native_id)
             switch.set(self._stall_after)
-            self._last_words = last_words
+            self._stack_dumps = stack_dumps
             self._switch = switch
 
     def stop(self) -> None:
-        """End, and wait for it a little: the thread may be in the middle of a slow write."""
+        """End the thread, and wait a little for it: it may be in the middle of a slow write."""
         self._stop.set()
         if self._switch is not None:
             self._switch.set(0)
         if self._thread.is_alive():
-            self._thread.join(_PATIENCE)
+            self._thread.join(_STOP_TIMEOUT)
 
     def _watch(self) -> None:
-        ticks = 0
-        while not self._stop.wait(self._heartbeat / _TICKS):
-            ticks += 1
+        polls = 0
+        while not self._stop.wait(self._heartbeat / _POLLS):
+            polls += 1
             try:
-                self._take_turn()
+                self._reset_switch()
                 self.poll()
-                if ticks % _TICKS == 0 and self._recorder.active:
+                if polls % _POLLS == 0 and self._recorder.active:
                     self._beat()
             except Exception as problem:
-                self._recorder.fail(problem, "watching")
+                self._recorder.count_failure(problem, "watching")
         if self._switch is not None:
             self._switch.remove()
 
-    def _take_turn(self) -> None:
-        before, self._turn = self._turn, now()
-        if self._switch is None or self._last_words is None:
+    def _reset_switch(self) -> None:
+        """Set the dead man's switch again; write the stacks if it went off meanwhile."""
+        before, self._last_turn = self._last_turn, now()
+        if self._switch is None or self._stack_dumps is None:
             return
         self._switch.set(self._stall_after)
-        held = self._last_words.collect()
-        if held is not None:
-            self._recorder.write(records.Stall(pending=now() - before, stacks=held.stacks))
+        dump = self._stack_dumps.collect()
+        if dump is not None:
+            self._recorder.write(records.Stall(pending=now() - before, stacks=dump.stacks))
 
     def _beat(self) -> None:
         recorder = self._recorder
         with recorder.lock:
             recorder.writer.check()
-        self.tell_done()
+        self.write_watermarks()
         doing = activities(recorder)
         recorder.write(records.Alive(in_=doing))
-        self._stalls.look(doing)
+        self._stalls.check(doing)
 
     def poll(self) -> None:
-        """Ask the works that are held; tell of those that nobody waited for."""
+        """Ask the Works that are held; write of those that nobody waited for."""
         works = self._recorder.works
-        works.poll(round(self._heartbeat * 2e9))
-        for record in works.misused():
+        works.poll(round(self._heartbeat * _WORK_AGE * 1e9))
+        for record in works.unwaited_records():
             self._recorder.write(record)
 
-    def tell_done(self) -> None:
-        """Write the watermarks that have moved."""
+    def write_watermarks(self) -> None:
+        """Write a ``done`` record for each stream and channel whose watermark has moved."""
         recorder = self._recorder
-        old = now() - int(self._heartbeat * 4e9)
-        in_flight: dict[Progress, int] = {}
+        old = now() - int(self._heartbeat * _CALL_AGE * 1e9)
+        in_flight: dict[CallCounter, int] = {}
         for state in scopes.all_states():
             call = state.call
             if call is not None:
                 counter = call[0].counter
                 in_flight[counter] = min(call[1], in_flight.get(counter, call[1]))
         for counter in counters(recorder):
-            counter.give_up(old)
+            counter.forget_overtaken(old)
             mark = counter.watermark(in_flight.get(counter))
             if mark <= counter.reported:
                 continue
@@ -121,8 +128,8 @@ class Watchdog:
             recorder.write(_done(counter, mark, recorder))
 
 
-def counters(recorder: Recorder) -> list[Progress]:
-    """Every stream and channel."""
+def counters(recorder: Recorder) -> list[CallCounter]:
+    """Every stream and channel of the run."""
     return [
         counter
         for group in list(recorder.book.states.values())
@@ -130,7 +137,7 @@ def counters(recorder: Recorder) -> list[Progress]:
     ]
 
 
-def _done(counter: Progress, mark: int, recorder: Recorder) -> records.Done:
+def _done(counter: CallCounter, mark: int, recorder: Recorder) -> records.Done:
     done = records.Done(group=counter.group, device=counter.device, seq=mark)
     if isinstance(counter, Channel):
         sends = counter.source == recorder.global_rank
@@ -141,20 +148,20 @@ def _done(counter: Progress, mark: int, recorder: Recorder) -> records.Done:
 
 
 def activities(recorder: Recorder) -> list[Activity]:
-    """What every thread of this process is in, as seen from outside."""
+    """What every thread of this process is in, and every device; those in nothing left out."""
     found = []
     for state in scopes.all_states():
         activity = _activity(state, recorder)
         if activity is not None:
             found.append(activity)
-    for held in recorder.works.fronts():
+    for held in recorder.works.oldest_incomplete():
         template = held.template
         found.append(_in_call("device", template.counter.device, template, held.seq, held.since))
     return found
 
 
 def _activity(state: ThreadState, recorder: Recorder) -> Activity | None:
-    # The thread goes on while it is looked at: read each field once.
+    # The thread goes on meanwhile: each field is read once.
     wait, call, scope = state.wait, state.call, state.scope
     if wait is not None:
         template, seq, since = wait
@@ -185,7 +192,8 @@ def _in_call(what: str, thread: str, template: Template, seq: int, since: int) -
 
 
 def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
-    # backward() ends by waiting for DDP's buckets, in C++: the first of them is what it is in.
+    # backward() ends by waiting for DDP's buckets, in C++ (Reducer::finalize_backward): until it
+    # returns it is in the first of them.
     buckets = recorder.buckets
     if activity.what == "backward" and buckets:
         template, seq = buckets[0]

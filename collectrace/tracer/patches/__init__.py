@@ -1,1 +1,1 @@
-"""Wrappers on functions of torch: who issues a collective, and why."""
+"""Wrappers on functions of torch: who issues a collective, and what for."""

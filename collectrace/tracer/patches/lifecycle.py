@@ -1,4 +1,4 @@
-"""Wrappers around what begins and ends: process groups, and the process itself."""
+"""Wrappers of what begins and ends: process groups, and the process itself."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.record import groups, scopes, sites
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record import groups, sites
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
 
 
 def init_process_group(session: Session) -> Wrapper:
-    """The rendezvous: a rank that never gets past it leaves a provisional file."""
+    """``init_process_group``: begins a run, so that a rank that never gets past it has a file."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        with _Creating(session) as creating:
-            creating.guard(lambda: creating.default_asked(_arguments(wrapped, args, kwargs)))
+        with _GroupCreation(session) as creation:
+            creation.guard(lambda: creation.default_asked(_arguments(wrapped, args, kwargs)))
             return wrapped(*args, **kwargs)
 
     return wrapper
 
 
 def new_process_group(session: Session) -> Wrapper:
-    """Every group's creation comes by here, ``init_process_group``'s own included."""
+    """``_new_process_group_helper``, which creates every group, the default one included."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        with _Creating(session) as creating:
+        with _GroupCreation(session) as creation:
             given = _arguments(wrapped, args, kwargs)
-            record = creating.guard(lambda: creating.asked(given))
+            record = creation.guard(lambda: creation.asked(given))
             result = wrapped(*args, **kwargs)
             if record is not None:
-                creating.guard(lambda: creating.ready(record, given, result))
+                creation.guard(lambda: creation.ready(record, given, result))
             return result
 
     return wrapper
 
 
 def destroy_process_group(session: Session) -> Wrapper:
-    """A group is gone; with the default one the run is over."""
+    """``destroy_process_group``: a group is gone, or, with the default one, all of them."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        if recorder is None or session.is_elsewhere():
+        if recorder is None or session.is_other_rank():
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
-        everything = pg is None or pg is c10d.GroupMember.WORLD
+        is_default = pg is None or pg is c10d.GroupMember.WORLD
         try:
-            session.settle_accounts()
+            session.write_progress()
         except Exception as problem:
-            recorder.fail(problem, "settling accounts")
-        if everything:
+            recorder.count_failure(problem, "writing what has completed")
+        if is_default:
             recorder.works.forget_all()
         result = wrapped(*args, **kwargs)
-        if everything:
+        if is_default:
             session.over = True
-        gone = list(recorder.book.states) if everything else [pg]
+        gone = list(recorder.book.states) if is_default else [pg]
         for one in gone:
             state = recorder.book.forget(one)
             if state is not None:
@@ -70,14 +70,14 @@ def destroy_process_group(session: Session) -> Wrapper:
     return wrapper
 
 
-class _Creating:
-    """A group in the making, as the heartbeat and the file tell it."""
+class _GroupCreation:
+    """A context in which a group is created: the heartbeat says so, and records are written."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._state = scopes.state()
+        self._state = local.state
 
-    def __enter__(self) -> _Creating:
+    def __enter__(self) -> _GroupCreation:
         state = self._state
         self._scope, self._since = state.scope, state.since
         if state.scope.what != "group":
@@ -92,7 +92,7 @@ class _Creating:
             recorder.book.asking = None
 
     def guard(self, act: Any) -> Any:
-        """Do our part; its failure is ours alone."""
+        """Run a part of the tracer's own, whose failure is only counted; what it returns."""
         if not self._session.live:
             return None
         try:
@@ -100,14 +100,14 @@ class _Creating:
         except Exception as problem:
             recorder = self._session.recorder
             if recorder is not None:
-                recorder.fail(problem, "recording a process group")
+                recorder.count_failure(problem, "recording a process group")
             return None
 
     def default_asked(self, given: dict[str, Any]) -> None:
-        """``init_process_group`` was called."""
-        rank, world_size = _launch(given)
+        """Begin a run, since ``init_process_group`` was called with these arguments."""
+        rank, world_size = _launched_as(given)
         recorder = self._session.begin(rank, world_size)
-        if self._session.is_elsewhere() or recorder.book.states or recorder.book.asked:
+        if self._session.is_other_rank() or recorder.book.states or recorder.book.asked:
             return  # torch will refuse a second default group
         site, via = sites.here(3)
         recorder.book.asked = 1
@@ -124,7 +124,10 @@ class _Creating:
         recorder.write(record)
 
     def asked(self, given: dict[str, Any]) -> Group | None:
-        """A group is about to be made; on this rank too if it is no member."""
+        """Write that a group is about to be created; ``given``: arguments of torch's helper.
+
+        None where it is another rank's, see ``groups.ranks_are_threads``.
+        """
         ranks = list(given["global_ranks_in_group"])
         is_default = not ranks
         session = self._session
@@ -132,11 +135,12 @@ class _Creating:
         if is_default:
             recorder = session.begin(int(given["group_rank"]), int(given["group_size"]))
             ranks = list(range(int(given["group_size"])))
-        if session.is_elsewhere():
+        if session.is_other_rank():
             return None
         if recorder is None:
             raise RuntimeError("a group without a default group")
-        told = is_default and recorder.book.asked > 0
+        # By init_process_group's wrapper: the default group has one record.
+        is_written = is_default and recorder.book.asked > 0
         site, via = sites.here(3)
         record = Group(
             phase="asked",
@@ -149,14 +153,17 @@ class _Creating:
             site=site,
             via=via,
         )
-        if not told:
+        if not is_written:
             recorder.book.asked += 1
             recorder.book.asking = record
             recorder.write(record)
         return record
 
     def ready(self, record: Group, given: dict[str, Any], result: Any) -> None:
-        """The group exists."""
+        """Write that the group exists; ``result``: what torch's helper returned.
+
+        That is the group and its store, or no group on a rank that is no member.
+        """
         recorder = self._session.recorder
         pg, store = result
         if recorder is None or not isinstance(pg, c10d.ProcessGroup):
@@ -171,16 +178,16 @@ class _Creating:
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
             recorder.book.default = pg
-            self._session.settle(store, pg.rank(), pg.size())
+            self._session.move_to_run(store, pg.rank(), pg.size())
         recorder.write(record)
 
 
 def sys_exit(session: Session) -> Wrapper:
-    """``sys.exit``, ``exit``, ``quit``: the status is nowhere to be found later."""
+    """``sys.exit``, ``exit``, ``quit``: their status cannot be asked for later."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.live:
-            session.exits.exit_code(args[0] if args else next(iter(kwargs.values()), None))
+            session.exit_hooks.note_sys_exit(args[0] if args else next(iter(kwargs.values()), None))
         return wrapped(*args, **kwargs)
 
     return wrapper
@@ -192,7 +199,7 @@ def _arguments(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> di
     return bound.arguments
 
 
-def _launch(given: dict[str, Any]) -> tuple[int | None, int | None]:
+def _launched_as(given: dict[str, Any]) -> tuple[int | None, int | None]:
     """Rank and world size, from the arguments or from the launcher's environment."""
     rank, size = given.get("rank"), given.get("world_size")
     return (

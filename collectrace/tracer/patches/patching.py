@@ -1,7 +1,7 @@
 """Puts wrappers on functions of torch, and takes them off again.
 
-The table of what is patched is in ``targets``; here is only how. Whatever is installed returns
-its undo. Where somebody has wrapped our wrapper since, theirs stays and ours goes quiet.
+What is patched stands in ``targets``, here is only how. Whatever is installed returns its undo.
+Where somebody has put a wrapper around ours since, both stay, and ours only passes calls on.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
 
 
-class Live(Protocol):
-    """Whoever installs says when it is over, and hears of what failed."""
+class Installer(Protocol):
+    """For whom functions are patched."""
 
     live: bool
+    """False: nothing more is to be patched."""
 
-    def failed(self, problem: Exception, doing: str) -> None:
-        """A wrapper failed; the call it stands around did not."""
+    def count_failure(self, problem: Exception, doing: str) -> None:
+        """Take note that a wrapper failed, though not the function it stands around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +41,29 @@ class Target:
     name: str
     """Dotted path inside the module."""
     make: Callable[[Any], Any]
-    """Makes the wrapper, given the hooks of this installation."""
+    """From the installer to a ``guard.Wrapper``. If ``direct``, to a function that takes the
+    original and returns what is called in its place."""
     direct: bool = False
-    """On the hot path: what is made, given the original, makes the function that stands for it.
-    Nothing guards that one, which has too little in it to fail."""
+    """On the hot path: nothing guards what is called, which has too little in it to fail."""
 
     @property
     def where(self) -> str:
-        """As in a header."""
+        """Its name in a header."""
         return f"{self.modules[0]}.{self.name}"
 
 
 class _Bound(wrapt.BoundFunctionWrapper[..., Any]):
+    """A wrapped method of an instance, pickled as that method."""
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return getattr, (self.__self__, self.__name__)
 
 
 class Patched(wrapt.FunctionWrapper[..., Any]):
-    """A wrapped function that pickles and copies as the function itself does."""
+    """A wrapped function that pickles and copies as the function itself does.
+
+    wrapt's own refuses to be pickled, and so could not be given to ``mp.spawn``.
+    """
 
     __bound_function_wrapper__ = _Bound
 
@@ -75,11 +81,14 @@ class Patched(wrapt.FunctionWrapper[..., Any]):
 _MISSING: Final = object()
 
 
-def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
+def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str], Undo]:
     """Patch every target that this torch has.
 
-    A module that is not imported yet is patched when it is: importing parts of torch that the
-    user may not need would cost seconds. Returns what was installed, and the undo.
+    Where a module is not imported yet, its target is patched when it is: to import parts of torch
+    that the user may not need would take seconds.
+
+    Returns the names of the functions that are patched, a list that grows with such modules, and
+    the undo.
     """
     dynamo.hide_package()
     undos: list[Undo] = []
@@ -87,12 +96,12 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
     for target in targets:
         missing = [name for name in target.modules if name not in sys.modules]
         if not missing:
-            if _patch(target, hooks, undos):
+            if _patch(target, installer, undos):
                 installed.append(target.where)
             continue
 
         def later(_: Any, target: Target = target) -> None:
-            if hooks.live and _patch(target, hooks, undos):
+            if installer.live and _patch(target, installer, undos):
                 installed.append(target.where)
 
         wrapt.register_post_import_hook(later, missing[0])
@@ -104,44 +113,52 @@ def install(targets: Iterable[Target], hooks: Live) -> tuple[list[str], Undo]:
     return installed, undo
 
 
-def _patch(target: Target, hooks: Live, undos: list[Undo]) -> bool:
-    wrapper, wrapped = None, _MISSING
+def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
+    """Patch one function wherever it is looked up; whether there is such a function."""
+    original, wrapper = _MISSING, None
     for module in target.modules:
         found = _find(module, target.name)
         if found is None:
             continue
-        parent, attribute, original = found
-        if wrapped is not original:
-            made, wrapped = target.make(hooks), original
-            if target.direct:
-                wrapper = _direct(original, made(original))
-            else:
-                wrapper = wrap(parent, original, made, hooks.failed)
+        parent, attribute, function = found
+        if function is not original:  # what several modules share gets one wrapper
+            original, wrapper = function, _wrapper(target, parent, function, installer)
         undos.append(put(parent, attribute, wrapper))
     return wrapper is not None
 
 
+def _wrapper(target: Target, parent: Any, original: Any, installer: Installer) -> Any:
+    made = target.make(installer)
+    if target.direct:
+        return _direct(original, made(original))
+    return wrap(parent, original, made, installer.count_failure)
+
+
 def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
-    """What takes the place of a function of a module, or of a class."""
+    """What takes the place of ``original``, and calls ``handler`` with it.
+
+    ``parent`` is what the function is looked up in: a class, a module, or None for neither.
+    """
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
     handler = guarded(handler, getattr(original, "__name__", "a hook"), failed)
     return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
 
 
 def _direct(original: Any, call: Any) -> Any:
+    """What takes the place of a module's function ``original``, and is ``call`` when called."""
     dynamo.hide_from_dynamo(call.__code__, callees=False)
 
-    class Called(Patched):
+    class CalledDirectly(Patched):
         # wrapt's own asks a function for the `__self__` it never has: half of what a call costs.
         __call__ = call
 
-    # Only where somebody has made a method of it.
-    return Called(original, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
+    # The wrapper is used only where somebody has made a method of the function.
+    return CalledDirectly(original, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
 
 
 def _method(original: Any, handler: Wrapper) -> Any:
-    # A plain function: of a wrapper that is written in C Dynamo makes calls without their self.
-    # It has the original's name, and so pickles as that does.
+    # A plain function: of a wrapper written in C, as wrapt's are, Dynamo compiles a call without
+    # its self. It has the original's name, and so pickles as that does.
     if isinstance(original, staticmethod):
         function = original.__func__
 
@@ -162,7 +179,7 @@ def _method(original: Any, handler: Wrapper) -> Any:
 
 
 def is_wrapper(function: Any) -> bool:
-    """Whether it stands in the place of another."""
+    """Whether a function is one of ours, in the place of another."""
     return isinstance(function, Patched) or function in _methods
 
 
@@ -170,7 +187,10 @@ _methods: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def put(parent: Any, attribute: str, wrapper: Any) -> Undo:
-    """Put a wrapper in a function's place; the undo puts the function back."""
+    """Put a wrapper in a function's place; the undo puts the function back.
+
+    That leaves alone what somebody else has put in its place since.
+    """
     own = vars(parent).get(attribute, _MISSING)
     setattr(parent, attribute, wrapper)
 
@@ -186,6 +206,7 @@ def put(parent: Any, attribute: str, wrapper: Any) -> Undo:
 
 
 def _find(module: str, path: str) -> tuple[Any, str, Any] | None:
+    """A function's holder, its name there, and the function; None where there is none."""
     parent: Any = importlib.import_module(module)
     *outer, attribute = path.split(".")
     for name in outer:

@@ -22,11 +22,11 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions
 
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import events
+from collectrace.tracer.patches import waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
-from collectrace.tracer.tap.describe import OPS, Args, Fields, Reader
+from collectrace.tracer.tap.arguments import OPS, Args, ArgumentReader, CallFields
 from collectrace.tracer.tap.wire import Undo
 
 _GATHER: Final = ("output_tensor", "input_tensor")
@@ -73,18 +73,22 @@ METHODS: Final[dict[str, tuple[str, tuple[str, ...], Callable[[], Any] | None]]]
     "recv": ("recv_", ("tensors", "src", "tag"), None),
     "recv_anysource": ("recv_any_source_", ("tensors", "tag"), None),
 }  # fmt: skip
-"""Per method of a ProcessGroup: the operator it stands for, which of the operator's arguments it
-takes, in this order (their names are each class's own), and the options that come after them."""
+"""Per method of a ProcessGroup (torch/csrc/distributed/c10d/init.cpp, torch 2.13): the operator it
+stands for; which of the operator's arguments it takes, in this order, by whatever names; and the
+class of the options that come after them."""
 
 _GIVEN: Final[dict[str, Any]] = {
     "process_group": None, "tensor": torch.empty(0), "device_ids": (),
     "output_split_sizes": (), "input_split_sizes": (),
 }  # fmt: skip
-"""Arguments of operators that a method takes no notice of, or may leave out."""
+"""Values for arguments of operators that a method does not take, or need not be given."""
 
 
-class Method(Reader):
-    """Reads a call of a method: the group, what it was given by position, what by name."""
+class MethodReader(ArgumentReader):
+    """Reads a call of a method as one of the operator that it stands for; see METHODS.
+
+    The arguments of its methods are three: the group, those given by position, those by name.
+    """
 
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
         schema = getattr(torch.ops.c10d, operator).default._schema
@@ -92,18 +96,18 @@ class Method(Reader):
         self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options
-        self._all = [a.name for a in schema.arguments]
+        self._schema_names = [a.name for a in schema.arguments]
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
         """As for the operator."""
         return super().key(self._as_operator(args), reduce_op)
 
-    def fields(self, args: Args, group_size: int) -> Fields:
+    def fields(self, args: Args, group_size: int) -> CallFields:
         """As for the operator."""
         return super().fields(self._as_operator(args), group_size)
 
     def device(self, args: Args) -> str:
-        """As for the operator, where the arguments can be told at all."""
+        """As for the operator; ``cpu`` where the arguments make no sense."""
         try:
             return super().device(self._as_operator(args))
         except Exception:
@@ -120,11 +124,11 @@ class Method(Reader):
             values["root_rank"] = getattr(options, "rootRank", 0)
             if self._reduce_op_index >= 0:
                 values["reduce_op"] = _ReduceOp(options.reduceOp)
-        return tuple([values[name] for name in self._all])
+        return tuple([values[name] for name in self._schema_names])
 
 
 class _ReduceOp:
-    """A ReduceOp as operators hand it on: asked for its number by a call."""
+    """A ReduceOp as operators get it: there ``op`` is a method, and returns the number."""
 
     def __init__(self, reduce_op: Any) -> None:
         self._reduce_op = reduce_op
@@ -134,7 +138,10 @@ class _ReduceOp:
 
 
 def install(session: Session) -> Undo:
-    """Wrap what Python classes override of ProcessGroup, now and whenever a new one is used."""
+    """Wrap what classes written in Python override of ProcessGroup.
+
+    Those that exist at once, others when their first instance is made.
+    """
     overrides = _Overrides(session)
 
     def constructed(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -145,19 +152,19 @@ def install(session: Session) -> Undo:
     init = vars(dist.ProcessGroup)["__init__"]
     for known in _subclasses(dist.ProcessGroup):
         overrides.wrap(known)
-    # Every class that is written in Python must call it.
+    # pybind11 demands of each such class that it calls this one.
     overrides.undos.append(
         put(
             dist.ProcessGroup,
             "__init__",
-            wrap(dist.ProcessGroup, init, constructed, session.failed),
+            wrap(dist.ProcessGroup, init, constructed, session.count_failure),
         )
     )
     return overrides.undo
 
 
 class _Overrides:
-    """The wrapped methods of classes written in Python."""
+    """The methods of classes written in Python that are wrapped for a session."""
 
     def __init__(self, session: Session) -> None:
         self.undos: list[Undo] = []
@@ -166,7 +173,7 @@ class _Overrides:
         self._lock = threading.RLock()
 
     def wrap(self, cls: type) -> None:
-        """Wrap what Python code, the class's own or inherited, puts in the place of torch's."""
+        """Wrap what this class, or one it inherits from, overrides of ProcessGroup or Work."""
         if cls in self._seen:
             return
         with self._lock:
@@ -175,9 +182,10 @@ class _Overrides:
                 for name in METHODS:
                     self._put(cls, name, dist.ProcessGroup, self._recorded(name))
             elif issubclass(cls, dist.Work):
-                self._put(cls, "wait", dist.Work, events.work_wait(self._session))
+                self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
 
     def undo(self) -> None:
+        """Take all wrappers off, the latest first."""
         while self.undos:
             self.undos.pop()()
 
@@ -185,18 +193,19 @@ class _Overrides:
         found = inspect.getattr_static(cls, name, None)
         if found is inspect.getattr_static(base, name, None) or is_wrapper(found):
             return
-        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.failed)))
+        self.undos.append(put(cls, name, wrap(cls, found, handler, self._session.count_failure)))
 
     def _recorded(self, name: str) -> Wrapper:
+        """A wrapper that records a call of this method, and that it is part of one meanwhile."""
         session = self._session
-        reader = Method(*METHODS[name])
+        reader = MethodReader(*METHODS[name])
         local = scopes.local
 
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             recorder = session.recorder
             if recorder is None:
                 return wrapped(*args, **kwargs)
-            # Of our frames lie between: this one, its guard, what stands in the method's place.
+            # Three frames of ours: this one, its guard's, that of what is in the method's place.
             given = (instance, _positional(wrapped, args, kwargs), kwargs)
             call = recorder.issue(reader, given, above=3)
             group = recorder.book.states.get(instance)
@@ -210,12 +219,12 @@ class _Overrides:
             except BaseException as problem:
                 state.call = mine
                 if call is not None:
-                    recorder.failed(call, problem)
+                    recorder.raised(call, problem)
                 raise
             finally:
                 state.scope = scope
             if state.call is not None and state.call is not mine:
-                recorder.completed(state.call)  # an inner group's, and synchronous
+                recorder.completed(state.call)  # of a group inside this one, and synchronous
             state.call = mine
             if call is not None:
                 self.wrap(type(result))
@@ -226,12 +235,13 @@ class _Overrides:
 
 
 def _positional(method: Any, args: Args, kwargs: dict[str, Any]) -> Args:
+    """The arguments as if all had been given by position, however the method calls them."""
     if not kwargs.keys() - {"opts"}:
         return args
     try:
         bound = inspect.signature(method).bind(*args, **kwargs)
     except TypeError:
-        return args  # which the method will say itself
+        return args  # the method will raise the same
     return bound.args
 
 

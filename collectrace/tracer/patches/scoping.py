@@ -1,7 +1,7 @@
-"""Wrappers that do nothing but push a scope: a public function, a framework's part, a backward.
+"""Wrappers that only enter a scope: of public functions, of a framework's parts, of ``backward()``.
 
-Each takes the hooks of one installation and gives a wrapt wrapper; an installation that is over
-(``live`` is false) only passes calls through.
+Each function here takes a session and makes a wrapper for it. Without a run to record, a wrapper
+only passes calls on.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from torch.distributed import ReduceOp, Work
 
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.record import scopes, sites
-from collectrace.tracer.record.issue import Recorder
+from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.template import Issued
 from collectrace.tracer.session import Session
 
 Make = Callable[[Session], Wrapper]
 
-_getframe = sys._getframe
+_getframe = sys._getframe  # by a name of its own: one look-up less for each call
 
 _SUM: Final = ReduceOp.SUM
 _MEMBER: Final = ReduceOp.RedOpType
+"""Class of ``ReduceOp.SUM`` and its like."""
+
 _REDUCE_OP: Final = {
     "all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_single": 2,
     "reduce_scatter_tensor": 2,
@@ -33,11 +35,14 @@ _REDUCE_OP: Final = {
 
 
 def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
-    """A public collective: its name, and when a synchronous one is complete."""
+    """A public function of torch.distributed: its scope, and the end of a synchronous call.
+
+    This is on the hot path: what is made is called in the function's place, see ``Target.direct``.
+    """
     position = _REDUCE_OP.get(name)
 
     def make(session: Session) -> Callable[[Any], Any]:
-        def stand_in(wrapped: Any) -> Any:
+        def in_place_of(wrapped: Any) -> Any:
             def call(_: Any, /, *args: Any, **kwargs: Any) -> Any:
                 recorder = session.recorder
                 state = local.state
@@ -46,56 +51,60 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                     return wrapped(*args, **kwargs)
                 if position is not None:
                     op = args[position] if len(args) > position else kwargs.get("op", _SUM)
+                    # Told to the recorder, which need not ask the operator's ReduceOp then.
                     state.reduce_op = op if op.__class__ is _MEMBER else None
                 if scope.api is not None:
+                    # Called by another public function, which is the one that counts.
                     return wrapped(*args, **kwargs)
-                inside, frame = scope.children.get(name) or scope.inside_api(name), _getframe(1)
-                # From here to the try no call, after which a signal handler could raise.
-                caller = state.caller
-                state.scope, state.caller, state.issued = inside, frame, None
+                # Scope.inside_api, its look-up written out.
+                inside, caller = scope.children.get(name) or scope.inside_api(name), _getframe(1)
+                # From here to the try nothing is called: after a call a signal handler of the
+                # program may raise, and the scope would never be left.
+                outer_caller = state.caller
+                state.scope, state.caller, state.issued = inside, caller, None
                 try:
                     result = wrapped(*args, **kwargs)
                 except BaseException as problem:
                     if state.call is not None:
-                        recorder.failed(state.call, problem)
+                        recorder.raised(state.call, problem)
                     raise
                 finally:
-                    state.scope, state.caller = scope, caller
+                    state.scope, state.caller = scope, outer_caller
                     state.reduce_op = None
-                issued = state.call
-                if issued is not None:
+                synchronous = state.call
+                if synchronous is not None:
                     state.call = None
-                    # Progress.complete, written out: a synchronous call is never an open one.
-                    counter = issued[0].counter
-                    if issued[1] > counter.done:
-                        counter.done = issued[1]
+                    # CallCounter.complete, written out: a synchronous call is never an open one.
+                    counter = synchronous[0].counter
+                    if synchronous[1] > counter.done:
+                        counter.done = synchronous[1]
                 elif result is not None and state.issued is not None:
-                    _hand(recorder, result, state.issued, args)
+                    _track(recorder, result, state.issued, args)
                 return result
 
             return call
 
-        return stand_in
+        return in_place_of
 
     return make
 
 
-def _hand(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
-    """The user gets a Work."""
+def _track(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:
+    """Follow the Work of an asynchronous call, if that is what the function has returned."""
     try:
         if isinstance(result, Work):
-            recorder.works.hand(result, call, args[0] if args else None)
+            recorder.works.track(result, call, args[0] if args else None)
     except Exception as problem:
-        recorder.fail(problem, "following a Work")
+        recorder.count_failure(problem, "following a Work")
 
 
 def role(name: str) -> Make:
-    """A method of a framework that issues collectives in this role, for its instance."""
+    """A method that issues collectives in this role; its instance is the scope's owner."""
     return role_of(lambda *_, **__: name)
 
 
 def role_of(choose: Callable[..., str]) -> Make:
-    """Like :func:`role`, the role chosen by the method's arguments."""
+    """Like :func:`role`; ``choose`` gives the role, from the method's arguments."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -110,20 +119,14 @@ def role_of(choose: Callable[..., str]) -> Make:
 
 
 def around(what: str) -> Make:
-    """A function that can take long: the heartbeat says that the thread is in it."""
+    """A function that can take long; ``what``: as the heartbeat calls it, see ``Scope.what``."""
 
     def make(session: Session) -> Wrapper:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-            state = local.state
-            scope = state.scope
+            scope = local.state.scope
             if session.recorder is None or scope.what == what:
                 return wrapped(*args, **kwargs)
-            inside, since, before = scope.inside_what(what), now(), state.since
-            state.scope, state.since = inside, since
-            try:
-                return wrapped(*args, **kwargs)
-            finally:
-                state.scope, state.since = scope, before
+            return scopes.within(scope.inside_what(what), wrapped, args, kwargs, now())
 
         return wrapper
 
@@ -131,23 +134,20 @@ def around(what: str) -> Make:
 
 
 def backward(session: Session) -> Wrapper:
-    """``backward()``: whose line it is, and when the buckets it issued are complete."""
+    """``backward()``: whose line it is, and when the gradient buckets it issued are complete."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
-        state = local.state
-        scope = state.scope
+        scope = local.state.scope
         # Tensor.backward calls autograd.backward, and a tensor subclass comes by twice.
         if recorder is None or scope.what == "backward":
             return wrapped(*args, **kwargs)
         place = sites.resolve(sites.find(sys._getframe(1)))
-        inside, since, before = scope.inside_what("backward"), now(), state.since
-        state.scope, state.since = inside, since
+        inside = scope.inside_what("backward")
         try:
             scopes.backward.enter(*place)
-            result = wrapped(*args, **kwargs)
+            result = scopes.within(inside, wrapped, args, kwargs, now())
         finally:
-            state.scope, state.since = scope, before
             scopes.backward.leave()
         recorder.backward_over()
         return result

@@ -1,4 +1,4 @@
-"""THE table of patched functions, one row each."""
+"""The table of patched functions: a row for each, and for each a wrapper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import events, lifecycle
+from collectrace.tracer.patches import data, ddp, join, lifecycle, waits
 from collectrace.tracer.patches.patching import Target
 from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
 
@@ -35,10 +35,10 @@ _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration"
 def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
         yield Target(_DIST, name, api(name), direct=True)
-    yield Target(_DIST[:1], "Work.wait", events.work_wait)
-    yield Target(_DIST[:1], "Work.is_completed", events.is_completed)
+    yield Target(_DIST[:1], "Work.wait", waits.work_wait)
+    yield Target(_DIST[:1], "Work.is_completed", waits.is_completed)
     for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):
-        yield Target(_DIST[:1], f"Work.{name}", events.awaits)
+        yield Target(_DIST[:1], f"Work.{name}", waits.counts_as_wait)
 
     # process groups
     yield Target(_DIST, "init_process_group", lifecycle.init_process_group)
@@ -53,11 +53,11 @@ def _rows() -> Iterator[Target]:
     yield Target(_DDP, "_DDPJoinHook.main_hook", role("join.exit"))
 
     # join()
-    yield Target(_JOIN, "Join.notify_join_context", events.notify_join)
-    yield Target(_JOIN, "Join._get_num_nonjoined_procs", events.count_nonjoined)
-    yield Target(_JOIN, "Join._notify_procs_to_terminate", events.notify_to_terminate)
-    yield Target(_JOIN, "Join.__enter__", events.join_enter)
-    yield Target(_JOIN, "Join.__exit__", events.join_exit)
+    yield Target(_JOIN, "Join.notify_join_context", join.notify_join)
+    yield Target(_JOIN, "Join._get_num_nonjoined_procs", join.count_nonjoined)
+    yield Target(_JOIN, "Join._notify_procs_to_terminate", join.notify_to_terminate)
+    yield Target(_JOIN, "Join.__enter__", join.join_enter)
+    yield Target(_JOIN, "Join.__exit__", join.join_exit)
     yield Target(_ZERO, "ZeroRedundancyOptimizer.step", role("zero.step"))
 
     # backward: the line of the user's code behind what autograd's threads issue
@@ -65,11 +65,11 @@ def _rows() -> Iterator[Target]:
     yield Target(("torch.autograd",), "backward", backward)
 
     # data and devices
-    yield Target(_LOADER, "_BaseDataLoaderIter.__next__", events.next_batch)
-    yield Target(_SAMPLER, "DistributedSampler.set_epoch", events.set_epoch)
-    yield Target(_SAMPLER, "DistributedSampler.__iter__", events.sampler_pass)
+    yield Target(_LOADER, "_BaseDataLoaderIter.__next__", data.next_batch)
+    yield Target(_SAMPLER, "DistributedSampler.set_epoch", data.set_epoch)
+    yield Target(_SAMPLER, "DistributedSampler.__iter__", data.sampler_pass)
     for module in ("torch.cuda", "torch.accelerator"):
-        yield Target((module,), "synchronize", events.synchronize(f"{module}.synchronize"))
+        yield Target((module,), "synchronize", waits.synchronize(f"{module}.synchronize"))
 
     # ends
     yield Target(("sys",), "exit", lifecycle.sys_exit)
@@ -78,7 +78,7 @@ def _rows() -> Iterator[Target]:
 
 _DDP_PARTS: Final[dict[str, Callable[[Any], Wrapper]]] = {
     "__init__": role("ddp.construct"),
-    "_pre_forward": events.ddp_forward,
+    "_pre_forward": ddp.ddp_forward,
     "_sync_buffers": role("ddp.forward.sync_buffers"),
     "_check_and_sync_module_buffers": role("join.sync_buffers"),
     "_check_global_requires_backward_grad_sync": role_of(
@@ -89,8 +89,8 @@ _DDP_PARTS: Final[dict[str, Callable[[Any], Wrapper]]] = {
     "_match_all_reduce_for_bwd_pass": role("join.bucket"),
     "_match_unused_params_allreduce": role("join.unused_params"),
     "_delayed_all_reduce_hook": role("ddp.backward.bucket"),
-    "register_comm_hook": events.register_comm_hook,
-    "no_sync": events.no_sync,
+    "register_comm_hook": ddp.register_comm_hook,
+    "no_sync": ddp.no_sync,
 }
 
 TARGETS: Final[tuple[Target, ...]] = tuple(_rows())

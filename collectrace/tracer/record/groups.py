@@ -1,4 +1,7 @@
-"""Process groups as the tracer knows them: named once, with their members and backends."""
+"""Process groups as the tracer knows them: their names in the record, members and backends.
+
+Some of it is private to torch (``distributed_c10d._world``, torch 2.13).
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,19 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group, backend_for
 from collectrace.tracer.record.streams import Channel, Stream
+from collectrace.tracer.record.template import Template
 
 
 class Ordinals:
     """Numbers objects in the order in which they were first seen, without keeping them alive."""
 
     def __init__(self) -> None:
-        # Not by id(): the next object may get a dead one's, on one rank and not on another.
+        # Not by id(): a new object may get that of a dead one, on one rank and not on another.
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
 
     def of(self, thing: Any) -> int:
-        """The number of an object, from 0."""
+        """The number of an object, from 0. It must be one that weak references can refer to."""
         found = self._known.get(thing)
         if found is None:
             found = self._known[thing] = next(self._next)
@@ -32,7 +36,10 @@ class Ordinals:
 
 
 class GroupState:
-    """One process group of this process, its streams and channels."""
+    """One process group of this process, with its streams and channels.
+
+    ``record`` is its ``ready`` record, ``self_rank`` this process's rank within the group.
+    """
 
     __slots__ = (
         "channels", "name", "owners", "ranks", "record", "self_rank", "streams",
@@ -44,12 +51,14 @@ class GroupState:
         self.name = record.group
         self.ranks = record.ranks
         self.self_rank = self_rank
-        """This process's rank within the group."""
         self.streams: dict[str, Stream] = {}
+        """By device type."""
         self.channels: dict[tuple[str, int, int, int], Channel] = {}
-        self.templates: dict[Any, Any] = {}
+        """By device type, source, destination (global ranks) and tag."""
+        self.templates: dict[Any, Template] = {}
+        """By the key that ``Recorder.issue`` makes."""
         self.owners = Ordinals()
-        """DDP modules and ZeRO optimizers in order of their first use on this group."""
+        """DDP modules and ZeRO optimizers in the order of their first use on this group."""
 
     def global_rank(self, group_rank: int | None) -> int | None:
         """The global rank of a member; -1 (any source) and None stay what they are."""
@@ -58,7 +67,7 @@ class GroupState:
         return self.ranks[group_rank] if group_rank < len(self.ranks) else group_rank
 
     def stream(self, device: str) -> Stream:
-        """The stream of one device type, begun if it is new."""
+        """The stream of a device type, which begins with its first use."""
         found = self.streams.get(device)
         if found is None:
             backend = backend_for(self.record.backend, device)
@@ -66,7 +75,7 @@ class GroupState:
         return found
 
     def channel(self, device: str, source: int, destination: int, tag: int) -> Channel:
-        """The channel of one direction and tag, begun if it is new."""
+        """The channel between two global ranks, which begins with its first use."""
         key = (device, source, destination, tag)
         found = self.channels.get(key)
         if found is None:
@@ -79,27 +88,31 @@ class GroupState:
 
 
 _DESTROYED: Final = object()
-"""In place of a default group that is gone."""
+"""Stands for a default group that is gone."""
 
 
 class GroupBook:
-    """The groups of one run of this process, by the ProcessGroup object."""
+    """The groups of one run of this process."""
 
     def __init__(self) -> None:
         self.states: dict[Any, GroupState] = {}
+        """By the ProcessGroup object."""
         self.default: Any = None
         """The default group of the rank whose record this is; None: there is none yet."""
-        self._beginner = threading.get_ident()
         self.asking: Group | None = None
-        """What was asked for last, while it is in the making."""
+        """The ``asked`` record of a group whose creation is in progress."""
         self.asked = 0
-        """Groups asked for so far, by members and others alike."""
+        """Groups asked for so far, those that this rank is no member of counted."""
         self._uses: dict[str, int] = {}
+        """How many groups have had a name so far."""
+        self._beginner = threading.get_ident()
+        """The thread that began the run."""
 
-    def is_elsewhere(self, *, may_begin: bool = False) -> bool:
-        """Whether the calling thread is another rank than the one whose record this is.
+    def is_other_rank(self, *, may_begin: bool = False) -> bool:
+        """Whether the calling thread belongs to another rank than the one whose record this is.
 
-        ``may_begin``: whether it becomes one, if it is none so far.
+        That is possible only where ranks are threads. One without a default group belongs to no
+        rank yet; ``may_begin``: it is about to get one, and counts as another rank.
         """
         if not ranks_are_threads():
             return False
@@ -109,42 +122,45 @@ class GroupBook:
         return theirs is not self.default and (may_begin or theirs is not None)
 
     def name_of(self, c10d_name: str) -> str:
-        """A name that is unique in this process: ``name@n`` for a name's n-th use."""
+        """The name in the record: torch's own, or ``name@n`` for its n-th use in this process."""
         n = self._uses[c10d_name] = self._uses.get(c10d_name, 0) + 1
         return c10d_name if n == 1 else f"{c10d_name}@{n}"
 
     def adopt(self, pg: Any, record: Group) -> GroupState:
-        """Know a group from now on."""
+        """Know this group from now on, by its ``ready`` record."""
         state = self.states[pg] = GroupState(record, pg.rank())
         return state
 
     def forget(self, pg: Any) -> GroupState | None:
-        """A group is destroyed: do not keep it alive.
+        """Know this group no longer, since it is destroyed; what was known of it.
 
-        Nor by chance a little longer: where the last reference to a group of gloo ends on one of
-        its own threads, it waits for that thread, and the process aborts.
+        At once, so that no reference of ours to it is the last one: where the last reference to a
+        group of gloo ends on one of its own threads, the destructor waits for that very thread,
+        and the process aborts.
         """
         if pg is self.default:
             self.default = _DESTROYED
         return self.states.pop(pg, None)
 
     def forget_all(self) -> None:
-        """The record has ended: groups live and die as they would without it."""
+        """Know no group any more, and keep none alive: the record has ended."""
         self.default = _DESTROYED
         self.states.clear()
 
 
 def ranks_are_threads() -> bool:
-    """Whether torch keeps its groups per thread, as its threaded test group has it do.
+    """Whether torch keeps its groups per thread, and the threads of this process are ranks.
 
-    One process has one record, that of the rank that begins first; the others' calls, groups
-    and batches are left out of it.
+    So it does under its threaded test group (torch/testing/_internal/distributed/
+    multi_threaded_pg.py, which replaces ``distributed_c10d._world``; torch 2.13). One process has
+    one record, that of the rank that begins first; the calls, groups and batches of the others
+    are left out of it.
     """
     return type(c10d._world) is not c10d._World
 
 
 def c10d_name(pg: Any) -> str:
-    """The name torch knows a group by; its class, for one that torch does not know."""
+    """The name by which torch knows a group; that of its class if torch does not know it."""
     name = c10d._world.pg_names.get(pg)
     if name is None:
         try:
@@ -154,8 +170,8 @@ def c10d_name(pg: Any) -> str:
     return str(name or type(pg).__name__)
 
 
-def describe(pg: Any, name: str, **known: Any) -> Group:
-    """A ``ready`` record of a group that exists."""
+def ready_record(pg: Any, name: str, **known: Any) -> Group:
+    """The ``ready`` record of a group that exists; ``known``: fields that torch does not tell."""
     return Group(
         phase="ready",
         group=name,
@@ -176,7 +192,7 @@ def members(pg: Any) -> list[int]:
 
 
 def backend_of(pg: Any) -> str:
-    """``cpu:gloo,cuda:nccl``, or the single backend's name."""
+    """The backends by device type, as in ``cpu:gloo,cuda:nccl``, or the name of the only one."""
     config = c10d._world.pg_backend_config.get(pg)
     if config:
         return str(config)
@@ -187,7 +203,7 @@ def backend_of(pg: Any) -> str:
 
 
 def backend_sequence(pg: Any) -> int | None:
-    """How many collectives the backend has counted so far, where it does."""
+    """How many collectives the backend has counted on this group; None where it does not count."""
     try:
         return int(pg._get_sequence_number_for_group())
     except RuntimeError:
@@ -195,6 +211,6 @@ def backend_sequence(pg: Any) -> int | None:
 
 
 def environment_int(name: str) -> int | None:
-    """A number that a launcher left in the environment."""
+    """A variable that a launcher has set to a number; None where it has not."""
     text = os.environ.get(name, "")
     return int(text) if text.isdigit() else None

@@ -1,8 +1,9 @@
-"""What is going on above a collective: which API call, which part of a framework.
+"""What a thread is inside of when it issues a collective: which API call, which framework's part.
 
-Every patch pushes a scope on its thread and pops it again; the wire tap reads the innermost one.
-A scope is immutable and knows its children, so that pushing one a second time finds the same
-object: a record's fixed part is cached by the identity of its scope.
+Each wrapper of a patched function enters a scope on its thread and leaves it again; the recorder
+reads the one that the thread is in. A scope does not change, and keeps those that were entered
+from it, so that entering one a second time gives the same object: a template is found by the
+identity of its scope.
 """
 
 from __future__ import annotations
@@ -32,8 +33,15 @@ _PRECISION: Final[dict[str, int]] = {
 _MOST_PRECISE: Final = 4
 
 
+now = time.monotonic_ns
+"""The clock of the record: ns."""
+
+
 class Scope:
-    """The effective state of one nesting of scopes on a thread."""
+    """What one nesting of patched functions comes to.
+
+    It is made once per nesting, by the ``inside_...`` methods of the scope around it.
+    """
 
     __slots__ = ("api", "children", "owner", "role", "what", "within")
 
@@ -52,10 +60,12 @@ class Scope:
         self.owner = owner
         """The DDP module or ZeRO optimizer that the role belongs to."""
         self.what = what
-        """What the thread is in besides calls: `backward`, `group`, `batch`, `sync`."""
+        """What the thread is in besides calls: ``backward``, ``group``, ``batch``, ``sync``."""
         self.within = within
-        """Groups written in Python that a recorded call is inside of, by name."""
+        """Groups written in Python whose methods are on the stack, by name: what they issue on
+        themselves is part of a call that is recorded."""
         self.children: dict[Any, Scope] = {}
+        """Scopes entered from here, by what was entered."""
 
     def inside_api(self, name: str) -> Scope:
         """This scope with a public function entered; the outermost one counts."""
@@ -66,13 +76,16 @@ class Scope:
         return child
 
     def inside_role(self, role: str, owner: Any) -> Scope:
-        """This scope with a framework's part entered; the most precise one counts."""
+        """This scope with a framework's part entered; the most precise one counts.
+
+        ``owner``: the DDP module or ZeRO optimizer it is a part of; None: that of this scope.
+        """
         key = (role, id(owner))
         child = self.children.get(key)
         if child is not None and (child.owner is None or child.owner() is not None):
             return child
         refined = self._refine(role)
-        # A framework's own use of an API tells nothing: join() calling all_reduce is join().
+        # Without an API: that join() calls all_reduce is join()'s own business.
         owned_by = self.owner if owner is None else _reference(owner)
         child = self.children[key] = Scope(None, refined, owned_by, self.what, self.within)
         return child
@@ -89,7 +102,7 @@ class Scope:
         return role if _PRECISION.get(role, _MOST_PRECISE) > mine else self.role
 
     def inside_what(self, what: str) -> Scope:
-        """This scope with a backward, a group creation, ... entered."""
+        """This scope with something entered that is no call: a backward, a group's creation."""
         child = self.children.get((what,))
         if child is None:
             child = Scope(self.api, self.role, self.owner, what, self.within)
@@ -128,7 +141,7 @@ ROOT: Final = Scope()
 
 
 class ThreadState:
-    """One thread's scope, and the call it is in; the watchdog reads it from outside."""
+    """What one thread is in. The watchdog reads it from its own thread, at any moment."""
 
     __slots__ = (
         "__weakref__",
@@ -136,7 +149,6 @@ class ThreadState:
         "call_t",
         "caller",
         "ident",
-        "is_main",
         "issued",
         "label",
         "name",
@@ -148,28 +160,30 @@ class ThreadState:
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        self.is_main = self.ident == threading.main_thread().ident
         self.name = _thread_name(self.ident)
+        self.label = "" if self.ident == threading.main_thread().ident else self.name
+        """The thread's name in ``call`` records, where the main thread has none."""
+        self.scope = ROOT
+        self.since = 0
+        """When ``scope.what`` was entered, ns."""
         self.caller: FrameType | None = None
         """The frame that called the public function in progress."""
         self.reduce_op: object = None
-        """The member of the ReduceOp enum that the API call in progress was given."""
-        self.label = "" if self.is_main else self.name
-        """The name in records, where the main thread has none."""
-        self.scope = ROOT
-        self.since = 0
-        """When ``scope.what`` was entered."""
+        """The member of the ReduceOp enum that the public function in progress was given; None
+        where it takes none, or was given another object."""
         self.call: Issued | None = None
-        """The call being issued, or waited for inside the API that issued it, and its seq."""
+        """The call being issued, or, if it is synchronous, the latest one: until the public
+        function that issued it returns, or the thread issues another."""
         self.call_t = 0
+        """When the latest call was issued, ns."""
         self.issued: Issued | None = None
         """The asynchronous call that was issued last."""
         self.wait: tuple[Template, int, int] | None = None
-        """What ``Work.wait`` waits for, its seq, and since when."""
+        """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
 
 
 def _thread_name(ident: int) -> str:
-    # current_thread() would register a dummy for a thread of C++ that never leaves again.
+    # Not current_thread(): for a thread of C++ it registers a dummy that stays for good.
     for thread in threading.enumerate():
         if thread.ident == ident:
             return thread.name
@@ -187,23 +201,23 @@ local = _Local()
 """Each thread's own; the watchdog reads all of them through :func:`all_states`."""
 
 
-def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function with the calling thread in this scope."""
+def within(scope: Scope, wrapped: Any, args: Any, kwargs: Any, since: int | None = None) -> Any:
+    """Call ``wrapped`` with the calling thread in this scope; what it returns.
+
+    ``since``: when ``scope.what`` was entered, ns; None where this scope enters nothing.
+    """
     mine = local.state
-    before, mine.scope = mine.scope, scope
+    outer, outer_since = mine.scope, mine.since
+    # Both at once, and nothing called before the try: a signal handler cannot raise between.
+    mine.scope, mine.since = scope, outer_since if since is None else since
     try:
         return wrapped(*args, **kwargs)
     finally:
-        mine.scope = before
-
-
-def state() -> ThreadState:
-    """The calling thread's state."""
-    return local.state
+        mine.scope, mine.since = outer, outer_since
 
 
 def all_states() -> list[ThreadState]:
-    """Every living thread's state."""
+    """The state of every living thread that has issued a call or entered a scope."""
     living = []
     for ident, reference in list(_states.items()):
         found = reference()
@@ -216,13 +230,17 @@ def all_states() -> list[ThreadState]:
 
 
 class Backward:
-    """The ``backward()`` calls in flight: on a GPU its collectives come from other threads."""
+    """The ``backward()`` calls in progress in this process, with their lines.
+
+    On a GPU autograd issues its collectives from threads of its own, where no Python frame and no
+    scope tells whose they are.
+    """
 
     def __init__(self) -> None:
         self._stack: list[tuple[str | None, str | None]] = []
 
     def enter(self, site: str | None, via: str | None) -> None:
-        """A backward begins at this line."""
+        """A backward begins, called from this line."""
         self._stack.append((site, via))
 
     def leave(self) -> None:
@@ -232,7 +250,7 @@ class Backward:
 
     @property
     def site(self) -> tuple[str | None, str | None]:
-        """Site and via of the latest one; None, None without one."""
+        """``site`` and ``via`` of the one that began last; None, None where there is none."""
         return self._stack[-1] if self._stack else (None, None)
 
     def __bool__(self) -> bool:
@@ -243,13 +261,13 @@ backward: Final = Backward()
 
 
 def after_fork() -> None:
-    """Forget the parent's threads: only the forking one lives on."""
+    """In a forked child: forget the parent's threads, of which only the forking one lives on.
+
+    It is the child's main thread.
+    """
     mine = local.state
     _states.clear()
     _states[mine.ident] = weakref.ref(mine)
     mine.call = mine.wait = None
-    mine.is_main, mine.label = True, ""
+    mine.label = ""
     backward.__init__()  # type: ignore[misc]
-
-
-now = time.monotonic_ns

@@ -1,7 +1,8 @@
-"""Which line of the user's code is on the stack: walked, classified once per code object.
+"""Which line of the user's code issues a call, and which library's line stands between.
 
-Every collective pays for this, so the walk looks only at code objects it has seen before: one
-dictionary look-up per frame, and a line number only for a call site that is new.
+Every collective pays for the walk over the stack. So whose a code object is gets decided once,
+which leaves one dictionary look-up per frame, and a line number is looked for only once per call
+site.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from types import CodeType, FrameType, TracebackType
 from typing import Final
 
 TORCH: Final = 0
+"""Code of torch, of this package, or of Python and its standard library."""
+
 LIBRARY: Final = 1
+"""Code of any other installed package."""
+
 USER: Final = 2
 
 _MAX_CODES: Final = 50_000
-"""Code objects remembered; programs that generate code without end start over here."""
+"""Code objects remembered. Programs that generate code without end reach it, and start over."""
 
 _HERE: Final = str(Path(__file__).absolute().parents[__name__.count(".") - 1]) + os.sep
 _PACKAGES: Final = tuple(
@@ -37,25 +42,30 @@ _STDLIB: Final = tuple(
     os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
 )
 
-# What stands between a caller and a function that it wraps or marks as deprecated.
+# Installed packages whose frames count as torch's: they only wrap its functions or mark them as
+# deprecated.
 _PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
 
-# The code object is kept beside its class so that its id cannot be given to another.
 _codes: dict[int, tuple[int, CodeType]] = {}
+"""Class (TORCH, LIBRARY, USER) by id of the code object, which is kept beside it so that no other
+gets its id."""
+
 _torch_codes: set[int] = set()
-"""Ids of those that are torch's: on every stack they come first."""
+"""Ids of those of class TORCH. They are the innermost frames of every stack, and are skipped by
+this shorter way."""
 
 
 Place = tuple[int, int, int, int]
-"""Id of the code and offset of the instruction, for the innermost user frame (else the innermost
-outside torch) and for the innermost library frame between; zeros where there is none. Plain
-numbers: one is made for every collective, and is part of the key its record is found by."""
+"""Where a call comes from: id of the code object and offset of the instruction, first of the
+innermost user frame, then of the innermost library frame below it; zeros where there is none. On
+a stack without a user frame the library's stands in its place. Plain numbers, since one is made
+for every collective, as part of the key by which its template is found."""
 
 NOWHERE: Final[Place] = (0, 0, 0, 0)
 
 
 def classify(code: CodeType) -> int:
-    """Whose code it is: torch's (or ours, or Python's own), a library's, the user's."""
+    """Whose code it is: TORCH, LIBRARY or USER."""
     known = _codes.get(id(code))
     if known is not None:
         return known[0]
@@ -93,7 +103,7 @@ def _torch_root() -> str:
 
 
 def find(frame: FrameType | None) -> Place:
-    """The place of the user's code among ``frame`` and its callers."""
+    """The place of the user's code on a stack: among ``frame``, its innermost, and its callers."""
     skipped = _torch_codes
     while frame is not None and id(frame.f_code) in skipped:
         frame = frame.f_back
@@ -113,13 +123,13 @@ def find(frame: FrameType | None) -> Place:
 
 
 def codes(place: Place) -> tuple[CodeType | None, CodeType | None]:
-    """The code objects of a place; whoever keeps the place keeps them, or their ids get reused."""
+    """The code objects of a place: who keeps the place keeps them, or others may get their ids."""
     site, via = _codes.get(place[0]), _codes.get(place[2])
     return site and site[1], via and via[1]
 
 
 def line(code: CodeType, lasti: int) -> str:
-    """``path:line`` of an instruction."""
+    """``path:line`` of an instruction, given by its offset ``lasti``; the path is absolute."""
     number = code.co_firstlineno
     for start, end, candidate in code.co_lines():
         if start <= lasti < end and candidate is not None:
@@ -131,13 +141,16 @@ def line(code: CodeType, lasti: int) -> str:
 
 
 def resolve(place: Place) -> tuple[str | None, str | None]:
-    """``site`` and ``via`` of a place."""
+    """``site`` and ``via`` of a place, as in a ``call`` record."""
     site, via = codes(place)
     return site and line(site, place[1]), via and line(via, place[3])
 
 
 def public_function(frame: FrameType | None) -> str | None:
-    """The outermost public function of torch.distributed among ``frame`` and its torch callers."""
+    """The outermost public function of distributed_c10d.py between the user's code and ``frame``.
+
+    None where there is none.
+    """
     name: str | None = None
     while frame is not None and classify(frame.f_code) == TORCH:
         code = frame.f_code
@@ -148,12 +161,16 @@ def public_function(frame: FrameType | None) -> str | None:
 
 
 def here(depth: int = 1) -> tuple[str | None, str | None]:
-    """``site`` and ``via`` of the caller; ``depth`` 0 is the function that calls this one."""
+    """``site`` and ``via`` of the line that the calling thread is in.
+
+    The walk begins ``depth`` frames above the caller of this function: it may leave out frames
+    that are known to be the tracer's.
+    """
     return resolve(find(sys._getframe(depth + 1)))
 
 
 def of_traceback(traceback: TracebackType | None) -> str | None:
-    """``path:line`` of the innermost user frame of a traceback, else of its innermost frame."""
+    """``path:line`` of the innermost user frame of a traceback, else of its outermost frame."""
     best: str | None = None
     while traceback is not None:
         code = traceback.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""The counters of one rank: where each stream and channel stands, and what of it is complete."""
+"""Where each stream and channel of a rank stands: calls issued, digests, calls complete."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, Final
 from collectrace.signature import EMPTY
 
 _MOST_OPEN: Final = 10_000
+"""Calls per counter whose completion is waited for."""
 
 
-class Progress:
-    """Calls that were issued and are not known to be complete, by sequence number."""
+class CallCounter:
+    """Counts the calls of one stream or channel, and knows which are complete.
+
+    ``group`` is the group's name in the record, ``device`` a device type.
+    """
 
     __slots__ = ("done", "group", "device", "open", "reported", "seq")  # noqa: RUF023 - as read
 
@@ -21,39 +25,47 @@ class Progress:
         """Calls issued so far."""
         self.open: dict[int, int] = {}
         """Asynchronous and failed calls that are not known to be complete: sequence number to
-        time of issue, ns; in order of issue. A synchronous call is known to its thread only."""
+        time of issue, ns; in order of issue. A synchronous call is not among them: it stands in
+        the state of its thread (``scopes.ThreadState.call``)."""
         self.done = 0
         """The latest call known to be complete, whatever may still be open before it."""
         self.reported = 0
         """The watermark that was written last."""
 
     def complete(self, seq: int) -> None:
-        """One call is complete."""
+        """Note that the call of this number is complete."""
         self.open.pop(seq, None)
         self.done = max(self.done, seq)
 
     def watermark(self, in_flight: int | None) -> int:
-        """Everything up to here is complete; ``in_flight``: the first call a thread is still in."""
+        """The number up to which all calls are complete.
+
+        ``in_flight``: the lowest number of a synchronous call that a thread is in; None: no thread
+        is in one.
+        """
         first = next(iter(self.open), None)
         waiting = [seq - 1 for seq in (first, in_flight) if seq is not None]
         return min(self.done, *waiting) if waiting else self.done
 
-    def give_up(self, before: int) -> None:
-        """Stop waiting for news of old calls that a later, completed one has overtaken.
+    def forget_overtaken(self, before: int) -> None:
+        """Count old calls as complete that a later, complete one has overtaken.
 
-        Of some works nothing is ever heard: gloo's reduce_scatter, a Work the user dropped. A
-        collective that completed after them proves that every rank got past them.
+        Old are those issued ``before`` this time, ns. Of some Works nothing is ever heard:
+        ``is_completed()`` of gloo's reduce_scatter never turns true (torch 2.13), and the user
+        may have let go of others. That a later call of the stream has completed proves that
+        every rank has got past them.
         """
         for seq, since in list(self.open.items()):
             if seq < self.done and since < before:
                 del self.open[seq]
-        # Works too large to be held are never asked, and their calls never known to be complete.
+        # A Work whose tensors are too large is not held, and so never asked: its call may stay
+        # open for ever, and there may be any number of these.
         for seq in list(self.open)[:-_MOST_OPEN]:
             self.open.pop(seq, None)
 
 
-class Stream(Progress):
-    """The collectives of one group on one device type."""
+class Stream(CallCounter):
+    """The collectives of one group on one device type; ``backend`` serves that type."""
 
     __slots__ = ("backend", "digest", "in_order", "pairs", "program")
 
@@ -61,13 +73,16 @@ class Stream(Progress):
         super().__init__(group, device)
         self.backend = backend
         self.in_order = backend == "nccl"
-        """Calls complete in order: a group has a stream of its own on its device."""
+        """Calls complete in the order of issue: ProcessGroupNCCL runs those of one group on one
+        CUDA stream of its own."""
         self.digest = EMPTY
+        """Prefix digests of all calls so far, as in a ``call`` record."""
         self.program = EMPTY
         self.pairs: int | None = None
+        """None before the first all_to_all."""
 
     def complete(self, seq: int) -> None:
-        """One call is complete, and where they are in order all before it."""
+        """Note that this call is complete, and all before it where they complete in order."""
         super().complete(seq)
         if self.in_order:
             for earlier in list(self.open):
@@ -76,12 +91,12 @@ class Stream(Progress):
                 self.open.pop(earlier, None)
 
     def row(self) -> list[Any]:
-        """As in a checkpoint."""
+        """Its row in a ``checkpoint`` record."""
         return [self.group, self.device, self.seq, self.digest, self.program, self.pairs]
 
 
-class Channel(Progress):
-    """Messages of one tag from one rank to another (global ranks; source -1: any)."""
+class Channel(CallCounter):
+    """The messages of one tag from one rank to another: global ranks; source -1: any."""
 
     __slots__ = ("destination", "source", "tag")
 
@@ -92,5 +107,5 @@ class Channel(Progress):
         self.tag = tag
 
     def row(self) -> list[Any]:
-        """As in a checkpoint."""
+        """Its row in a ``checkpoint`` record."""
         return [self.group, self.device, self.source, self.destination, self.tag, self.seq]

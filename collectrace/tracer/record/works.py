@@ -1,9 +1,12 @@
 """Works of asynchronous calls: which is complete, who waits for which, and which nobody waited for.
 
-A Work keeps its tensors alive: few are held to ask them, and briefly; one that the user has is
-known by a weak reference. On a device the host runs ahead of its calls. There a Work is held until
-it is complete, for so long ProcessGroupNCCL keeps it too (``workMetaList_``); and one group's calls
-complete in order, each on the group's own stream, so that one speaks for all before it.
+A Work keeps its tensors alive. So few are *held* to be asked whether they are complete, and
+briefly; those that the user's code has are *tracked* by a weak reference.
+
+On a device the host runs ahead of its calls. There a Work is held until it is complete, which
+keeps nothing alive for longer: ProcessGroupNCCL holds it as long (``workMetaList_``,
+ProcessGroupNCCL.hpp, torch 2.13). And since the calls of one group complete in order there, one
+Work speaks for all before it.
 """
 
 from __future__ import annotations
@@ -23,16 +26,20 @@ from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
 
 _MOST: Final = 32
+"""Works held at a time."""
+
 _MOST_BYTES: Final = 64 << 20
+"""Of tensors kept alive by the Works that are held."""
+
 _IN_PLACE: Final = frozenset({"all_reduce", "broadcast"})
 """What gloo and NCCL do in the caller's tensor: only the caller's writes change its version."""
 
-# As torch made it: a patched one would take the watchdog's question for the user's.
+# Taken before it is patched: the patched one would take the watchdog's question for the user's.
 _is_completed: Final = Work.is_completed
 
 
 class HeldWork:
-    """A Work whose completion is asked for now and then."""
+    """A Work that is asked now and then whether it is complete; issued at ``since``, ns."""
 
     __slots__ = ("seq", "since", "template", "work")
 
@@ -40,14 +47,17 @@ class HeldWork:
         self.template, self.seq, self.work, self.since = template, seq, work, since
 
 
-class _Handed:
-    """What is known of a Work that the user has."""
+class TrackedWork:
+    """A Work that the user's code has: its call, whether it was waited for, the call's tensor.
 
-    __slots__ = ("buffer", "call", "is_awaited", "version")
+    ``buffer`` is the first argument of the call.
+    """
+
+    __slots__ = ("buffer", "call", "version", "was_waited_for")
 
     def __init__(self, call: Issued, buffer: Any) -> None:
         self.call = call
-        self.is_awaited = False
+        self.was_waited_for = False
         self.buffer: weakref.ref[torch.Tensor] | None = None
         self.version = 0
         if call[0].op in _IN_PLACE and isinstance(buffer, torch.Tensor):
@@ -57,39 +67,46 @@ class _Handed:
                 self.buffer = weakref.ref(buffer)
 
     def is_touched(self) -> bool:
-        """Whether somebody wrote to the tensor since."""
+        """Whether the tensor was written to since; false where that cannot be known."""
         tensor = self.buffer() if self.buffer is not None else None
         return tensor is not None and tensor._version != self.version
 
 
 class Works:
-    """The works of one run."""
+    """The Works of one run: those held, those tracked, and what was wrong about the latter."""
 
     def __init__(self) -> None:
         self._held: deque[HeldWork] = deque()
         self._nbytes = 0
-        """Roughly, until the next poll: threads add to it without a lock."""
-        self._handed: dict[weakref.ref[Any], _Handed] = {}
+        """Of the tensors of those held. Exact after a poll only: threads add to it without a
+        lock."""
+        self._tracked: dict[weakref.ref[Any], TrackedWork] = {}
         self._misused: deque[tuple[Template, int, bool]] = deque()
+        """Calls whose Work was let go and never waited for (False), or whose tensor was written
+        to before it was (True); not reported yet."""
 
     # -- held -----------------------------------------------------------------------------
 
     def hold(self, template: Template, seq: int, work: Any, since: int) -> None:
-        """Ask this one from now on, unless its tensors are too large to be kept for that."""
+        """Ask this Work from now on, unless its tensors are too large to be kept alive for that.
+
+        ``work``: as the operator returned it, in its script object; ``since``: time of issue, ns.
+        """
         if template.nbytes > _MOST_BYTES:
             return
         self._held.append(HeldWork(template, seq, work, since))
         self._nbytes += template.nbytes
         if len(self._held) > _MOST or self._nbytes > _MOST_BYTES:
-            # The oldest stays, since the first that is incomplete is the one that matters; of the
-            # others every second goes, so that the rest is spread over all that were issued.
+            # The oldest stays, since the first that is incomplete tells most; of the others every
+            # second goes, so that those left are spread over all that were issued.
             for held in list(self._held)[1::2]:
                 self._release(held)
 
     def poll(self, patience: int) -> None:
-        """Ask the held works; forget those of the host that are older than ``patience``, ns.
+        """Ask every held Work, and let go of those that are complete.
 
-        Of some works of gloo nothing is ever heard.
+        On the CPU also of those issued more than ``patience`` ns ago: some Works of gloo never
+        tell that they are complete.
         """
         for held in list(self._held):
             if _is_complete(held.work):
@@ -100,12 +117,12 @@ class Works:
         self._nbytes = sum(held.template.nbytes for held in list(self._held))
 
     def forget_all(self) -> None:
-        """Let every Work go: its group is about to."""
+        """Let go of every held Work: the groups are about to end."""
         self._held.clear()
         self._nbytes = 0
 
-    def fronts(self) -> Iterator[HeldWork]:
-        """Per stream on a device the oldest call that was incomplete when it was asked last."""
+    def oldest_incomplete(self) -> Iterator[HeldWork]:
+        """Per stream on a device, the oldest Work that was not complete when it was last asked."""
         seen = set()
         for held in list(self._held):
             if held.template.on_device and held.template.counter not in seen:
@@ -117,49 +134,50 @@ class Works:
             self._held.remove(held)
             self._nbytes -= held.template.nbytes
 
-    def done(self, call: Issued) -> None:
-        """Somebody waited for it: nothing is left to ask."""
+    def release(self, call: Issued) -> None:
+        """Let go of the Work of a call that is known to be complete."""
         template, seq = call
         for held in list(self._held):
             if held.seq == seq and held.template is template:
                 self._release(held)
                 return
 
-    # -- handed to the user -----------------------------------------------------------------
+    # -- tracked --------------------------------------------------------------------------
 
-    def hand(self, work: Any, call: Issued, buffer: Any) -> None:
-        """The user gets this Work; ``buffer``: the call's first argument."""
-        self._handed[weakref.ref(work, self._gone)] = _Handed(call, buffer)
+    def track(self, work: Any, call: Issued, buffer: Any) -> None:
+        """Follow a Work that the user's code is given; ``buffer``: the call's first argument."""
+        self._tracked[weakref.ref(work, self._gone)] = TrackedWork(call, buffer)
 
     def call_of(self, work: Any) -> Issued | None:
-        """The call that a Work stands for; None where that is not known any more."""
-        handed = self._handed.get(weakref.ref(work))
-        if handed is not None:
-            return handed.call
+        """The call that a Work belongs to; None where that is not known."""
+        tracked = self._tracked.get(weakref.ref(work))
+        if tracked is not None:
+            return tracked.call
         found = (h for h in [*self._held][::-1] if Work.unbox(h.work) is work)
         return next(((h.template, h.seq) for h in found), None)
 
-    def awaited(self, work: Any) -> None:
-        """Somebody waits for it, or asked for its future."""
-        handed = self._handed.get(weakref.ref(work))
-        if handed is not None and not handed.is_awaited:
-            handed.is_awaited = True
-            if handed.is_touched():
-                self._misused.append((*handed.call, True))
+    def waited_for(self, work: Any) -> None:
+        """Note that the user's code waits for this Work, or does what comes to the same."""
+        tracked = self._tracked.get(weakref.ref(work))
+        if tracked is not None and not tracked.was_waited_for:
+            tracked.was_waited_for = True
+            if tracked.is_touched():
+                self._misused.append((*tracked.call, True))
 
     def _gone(self, reference: weakref.ref[Any]) -> None:
-        # Runs wherever the last reference ends, perhaps inside our own code: only note it.
-        handed = self._handed.pop(reference, None)
-        if handed is not None and not handed.is_awaited and handed.call[0].role == USER:
-            self._misused.append((*handed.call, False))
+        # Runs wherever the last reference to a Work ends, perhaps in the midst of our own code:
+        # nothing is written here.
+        tracked = self._tracked.pop(reference, None)
+        if tracked is not None and not tracked.was_waited_for and tracked.call[0].role == USER:
+            self._misused.append((*tracked.call, False))
 
-    def give_up(self) -> None:
-        """The process ends in peace: what nobody has waited for, nobody will."""
-        for reference in list(self._handed):
+    def mark_rest_unwaited(self) -> None:
+        """Note that the Works still tracked were never waited for: the process ends normally."""
+        for reference in list(self._tracked):
             self._gone(reference)
 
-    def misused(self) -> Iterator[records.Unwaited]:
-        """What is new about works that were not waited for, a record per line of code."""
+    def unwaited_records(self) -> Iterator[records.Unwaited]:
+        """What has been noted since the last time, in one record per line of code and fault."""
         found: dict[tuple[Template, bool], records.Unwaited] = {}
         while self._misused:
             template, seq, is_touched = self._misused.popleft()
@@ -176,5 +194,5 @@ class Works:
 
 def _is_complete(boxed: Any) -> bool:
     work = Work.unbox(boxed)
-    # A Work written in Python is not run on a thread its author never thought of.
+    # A Work written in Python is not asked: its author does not expect it from another thread.
     return type(work).is_completed is Work.is_completed and bool(_is_completed(work))

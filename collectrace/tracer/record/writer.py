@@ -1,12 +1,16 @@
-"""One rank's file: append, rotate, never raise.
+"""One rank's file: lines are appended, segments rotate, and nothing raises.
 
 One ``write`` to an O_APPEND descriptor per line: when it returns the line is in the kernel, and
 nothing that happens to this process afterwards, C++ ``terminate`` and SIGKILL included, loses it.
+
+While the run's id is not known the file is *provisional*; :meth:`Writer.move` then takes its lines
+along to the run's folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -19,17 +23,21 @@ from collectrace.tracer.guard import is_users
 log = logging.getLogger("collectrace")
 
 CHECKPOINT_EVERY: Final = 64 * 1024
-"""Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
+"""Bytes between checkpoints: a reader has to scan no more to know where every stream stands."""
 
 _SEGMENTS: Final = 8
 """Into how many segments ``max_bytes`` is divided; one of them is the first, which stays."""
 
 _LARGEST_SEGMENT: Final = 64 << 20
-_MEETINGS: Final = 20
-"""How often a folder may be gone again before its file is open, until that counts as a failure."""
+"""Bytes of a segment, however large ``max_bytes`` is."""
+
+_OPEN_ATTEMPTS: Final = 20
+"""How often a file is tried to be opened while other ranks keep removing its folder."""
 
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
+
+_DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
 Preamble = Callable[[int], bytes]
 """The lines at the head of a segment, given its ordinal."""
@@ -38,37 +46,46 @@ Preamble = Callable[[int], bytes]
 class Writer:
     """Appends lines to one rank's segments.
 
-    Every method may be called at any time and none raises: what could not be written is
-    counted in ``dropped``, and writing is tried again later.
+    ``path`` is that of the first segment, ``max_bytes`` the size of all together, ``preamble``
+    makes the first lines of each. Every method may be called at any time and none raises, but for
+    what a signal handler of the program raised meanwhile: what could not be written is counted in
+    ``dropped``, and writing is tried again later.
     """
 
     def __init__(self, path: Path, max_bytes: int, preamble: Preamble) -> None:
         self.path = path
-        """Of the first segment."""
         self.fd = -1
-        """-1 while it cannot be written to."""
+        """Of the segment being written; -1: it is not open, see :meth:`recover`."""
         self.dropped = 0
+        """Lines lost."""
         self.rotated = 0
+        """Segments deleted."""
         self.total = 0
-        """Bytes written since the start."""
+        """Bytes written."""
         self.next_checkpoint = CHECKPOINT_EVERY
-        """Value of ``total`` from which a checkpoint is due."""
+        """Value of ``total`` from which on a checkpoint is due; set by who writes one."""
         self._preamble = preamble
         self._max_bytes = max_bytes
         self._segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
         self._segment = 0
+        """Ordinal of the segment being written."""
+        self._current = path
         self._size = 0
+        """Its bytes."""
         self._kept: list[tuple[Path, int]] = []
+        """Earlier segments that still exist, and their bytes."""
         self._torn = False
+        """The last line is incomplete: the next one must begin with a newline."""
         self._retry_at = 0
+        """When to try again after a failure, ns; 0: there was none, or at once."""
         self._warned = False
         self._closed = False
-        self._current = path
         self._provisional: Path | None = None
-        self._carried = b""
+        """The provisional file, until its lines are in another."""
+        self._provisional_lines = b""
 
     def write(self, line: bytes) -> bool:
-        """Append one line; whether it is in the file."""
+        """Append a line, its newline included; whether it is in the file."""
         if self.fd < 0 and not self.recover():
             self.dropped += 1
             return False
@@ -83,30 +100,30 @@ class Writer:
         if written != len(line):
             # A disk that fills up takes the beginning of a line.
             self._torn = True
-            return self._fail(OSError(28, "no space left on device"))
+            return self._fail(OSError(*_DISK_FULL))
         if self._size >= self._segment_bytes:
             self._rotate()
         return True
 
     def move(self, path: Path) -> None:
-        """Go on in another file: the provisional one's lines, then what follows.
+        """Go on in another file, which begins with the lines of the provisional one.
 
-        The first line is written anew by the preamble, since only now it is known whose file
-        this is.
+        The header is written anew by the preamble: only now it is known which run and rank this
+        is.
         """
         self._provisional = old = self._current
         try:
             kept = old.read_bytes().partition(b"\n")[2]
         except OSError:
             kept = b""
-        self._carried = kept[: kept.rfind(b"\n") + 1]
+        self._provisional_lines = kept[: kept.rfind(b"\n") + 1]
         self._close_descriptor()
         self.path = self._current = path
         self._size, self._torn = 0, False
         self.recover()
 
     def check(self) -> None:
-        """Notice a file that was deleted, and start it again; try again what failed."""
+        """Start the file again if it was deleted, and open it again if writing to it failed."""
         if self._closed:
             return
         if self.fd >= 0:
@@ -131,10 +148,6 @@ class Writer:
         self._close_descriptor()
         self._closed = True
 
-    def forget(self) -> None:
-        """In a forked child: the file is the parent's."""
-        self.close()
-
     def _fail(self, problem: OSError) -> bool:
         self.dropped += 1
         self._close_descriptor()
@@ -152,7 +165,7 @@ class Writer:
         )
 
     def recover(self) -> bool:
-        """Open the file, if a new attempt is due."""
+        """Open the segment and write its first lines, if an attempt is due; whether it is open."""
         if self._closed or (self._retry_at and time.monotonic_ns() < self._retry_at):
             return False
         try:
@@ -163,9 +176,9 @@ class Writer:
         try:
             head = b"\n" if self._torn and os.fstat(fd).st_size else b""
             # After a loss the preamble's checkpoint says how much, and where the streams stand.
-            head += self._preamble(self._segment) + self._carried
+            head += self._preamble(self._segment) + self._provisional_lines
             if os.write(fd, head) != len(head):
-                raise OSError(28, "no space left on device")  # noqa: TRY301 - same way out
+                raise OSError(*_DISK_FULL)  # noqa: TRY301 - same way out
         except OSError as problem:
             os.close(fd)
             self._torn = True
@@ -178,7 +191,7 @@ class Writer:
         self._size += len(head)
         if self._provisional is not None:
             _remove(self._provisional)
-            self._provisional, self._carried = None, b""
+            self._provisional, self._provisional_lines = None, b""
         return True
 
     def _put_off(self, problem: OSError) -> None:
@@ -223,7 +236,7 @@ def _lines(fd: int) -> int:
 
 def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    for _ in range(_MEETINGS):
+    for _ in range(_OPEN_ATTEMPTS):
         # A rank that has left the folder of the provisional files removes it if it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
 """The dispatcher tap: every collective that reaches a backend, whoever issued it.
 
-A ProcessGroup hands each collective to torch's dispatcher as an operator ``c10d::*``. A kernel
-for the key BackendSelect sees the call first, and passes it on with that key removed. Python
-API, DDP's reducer in C++, functional collectives and compiled graphs all come by here; only
-what calls a backend object directly and a replayed CUDA graph do not. Nor does a ProcessGroup
-written in Python, whose methods are called instead: ``python_groups`` records those.
+A ProcessGroup hands each collective to torch's dispatcher as an operator ``c10d::*``
+(torch/csrc/distributed/c10d/ProcessGroup.hpp; torch 2.13). A kernel for the dispatch key
+BackendSelect sees the call first, and passes it on with that key removed. The Python API, DDP's
+reducer in C++, functional collectives and compiled graphs all come by here; what calls a backend
+object directly and a replayed CUDA graph do not. Nor does a ProcessGroup written in Python, whose
+methods are called instead: ``patches/python_groups`` records those.
 """
 
 from __future__ import annotations
@@ -16,42 +17,46 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer.dynamo import hide_from_dynamo
-from collectrace.tracer.tap.describe import OPS, OpRow, Reader
+from collectrace.tracer.tap.arguments import OPS, ArgumentReader, OpRow
 
 
 class OnIssue(Protocol):
-    """Told of each call before it is issued, and of those that raised; must not raise itself."""
+    """Told of each call before it is issued, and of what came of it; does not raise itself."""
 
-    def issue(self, reader: Reader, args: tuple[Any, ...]) -> Any:
-        """A call is about to be issued; the return value names it."""
+    def issue(self, reader: ArgumentReader, args: tuple[Any, ...]) -> Any:
+        """A call with these arguments is about to be issued.
+
+        The return value is what one of the others is called with; None: neither is.
+        """
 
     def issued(self, call: Any, result: Any) -> None:
-        """It has been handed to the backend."""
+        """The operator has returned ``result``: the backend has the call."""
 
-    def failed(self, call: Any, problem: BaseException) -> None:
-        """The backend refused it, or it raised while it ran."""
+    def raised(self, call: Any, problem: BaseException) -> None:
+        """The operator has raised ``problem``."""
 
 
-class Tap(Protocol):
-    """Where the tap leads to; nothing is recorded while there is no recorder."""
+class HasRecorder(Protocol):
+    """Who knows the recorder of the run in progress."""
 
     @property
     def recorder(self) -> OnIssue | None:
-        """The record of the run that is on."""
+        """None: there is no run, and nothing is recorded."""
 
 
 Undo = Callable[[], None]
+"""Takes off again what was installed."""
 
 _IGNORED: Final = frozenset({"check_for_nan"})
 """Operators of the namespace that communicate nothing."""
 
 
-def install(tap: Tap) -> Undo:
-    """Tap every ``c10d`` operator; the undo puts everything back."""
+def install(session: HasRecorder) -> Undo:
+    """Put a kernel in front of every ``c10d`` operator; the undo takes all of them off."""
     library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
     for schema in _schemas():
         name = schema.name.removeprefix("c10d::")
-        kernel = _kernel(name, schema, tap)
+        kernel = _kernel(name, schema, session)
         hide_from_dynamo(kernel.__code__, callees=True)
         library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     return library._destroy
@@ -67,34 +72,37 @@ def _schemas() -> list[Any]:
     ]
 
 
-def _kernel(name: str, schema: Any, tap: Tap) -> Any:
+def _kernel(name: str, schema: Any, session: HasRecorder) -> Any:
+    """A function for the dispatcher: records a call of this operator and passes it on."""
     # An operator of a newer torch that the table does not know is recorded under its own name.
     row = OPS.get(name) or _guess(name, schema)
-    reader = Reader(row, schema.arguments)
+    reader = ArgumentReader(row, schema.arguments)
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
-    below: dict[int, DispatchKeySet] = {}
+    # The key set to go on with, by that of the call: to look it up is faster than to make it.
+    remaining: dict[int, DispatchKeySet] = {}
 
     def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
-        recorder = tap.recorder
+        recorder = session.recorder
         call = None if recorder is None else recorder.issue(reader, args)
         raw = keyset.raw_repr()
-        rest = below.get(raw)
+        rest = remaining.get(raw)
         if rest is None:
-            rest = below[raw] = keyset.remove(DispatchKey.BackendSelect)
+            rest = remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
+        if recorder is None or call is None:
+            return redispatch(rest, *args)
         try:
             result = redispatch(rest, *args)
         except BaseException as problem:
-            if call is not None:
-                recorder.failed(call, problem)  # type: ignore[union-attr]
+            recorder.raised(call, problem)
             raise
-        if call is not None:
-            recorder.issued(call, result)  # type: ignore[union-attr]
+        recorder.issued(call, result)
         return result
 
     return kernel
 
 
 def _guess(name: str, schema: Any) -> OpRow:
+    """The row of an operator that the table lacks, by what arguments are usually called."""
     names = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
     sent = next(
         (n for n in names if n.startswith(("input", "tensor"))), names[0] if names else None

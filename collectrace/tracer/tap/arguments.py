@@ -1,9 +1,8 @@
-"""Tensors, groups and splits as plain values.
+"""The arguments of a ``c10d`` operator, as plain values.
 
-Two views of the arguments of one ``c10d`` operator: a *key*, cheap to make on every call and
-equal whenever the record's fixed part is equal; and the *fields* of the record, made once per
-key. Arguments are found by the names in the operator's schema, so that a torch that adds or
-reorders some is read rightly.
+There are two views of them: a *key*, cheap to make on every call and equal whenever the fixed part
+of the record is equal; and the *fields* of the record, made once per key. Arguments are found by
+the names in the operator's schema, so that a torch that adds or reorders some is read rightly.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ import torch.distributed as dist
 from collectrace.records import Shape
 
 Args = tuple[Any, ...]
+"""The arguments of one call, as the dispatcher hands them on: trailing ones may be missing."""
+
 Projector = Callable[[Any], Any]
+"""From an argument to something hashable that stands for what the record says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,11 @@ REDUCE_OPS: Final = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR
 
 
 @dataclass(slots=True)
-class Fields:
-    """The fixed part of a record, as far as the arguments tell it."""
+class CallFields:
+    """The fields of a ``call`` record that the operator's arguments tell, and a little more.
+
+    Where no other meaning is given, they are those of ``records.Call``.
+    """
 
     op: str
     device: str
@@ -88,65 +93,67 @@ class Fields:
     splits: list[list[int]] | None = None
     is_async: bool = False
     nbytes: int = 0
-    """Of the tensors that a Work would keep alive."""
-    real: bool = True
-    """False for fake and meta tensors: nothing goes over a wire."""
+    """Of all tensors, which a Work keeps alive."""
+    is_real: bool = True
+    """False where a tensor is fake or meta: nothing goes over a wire then."""
 
 
-class Reader:
-    """Reads the arguments of one operator, by the names of its schema."""
+class ArgumentReader:
+    """Reads the arguments of one operator: ``row`` says which of its schema's mean what."""
 
     def __init__(self, row: OpRow, schema_arguments: Sequence[Any]) -> None:
         self.row = row
         self._index = {a.name: i for i, a in enumerate(schema_arguments)}
         self._defaults = {a.name: a.default_value for a in schema_arguments}
         self.group_index = self._index.get("process_group", -1)
+        """Position of the argument that holds the group."""
         self.unbox: Callable[[Any], Any] = dist.ProcessGroup.unbox
-        """From the argument to the ProcessGroup."""
+        """From that argument to the ProcessGroup."""
         self._reduce_op_index = self._index.get("reduce_op", -1)
         self.is_all_reduce = row.op == "all_reduce"
-        parts, self._tail = _projectors(schema_arguments)
-        self._parts = tuple(parts)
-        # Nearly every collective has one argument of tensors; then there is nothing to loop over.
-        self._only = parts[0][1] if len(parts) == 1 and parts[0][0] == 0 else None
+        self._parts, self._tail = _projectors(schema_arguments)
+        # The most frequent operators have one argument of tensors, their first: no loop then.
+        is_one = len(self._parts) == 1 and self._parts[0][0] == 0
+        self._project_first = self._parts[0][1] if is_one else None
 
     def group(self, args: Args) -> Any:
         """The ProcessGroup of a call."""
         return self.unbox(args[self.group_index])
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
-        """Equal for two calls on one group exactly when their records' fixed parts are.
+        """A value that is equal for two calls on one group exactly when their fields are.
 
-        Asking the operator's ReduceOp costs more than all the rest. Where the caller knows
-        which one was asked for, its ``reduce_op`` stands for it: a member of the enum, told
-        apart by identity.
+        ``reduce_op`` is any object that stands for the ReduceOp, by its identity, where the caller
+        knows which it is, such as a member of the enum: asking the ReduceOp itself takes longer
+        than all the rest.
         """
         if reduce_op is not None or self._reduce_op_index < 0:
             reduced: object = id(reduce_op)
         else:
             reduced = args[self._reduce_op_index].op()
-        if self._only is _project_list and len(args[0]) == 1:
+        if self._project_first is _project_list and len(args[0]) == 1:
+            # One tensor in a list, the most frequent of all: _project_list, written out.
             t = args[0][0]
             return t.__class__, t.dtype, t.shape, t.device, args[self._tail :], reduced
-        if self._only is not None:
-            return self._only(args[0]), args[self._tail :], reduced
+        if self._project_first is not None:
+            return self._project_first(args[0]), args[self._tail :], reduced
         # The dispatcher leaves out trailing arguments that have their default.
         n = len(args)
         parts = [project(args[i]) for i, project in self._parts if i < n]
         return tuple(parts), args[self._tail :], reduced
 
-    def fields(self, args: Args, group_size: int) -> Fields:
-        """The fixed part of the record."""
+    def fields(self, args: Args, group_size: int) -> CallFields:
+        """What the arguments of a call tell; ``group_size``: ranks in its group."""
         row = self.row
         tensors = self._tensors(args)
         first = tensors[0] if tensors else None
         sent, received = self._get(args, row.sent), self._get(args, row.received)
-        out = Fields(
+        out = CallFields(
             op=row.op,
             device=first.device.type if first is not None else "cpu",
             is_async=bool(self._get(args, "async_op", default=False)),
             nbytes=sum(t.numel() * t.element_size() for t in tensors),
-            real=not any(_is_unreal(t) for t in tensors),
+            is_real=not any(_is_unreal(t) for t in tensors),
         )
         if row.sent is not None:
             out.dtype = _dtype(_flat(sent) or _flat(received))
@@ -165,7 +172,7 @@ class Reader:
         return out
 
     def device(self, args: Args) -> str:
-        """Device type of a call that cannot be described further."""
+        """Device type of a call of which nothing more can be told; ``cpu`` without tensors."""
         tensors = self._tensors(args)
         return tensors[0].device.type if tensors else "cpu"
 
@@ -196,8 +203,13 @@ class Reader:
         ]
 
 
-def _projectors(schema_arguments: Sequence[Any]) -> tuple[list[tuple[int, Projector]], int]:
-    """How to make arguments hashable, and from which one on they are as they come."""
+def _projectors(
+    schema_arguments: Sequence[Any],
+) -> tuple[tuple[tuple[int, Projector], ...], int]:
+    """Which arguments to project, by position, and from which position on all are plain.
+
+    Groups and ReduceOps are among neither: a key is made per group, and has the ReduceOp already.
+    """
     parts: list[tuple[int, Projector]] = []
     tail = 0
     for i, argument in enumerate(schema_arguments):
@@ -213,10 +225,10 @@ def _projectors(schema_arguments: Sequence[Any]) -> tuple[list[tuple[int, Projec
             parts.append((i, _project_lists))
         elif kind.startswith("List["):
             parts.append((i, tuple))
-    # A plain argument before the tail is projected like the rest.
+    # Plain ones before that position, which the tail does not hold.
     parts += [(i, _as_it_is) for i, a in enumerate(schema_arguments[:tail])
               if str(a.type) in ("int", "bool")]  # fmt: skip
-    return parts, tail
+    return tuple(parts), tail
 
 
 def _project_tensor(t: Any) -> tuple[Any, ...]:

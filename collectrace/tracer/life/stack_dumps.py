@@ -1,7 +1,7 @@
-"""Evidence that survives when Python cannot run: written by signal handlers in C.
+"""Stacks of all threads, written by signal handlers in C when Python cannot run any more.
 
-Three things end or stop a process without giving its threads a turn, and faulthandler's
-handlers, which need no GIL, write every thread's Python stack for each of them:
+Three things end or stop a process without giving its threads a turn. For each of them one of
+faulthandler's handlers, which need no GIL, writes every thread's Python stack to a file:
 
 - a call into C that holds the GIL: a timer of the kernel, set again and again by the watchdog,
   goes off when the watchdog has had no turn for too long (a dead man's switch). Its signal goes
@@ -29,7 +29,7 @@ from collectrace.dumps import Dump
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
 _SIGACTION: Final = 256
-"""Bytes; the struct is smaller everywhere."""
+"""Bytes that hold a ``struct sigaction``, which is smaller everywhere."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -54,10 +54,12 @@ class _Timer(ctypes.Structure):
 
 
 class DeadMansSwitch:
-    """Sends a signal to one thread when it is not set again in time.
+    """A timer that sends a signal to one thread unless it is set again in time.
+
+    ``native_id`` is the thread's id in the kernel. See timer_create(2), SIGEV_THREAD_ID.
 
     Raises:
-        OSError: no timer is to be had.
+        OSError: the kernel gives no timer.
     """
 
     def __init__(self, signum: int, native_id: int) -> None:
@@ -67,7 +69,7 @@ class DeadMansSwitch:
             raise OSError(ctypes.get_errno(), "timer_create")
 
     def set(self, seconds: float) -> None:
-        """Go off that much later, unless set again; 0: never."""
+        """Go off after this time, unless set again before; 0: never."""
         value = _Time(int(seconds), int(seconds % 1 * 1e9))
         _libc.timer_settime(self._timer, 0, ctypes.byref(_Timer(_Time(), value)), None)
 
@@ -76,25 +78,27 @@ class DeadMansSwitch:
         _libc.timer_delete(self._timer)
 
 
-class LastWords:
-    """The two files beside a rank's own that the handlers write to; empty ones are removed.
+class StackDumps:
+    """The two files beside a rank's own that the handlers write to.
 
-    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL is held (when it is free
-    again they move to the rank file), ``rank00000.ends.txt`` those at SIGTERM or at a fatal error,
-    which says so in its first line.
+    ``rank00000.stacks.txt`` holds the stacks of a process whose GIL is held (when it is free again
+    they move to the rank file), ``rank00000.ends.txt`` those at SIGTERM, or at a fatal error, which
+    is named in the first line. :func:`collectrace.dumps.parse` reads both.
     """
 
     def __init__(self, rank_file: Path) -> None:
         self._paths = [rank_file.with_suffix(f".{name}.txt") for name in ("stacks", "ends")]
         self._files: list[int] = []
+        """Descriptors, in the order of the paths."""
         self._handlers: dict[int, int] = {}
-        """faulthandler's function, as it stands in the kernel, by signal."""
+        """Per signal the address of the handler that faulthandler has installed."""
         self._enabled = False
+        """Whether it was we who called ``faulthandler.enable``."""
         self.signum: int | None = None
-        """The signal that dumps the stacks; None where none was free."""
+        """The signal that has the stacks written; None where none was free."""
 
     def open(self) -> None:
-        """Register the handlers. What the user has registered stays."""
+        """Open the files and register the handlers, but for those that the user has."""
         try:
             self._files = [
                 os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -106,7 +110,7 @@ class LastWords:
         self.signum = _free_signal()
         if self.signum is not None:
             self._register(self.signum, stacks, chain=False)
-        if _in_place(_action(signal.SIGTERM)) not in self._handlers.values():
+        if _handler(_action(signal.SIGTERM)) not in self._handlers.values():
             self._register(signal.SIGTERM, ends, chain=True)
         if not faulthandler.is_enabled():
             faulthandler.enable(ends)
@@ -117,10 +121,10 @@ class LastWords:
             faulthandler.register(signum, fd, all_threads=True, chain=chain)
         except (RuntimeError, OSError, ValueError):
             return
-        self._handlers[signum] = _in_place(_action(signum))
+        self._handlers[signum] = _handler(_action(signum))
 
     def collect(self) -> Dump | None:
-        """The stacks of a GIL that was held, once it is free again; the file is emptied."""
+        """What was written while the GIL was held; None: nothing. The file is emptied."""
         if not self._files:
             return None
         fd = self._files[0]
@@ -132,8 +136,8 @@ class LastWords:
         return dumps.parse(text)
 
     def close(self) -> None:
-        """Take the handlers off, and remove what nobody wrote to."""
-        self.forget()
+        """Take the handlers off, and remove the files that are empty."""
+        self.unregister()
         for path in self._paths:
             try:
                 if path.stat().st_size == 0:
@@ -141,20 +145,22 @@ class LastWords:
             except OSError:
                 continue
 
-    def forget(self) -> None:
-        """Take the handlers off; all that a forked child must do.
+    def unregister(self) -> None:
+        """Take the handlers off, and close the files; a forked child must do no more.
 
-        What the user has put over them since stays.
+        Handlers that the user has put in their place since stay.
         """
         for signum, ours in self._handlers.items():
             action = _action(signum)
             faulthandler.unregister(signum)
-            if _in_place(action) != ours:
+            if _handler(action) != ours:
                 _libc.sigaction(signum, action, None)
         if self._enabled and any(
             hasattr(held, "fileno") for held in gc.get_referents(faulthandler)
         ):
-            # It has a file of the user's now, and does not say what for: perhaps it is theirs.
+            # It holds a file of the user's, and does not say what for: perhaps they have enabled it
+            # too, and to disable it would be to disable theirs. Should it still write to our
+            # descriptor, that goes to standard error from now on.
             with contextlib.suppress(OSError):  # there may be no standard error
                 os.dup2(2, self._files.pop(), inheritable=False)
         elif self._enabled:
@@ -168,20 +174,21 @@ class LastWords:
 
 
 def _free_signal() -> int | None:
-    # Real-time signals that nobody handles; from the middle, glibc and others use the ends.
+    # Of the real-time signals one that nobody handles; not from either end, which glibc and others
+    # use.
     for signum in range(signal.SIGRTMIN + 7, signal.SIGRTMAX - 2):
-        if _in_place(_action(signum)) == signal.SIG_DFL:
+        if _handler(_action(signum)) == signal.SIG_DFL:
             return signum
     return None
 
 
 def _action(signum: int) -> ctypes.Array[ctypes.c_char]:
-    """The kernel's struct sigaction: Python knows nothing of handlers that C has installed."""
+    """What the kernel holds: Python knows nothing of handlers that were installed from C."""
     action = ctypes.create_string_buffer(_SIGACTION)
     _libc.sigaction(signum, None, action)
     return action
 
 
-def _in_place(action: ctypes.Array[ctypes.c_char]) -> int:
+def _handler(action: ctypes.Array[ctypes.c_char]) -> int:
     # On Linux the handler is its first member.
     return ctypes.c_size_t.from_buffer(action).value

@@ -1,0 +1,82 @@
+"""Wrappers of DistributedDataParallel's forward, comm hook and ``no_sync()``."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from collectrace import records
+from collectrace.tracer.guard import Wrapper, contained
+from collectrace.tracer.patches.patching import wrap
+from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record.scopes import local
+from collectrace.tracer.session import Session
+
+
+def ddp_forward(session: Session) -> Wrapper:
+    """``DistributedDataParallel._pre_forward``: counts the iterations of each module."""
+    forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def count(instance: Any) -> int:
+        forwards[instance] = n = forwards.get(instance, 0) + 1
+        return n
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        recorder = session.recorder
+        if recorder is None or recorder.book.is_other_rank():
+            return wrapped(*args, **kwargs)
+        recorder.iteration = count(instance)
+        scope = local.state.scope.inside_role("ddp.forward", instance)
+        return scopes.within(scope, wrapped, args, kwargs)
+
+    return wrapper
+
+
+def register_comm_hook(session: Session) -> Wrapper:
+    """``register_comm_hook``: what the hook issues in the reducer's place are gradient buckets."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        def traced(hook: Any, _: Any, hook_args: Any, hook_kwargs: Any) -> Any:
+            recorder = session.recorder
+            if recorder is None:
+                return hook(*hook_args, **hook_kwargs)
+            scope = local.state.scope.inside_role("ddp.backward.bucket", instance)
+            recorder.hook_role = scope.role
+            return scopes.within(scope, hook, hook_args, hook_kwargs)
+
+        if "hook" in kwargs and callable(kwargs["hook"]):
+            kwargs = {**kwargs, "hook": wrap(None, kwargs["hook"], traced, session.count_failure)}
+        elif len(args) > 1 and callable(args[1]):
+            args = (args[0], wrap(None, args[1], traced, session.count_failure), *args[2:])
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def no_sync(session: Session) -> Wrapper:
+    """``no_sync()``: when a rank begins and ends to keep its gradients to itself."""
+
+    @contextmanager
+    def traced(inner: AbstractContextManager[Any], site: str | None) -> Iterator[Any]:
+        def write(phase: str) -> None:
+            recorder = session.recorder
+            if recorder is not None:
+                with contained(recorder.count_failure, "recording no_sync()"):
+                    recorder.write(records.NoSync(phase=phase, site=site))
+
+        write("entered")
+        try:
+            with inner as value:
+                yield value
+        finally:
+            write("left")
+
+    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        inner = wrapped(*args, **kwargs)
+        if session.recorder is None:
+            return inner
+        return traced(inner, sites.here()[0])
+
+    return wrapper

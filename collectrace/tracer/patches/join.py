@@ -1,0 +1,108 @@
+"""Wrappers of ``Join``, and so of DDP's ``join()`` (torch/distributed/algorithms/join.py, 2.13).
+
+A rank that has run out of inputs, and so has *joined*, shadows the collectives of those that still
+train, until all have joined.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.nn.parallel import DistributedDataParallel
+
+from collectrace import records
+from collectrace.tracer.guard import Wrapper, contained
+from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record.scopes import local
+from collectrace.tracer.session import Session
+
+
+def notify_join(session: Session) -> Wrapper:
+    """``notify_join_context``: a rank that trains says so, in the name of the first joinable.
+
+    That is DDP in its forward, or another's ``step()``.
+    """
+
+    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is None:
+            return wrapped(*args, **kwargs)
+        joinable = args[0] if args else kwargs.get("joinable")
+        scope = local.state.scope.inside_role("ddp.forward.notify_join", joinable)
+        if not isinstance(joinable, DistributedDataParallel):
+            scope = scope.inside_api(f"{type(joinable).__name__}.step")
+        return scopes.within(scope, wrapped, args, kwargs)
+
+    return wrapper
+
+
+def count_nonjoined(session: Session) -> Wrapper:
+    """``_get_num_nonjoined_procs``: a rank that has joined begins to shadow another iteration."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        recorder = session.recorder
+        if recorder is None:
+            return wrapped(*args, **kwargs)
+        if recorder.iteration:
+            recorder.iteration += 1
+        scope = local.state.scope.inside_role("join.count_nonjoined", instance._joinables[0])
+        return scopes.within(scope, wrapped, args, kwargs)
+
+    return wrapper
+
+
+def notify_to_terminate(session: Session) -> Wrapper:
+    """``_notify_procs_to_terminate``: a rank that has joined tells the others to stop."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is None:
+            return wrapped(*args, **kwargs)
+        # In the name of the first joinable, in which the others issue what meets it.
+        scope = local.state.scope.inside_role("join.terminate", instance._joinables[0])
+        return scopes.within(scope, wrapped, args, kwargs)
+
+    return wrapper
+
+
+def join_enter(session: Session) -> Wrapper:
+    """``__enter__``: the context is entered."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        _write_join(session, instance, "entered")
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def join_exit(session: Session) -> Wrapper:
+    """``__exit__``: called when this rank has joined, it returns when all have.
+
+    At once, if an exception leaves the context.
+    """
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        raised = bool(args and args[0])
+        _write_join(session, instance, "left" if raised else "joined")
+        result = wrapped(*args, **kwargs)
+        if not raised:
+            _write_join(session, instance, "left")
+        return result
+
+    return wrapper
+
+
+def _write_join(session: Session, join: Any, phase: str) -> None:
+    recorder = session.recorder
+    if recorder is None or not getattr(join, "_enable", True):
+        return
+    with contained(recorder.count_failure, "recording join()"):
+        group = recorder.book.states.get(join._process_group)
+        recorder.write(
+            records.Join(
+                phase=phase,
+                group=group.name if group else None,
+                joinables=[type(j).__name__ for j in join._joinables],
+                throws=bool(join._throw_on_early_termination),
+                iteration=recorder.iteration or None,
+                site=sites.here(2)[0],
+            )
+        )

@@ -1,0 +1,139 @@
+"""The template of a call that is new: what it is, who issued it, from which line.
+
+Runs once per line of code and kind of tensors, never per call.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from collectrace.records import NATIVE, Call
+from collectrace.roles import USER
+from collectrace.signature import (
+    ALL_TO_ALL,
+    POINT_TO_POINT,
+    pair_step,
+    program_text,
+    stable_hash,
+    wire_text,
+)  # fmt: skip
+from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record.groups import GroupState
+from collectrace.tracer.record.scopes import Scope, ThreadState
+from collectrace.tracer.record.streams import CallCounter, Stream
+from collectrace.tracer.record.template import IGNORED, Template
+from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
+
+_WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
+"""Functions that wait for the Work of the operator they issue (distributed_c10d.py, torch 2.13)."""
+
+_CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
+"""Scopes around a framework's named parts; what is issued between those has no role of its own."""
+
+
+class Origin(NamedTuple):
+    """Where a call comes from."""
+
+    state: ThreadState
+    """Of the thread that issues it."""
+    frame: FrameType | None
+    """The innermost Python frame that is not the tracer's; None: a thread of C++ has none."""
+    place: sites.Place
+    """Of the user's code, as in the key that the template is found by."""
+    from_autograd: bool
+    """Whether no Python stands between autograd's engine and the call: DDP's reducer does so."""
+    hook_role: str | None
+    """Role under which a comm hook ran last, if one did."""
+
+
+def make_template(
+    group: GroupState, reader: ArgumentReader, args: tuple[Any, ...], origin: Origin
+) -> Template:
+    """The template of a call on this group; IGNORED for one that is not to be recorded.
+
+    ``args`` are those that ``reader`` reads.
+    """
+    if group.name in origin.state.scope.within:
+        return IGNORED  # part of a call that is recorded
+    fields = reader.fields(args, len(group.ranks))
+    if not fields.is_real:
+        return IGNORED
+    call = _call(group, fields, origin)
+    counter = _counter(group, call)
+    template = Template(call, counter, fields, sites.codes(origin.place))
+    if isinstance(counter, Stream):
+        template.wire_step = stable_hash(wire_text(call, counter.backend))
+        template.program_step = stable_hash(program_text(call))
+        if fields.op in ALL_TO_ALL and fields.splits:
+            template.pair_step = pair_step(group.self_rank, *fields.splits)
+    return template
+
+
+def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ...]) -> Template:
+    """The template of a call that could not be described, but has its place in the stream."""
+    fields = CallFields(reader.row.op, reader.device(args))
+    call = Call(seq=0, group=group.name, device=fields.device, op=fields.op, void=True)
+    template = Template(call, group.stream(fields.device), fields)
+    template.wire_step = template.program_step = stable_hash("void")
+    return template
+
+
+def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
+    scope = origin.state.scope
+    role = _role(fields, origin)
+    site, via = sites.resolve(sites.find(origin.frame))
+    if site is None:
+        site, via = scopes.backward.site
+    # A function that is not patched (isend), or was imported by name before that.
+    api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
+    if fields.op in POINT_TO_POINT:
+        # The operator does not say; send() and recv() wait for the Work themselves.
+        fields.is_async = api not in _WAITING
+    return Call(
+        seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
+        shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
+        root=group.global_rank(fields.root), peer=group.global_rank(fields.peer), tag=fields.tag,
+        splits=fields.splits, async_=fields.is_async or None, role=role,
+        model=_model(group, role, scope), api=api if api != fields.op else None,
+        site=site, via=via, thread=origin.state.label or None,
+    )  # fmt: skip
+
+
+def _counter(group: GroupState, call: Call) -> CallCounter:
+    if call.op not in POINT_TO_POINT or call.peer is None:
+        return group.stream(call.device)
+    me = group.ranks[group.self_rank]
+    source, destination = (me, call.peer) if call.op == "send" else (call.peer, me)
+    return group.channel(call.device, source, destination, call.tag or 0)
+
+
+def _model(group: GroupState, role: str, scope: Scope) -> int | None:
+    # Whose a bucket is the reducer does not say, and join()'s shadow must be equal to its bucket.
+    if scope.owner is None or role == USER or role.endswith((".bucket", ".unused_params")):
+        return None
+    owner = scope.owner()
+    ordinal = 0 if owner is None else group.owner(owner)
+    return ordinal + 1 if ordinal else None
+
+
+def _role(fields: CallFields, origin: Origin) -> str:
+    scope = origin.state.scope
+    if scope.role in _CONTAINERS:
+        # Between its named parts DDP's C++ broadcasts the new order of its buckets
+        # (Reducer::sync_bucket_indices, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13).
+        is_rebuild = scope.api is None and fields.op == "broadcast"
+        return "ddp.forward.rebuild_buckets" if is_rebuild else USER
+    if scope.role == "ddp.forward.notify_join" and not fields.is_async:
+        # Join.notify_join_context's second call, under throw_on_early_termination.
+        return "ddp.forward.terminate_check"
+    if scope.role is not None:
+        return scope.role
+    is_native = origin.state.name.startswith(NATIVE)
+    if origin.from_autograd and (scopes.backward or is_native):
+        # The map of used parameters is the only int32 that the reducer reduces.
+        is_map = fields.dtype == "int32" and fields.op == "all_reduce"
+        return "ddp.backward.unused_params" if is_map else "ddp.backward.bucket"
+    if is_native and origin.hook_role is not None:
+        return origin.hook_role
+    return USER

@@ -1,0 +1,329 @@
+"""The recorder of a run: each collective that is issued becomes a numbered, digested line.
+
+Every collective of a job pays for :meth:`Recorder.issue`. What does not change between two calls
+from one line of code on the same kind of tensors is worked out once, as a :class:`Template`
+(``make_template``); a call then costs a key, a look-up, two digests and one write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+from typing import Any, Final
+
+from torch.autograd import graph as autograd_graph
+
+from collectrace import records
+from collectrace.signature import BASE, EMPTY, PRIME, extend
+from collectrace.tracer.guard import is_users
+from collectrace.tracer.record import groups, scopes, sites
+from collectrace.tracer.record.groups import GroupBook, GroupState
+from collectrace.tracer.record.make_template import Origin, make_template, void_template
+from collectrace.tracer.record.scopes import Scope, ThreadState, now
+from collectrace.tracer.record.template import IGNORED, Issued, Template
+from collectrace.tracer.record.works import Works
+from collectrace.tracer.record.writer import CHECKPOINT_EVERY, Writer
+from collectrace.tracer.tap.arguments import ArgumentReader
+
+log = logging.getLogger("collectrace")
+
+_ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
+"""Code of the Python function that calls autograd's engine, which is C++ (torch/autograd/graph.py,
+torch 2.13). A collective whose innermost Python frame it is comes from DDP's reducer."""
+
+_MAX_TEMPLATES: Final = 20_000
+"""Templates kept per group. A job whose shapes never repeat reaches it, and starts over."""
+
+_MAX_BUCKETS: Final = 10_000
+"""Gradient buckets remembered until a backward ends; of those beyond the Works are asked."""
+
+_MAX_TEXT: Final = 500
+"""Characters of an exception's text that are written down."""
+
+
+class Recorder:
+    """The record of one run of this process: numbers its calls and writes them down.
+
+    Implements :class:`collectrace.tracer.tap.wire.OnIssue`. Nothing here raises but what a signal
+    handler of the program raised meanwhile. After ``max_failures`` failures of the tracer's own
+    it records no more.
+    """
+
+    def __init__(self, writer: Writer, max_failures: int) -> None:
+        self.writer = writer
+        self.book = GroupBook()
+        self.lock = threading.RLock()
+        """Held while lines are numbered and written. Reentrant: a signal handler may issue a
+        collective while one is being recorded."""
+        self.active = True
+        """False: nothing is recorded any more."""
+        self.global_rank: int | None = None
+        """None until the ranks have met."""
+        self.iteration = 0
+        """Ordinal of the latest DDP forward, those shadowed in join() counted; 0: none so far."""
+        self.last_t = 0
+        """When the last call was issued, ns; 0: none was."""
+        self.works = Works()
+        self.buckets: list[Issued] = []
+        """Gradient buckets of the backward in flight: complete when it returns."""
+        self.hook_role: str | None = None
+        """Role under which a comm hook ran last. The callbacks of its futures run on threads of
+        C++, where no scope tells whose they are."""
+        self.calls = 0
+        """Calls recorded."""
+        self.ns = 0
+        """Time spent on recording."""
+        self.failures = 0
+        """Internal failures."""
+        self._max_failures = max_failures
+        # Looked up for every call: here they cost one attribute less.
+        self._local = scopes.local
+        self._groups = self.book.states
+
+    # -- the hot path ---------------------------------------------------------------------
+
+    def issue(self, reader: ArgumentReader, args: tuple[Any, ...], above: int = 1) -> Issued | None:
+        """Record a call that is about to be issued.
+
+        ``args`` are the operator's, as ``reader`` reads them; ``above`` counts the frames of ours
+        between this one and the innermost that is not.
+
+        Returns what :meth:`issued` or :meth:`raised` is to be called with afterwards; None where
+        neither is: the call is not recorded, or it is synchronous, and the wrapper of the public
+        function it was made through sees its end.
+        """
+        if not self.active:
+            return None
+        t = now()
+        try:
+            pg = reader.unbox(args[reader.group_index])
+            state = self._local.state
+            group = self._groups.get(pg)
+            if group is None:
+                group = self.adopt(pg)
+                if group is None:
+                    return None
+            scope: Scope = state.scope
+            is_bare = scope.api is None  # no patched public function is on the stack
+            # Where a public function was called, the walk to the user's code begins at its caller:
+            # all frames below that are torch's.
+            frame = (None if is_bare else state.caller) or sys._getframe(above).f_back
+            place = sites.find(frame)
+            from_autograd = is_bare and (frame is None or id(frame.f_code) == _ENGINE)
+            reduce_op, state.reduce_op = state.reduce_op, None
+            if from_autograd and reader.is_all_reduce:
+                # DDP's reducer always gives the same ReduceOp. Any object but None stands for it
+                # in the key, and it is not asked what it is on every call.
+                reduce_op = reader
+            key = (
+                reader, scope, place, from_autograd, state.label, reader.key(args, reduce_op)
+            )  # fmt: skip
+            template = group.templates.get(key)
+            if template is None:
+                frame = sys._getframe(above).f_back
+                origin = Origin(state, frame, place, from_autograd, self.hook_role)
+                template = make_template(group, reader, args, origin)
+                if len(group.templates) >= _MAX_TEMPLATES:
+                    group.templates.clear()
+                group.templates[key] = template
+            if template is IGNORED:
+                return None
+            call = self._number(template, t, state)
+            return call if is_bare or template.is_async or template.on_device else None
+        except Exception as problem:
+            return self._void(reader, args, t, problem)
+
+    def _number(self, template: Template, t: int, state: ThreadState) -> Issued:
+        """Give a call its number, extend the digests of its stream, and write its line.
+
+        A signal handler may issue a call of its own in the midst of this: the lock is reentrant,
+        and Python runs handlers after any call, and even within a multiplication of large numbers
+        (CPython, Objects/longobject.c, x_mul). So all that depends on the number is computed
+        first, and taken over only if the number is still free, else computed again. From that
+        comparison on to the last assignment nothing is called, and no handler runs.
+        """
+        # Not acquire(): after it a handler may raise, and nobody would ever release.
+        with self.lock:
+            previous = state.call
+            if previous is not None and previous[0].counter.group not in state.scope.within:
+                # It was synchronous, and this thread has moved on.
+                self.completed(previous)
+            writer = self.writer
+            if writer.fd < 0:
+                # Before the stream moves on: a new segment begins with a checkpoint, which is to
+                # say where the streams stood before this call.
+                writer.recover()
+            counter, stream = template.counter, template.stream
+            iteration = self.iteration
+            while True:
+                before = counter.seq
+                seq = before + 1
+                if stream is None:  # point-to-point: no digests
+                    line = b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, seq, template.body)
+                    if counter.seq == before:
+                        counter.seq = seq
+                        break
+                    continue
+                # signature.extend, written out: two calls less.
+                digest = (stream.digest * BASE + template.wire_step) % PRIME
+                program = (stream.program * BASE + template.program_step) % PRIME
+                # There are none before a stream's first all_to_all; from it on every call has its
+                # share, which is 0 for any other op.
+                pairs, step = stream.pairs, template.pair_step
+                if pairs is not None or step is not None:
+                    pairs = extend(EMPTY if pairs is None else pairs, step or 0)
+                line = b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
+                    t, seq, template.body, b',"iteration":%d' % iteration if iteration else b"",
+                    digest, program, b"" if pairs is None else b',"pairs":%d' % pairs,
+                )  # fmt: skip
+                if counter.seq == before:
+                    counter.seq = seq
+                    stream.digest, stream.program, stream.pairs = digest, program, pairs
+                    break
+            writer.write(line)
+            if writer.total >= writer.next_checkpoint:
+                self.checkpoint()
+            call = state.call = (template, seq)
+            state.call_t = self.last_t = t
+            self.calls += 1
+            self.ns += now() - t
+        return call
+
+    def issued(self, call: Issued, result: Any) -> None:
+        """The backend has taken the call; ``result`` is what its operator returned.
+
+        That is the Work, alone or behind the tensors.
+        """
+        try:
+            template, seq = call
+            state = self._local.state
+            template.counter.open[seq] = t = state.call_t
+            state.call, state.issued = None, call
+            if template.is_bucket and not template.on_device and len(self.buckets) < _MAX_BUCKETS:
+                self.buckets.append(call)
+                return
+            work = result[-1] if isinstance(result, tuple) else result
+            if work is not None:
+                self.works.hold(template, seq, work, t)
+        except Exception as problem:
+            self.count_failure(problem, "following a call up")
+
+    def raised(self, call: Issued, problem: BaseException) -> None:
+        """The call raised ``problem``, or waiting for it did: write that down."""
+        state = self._local.state
+        state.call = None
+        if not self.active:
+            return
+        template, seq = call
+        template.counter.open[seq] = now()
+        try:
+            self.write(
+                records.Done(
+                    t=now(), group=template.counter.group, device=template.counter.device,
+                    seq=seq, peer=template.peer, tag=template.tag,
+                    op=template.op if template.stream is None else None,
+                    failed=True, error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
+                )
+            )  # fmt: skip
+        except Exception as ours:
+            self.count_failure(ours, "recording a failed call")
+
+    # -- off the hot path -----------------------------------------------------------------
+
+    def adopt(self, pg: Any) -> GroupState | None:
+        """Know a group whose creation was not seen, such as one that C++ made, and write it down.
+
+        None where the calling thread is another rank: its groups are none of this record's.
+        """
+        if self.book.is_other_rank():
+            return None
+        name = self.book.name_of(groups.c10d_name(pg))
+        record = groups.ready_record(pg, name, ordinal=self.book.asked)
+        self.write(record)
+        return self.book.adopt(pg, record)
+
+    def checkpoint(self) -> None:
+        """Write where every stream and channel stands."""
+        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
+        self.writer.write(self.checkpoint_line())
+
+    def checkpoint_line(self) -> bytes:
+        """The line of a checkpoint made now."""
+        states = list(self.book.states.values())
+        return records.encode(
+            records.Checkpoint(
+                t=now(),
+                streams=[s.row() for g in states for s in list(g.streams.values())],
+                channels=[c.row() for g in states for c in list(g.channels.values())],
+                dropped=self.writer.dropped,
+                rotated=self.writer.rotated,
+            )
+        )
+
+    def write(self, record: records.Record) -> None:
+        """Write a record other than a call, with the present time unless it has one."""
+        if self.book.is_other_rank():
+            return
+        with self.lock:
+            t = now()
+            if not record.t:
+                record.t = t
+            self.writer.write(records.encode(record))
+            self.ns += now() - t
+
+    def completed(self, call: Issued) -> None:
+        """A call is known to be complete."""
+        call[0].counter.complete(call[1])
+
+    def backward_over(self) -> None:
+        """A backward returned, and did not raise: DDP has waited for its buckets."""
+        if self.book.is_other_rank():
+            return
+        buckets, self.buckets = self.buckets, []
+        for call in buckets:
+            self.completed(call)
+
+    def count_failure(self, problem: BaseException, doing: str) -> None:
+        """Count an internal failure: warn of the first, stop recording after too many.
+
+        ``doing`` says what failed, as in "recording a batch".
+
+        Raises:
+            BaseException: ``problem`` itself, where it comes from a signal handler of the program,
+                which expects it to arrive.
+        """
+        if is_users(problem):
+            raise problem
+        self.failures += 1
+        if self.failures == 1:
+            log.warning(
+                "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
+                doing, type(problem).__name__, problem,
+            )  # fmt: skip
+        if self.failures >= self._max_failures:
+            self.active = False
+            with contextlib.suppress(Exception):  # it may be writing that fails
+                last = records.Exit(
+                    reason="disabled", error=type(problem).__name__,
+                    message=str(problem)[:_MAX_TEXT],
+                )  # fmt: skip
+                self.add_bill(last)
+                self.write(last)
+
+    def add_bill(self, last: records.Exit) -> None:
+        """Enter what tracing has cost and lost so far."""
+        last.calls, last.ns, last.failures = self.calls, self.ns, self.failures
+        last.bytes, last.dropped = self.writer.total, self.writer.dropped
+
+    def _void(
+        self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception
+    ) -> Issued | None:
+        """Record a call that could not be described: it still has its place in the stream."""
+        self.count_failure(problem, f"recording {reader.row.op}")
+        try:
+            group = self.book.states[reader.group(args)]
+            return self._number(void_template(group, reader, args), t, self._local.state)
+        except Exception:
+            return None

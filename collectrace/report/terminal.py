@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
-from collectrace.signature import POINT_TO_POINT
 
 if TYPE_CHECKING:
     from rich.console import Console

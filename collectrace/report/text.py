@@ -12,8 +12,8 @@ from typing import Final
 
 from collectrace import roles
 from collectrace.findings import GroupInfo
+from collectrace.ops import canonical_op
 from collectrace.records import Call, Shape
-from collectrace.signature import canonical_op
 from collectrace.words import counted, listed, ranges, ranks
 
 __all__ = ["counted", "listed", "ranges", "ranks"]

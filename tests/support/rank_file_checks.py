@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from collectrace.errors import DamagedRecord
+from collectrace.ops import ALL_TO_ALL, POINT_TO_POINT
 from collectrace.records import Call, Checkpoint, Exit, Group, Header, Record, decode
 from collectrace.signature import (
-    ALL_TO_ALL,
     EMPTY,
-    POINT_TO_POINT,
     extend,
     pair_step,
     program_text,

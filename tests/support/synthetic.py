@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from collectrace import ops
 from collectrace.records import (
     FORMAT,
     Activity,
@@ -41,8 +42,6 @@ from collectrace.records import (
 )
 from collectrace.signature import (
     EMPTY,
-    POINT_TO_POINT,
-    canonical_op,
     extend,
     pair_step,
     program_text,
@@ -52,11 +51,6 @@ from collectrace.signature import (
 
 SECOND: Final = 1_000_000_000
 DEFAULT: Final = "0"
-
-_UNSHAPED: Final = frozenset({"barrier", "monitored_barrier"})
-_REDUCING: Final = frozenset(
-    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor"}
-)
 
 R = TypeVar("R", bound=Record)
 _Stream = tuple[str, str]
@@ -174,13 +168,13 @@ class Rank:
 
         Shape, dtype, reduce op, root and site have plain defaults where the op needs them.
         """
-        op = canonical_op(op)
-        if not fields.get("void") and op not in _UNSHAPED:
+        op = ops.canonical_op(op)
+        if not fields.get("void") and op not in ops.BARRIERS:
             fields.setdefault("dtype", "float32")
             fields.setdefault("shape", [1])
-        if op in _REDUCING:
+        if ops.of(op).reduces:
             fields.setdefault("reduce_op", "SUM")
-        if op in ("broadcast", "reduce", "gather", "scatter"):
+        if op in ops.ROOTED:
             fields.setdefault("root", 0)
         fields.setdefault("site", "train.py:10")
         device = device or self.run.device
@@ -240,8 +234,7 @@ class Rank:
         **fields: Any,
     ) -> Call:
         device = device or self.run.device
-        ends = (self.rank, peer) if op == "send" else (peer, self.rank)
-        channel = (group, device, *ends, tag)
+        channel = (group, device, *ops.ends(op, self.rank, peer), tag)
         seq = self._channels[channel, op] = self._channels.get((channel, op), 0) + 1
         if not fields.get("void"):
             fields = {"dtype": "float32", "shape": [1]} | fields
@@ -468,10 +461,9 @@ class _Layout:
         self._stand(call)
 
     def _stand(self, call: Call) -> None:
-        if call.op in POINT_TO_POINT:
+        if call.op in ops.POINT_TO_POINT:
             me, peer = self.rank.rank, call.peer if call.peer is not None else -1
-            ends = (me, peer) if call.op == "send" else (peer, me)
-            key = (call.group, call.device, *ends, call.tag or 0)
+            key = (call.group, call.device, *ops.ends(call.op, me, peer), call.tag or 0)
             self.channels[key] = [*key, call.seq]
             return
         stream = (call.group, call.device)

@@ -26,7 +26,7 @@ from collectrace.tracer.patches import events
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
-from collectrace.tracer.tap.describe import OPS, Args, Fields, Reader
+from collectrace.tracer.tap.describe import OPERATORS, Args, Fields, Reader
 from collectrace.tracer.tap.wire import Undo
 
 _GATHER: Final = ("output_tensor", "input_tensor")
@@ -88,7 +88,7 @@ class Method(Reader):
 
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
         schema = getattr(torch.ops.c10d, operator).default._schema
-        super().__init__(OPS[operator], schema.arguments)
+        super().__init__(OPERATORS[operator], schema.arguments)
         self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options

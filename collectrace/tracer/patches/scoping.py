@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from torch.distributed import ReduceOp, Work
 
+from collectrace import ops
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.issue import Recorder
@@ -25,16 +26,11 @@ _getframe = sys._getframe
 
 _SUM: Final = ReduceOp.SUM
 _MEMBER: Final = ReduceOp.RedOpType
-_REDUCE_OP: Final = {
-    "all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_single": 2,
-    "reduce_scatter_tensor": 2,
-}  # fmt: skip
-"""Position of the ``op`` argument, SUM by default in all of them."""
 
 
 def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
     """A public collective: its name, and when a synchronous one is complete."""
-    position = _REDUCE_OP.get(name)
+    position = ops.of(name).op_at
 
     def make(session: Session) -> Callable[[Any], Any]:
         def stand_in(wrapped: Any) -> Any:

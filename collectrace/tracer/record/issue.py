@@ -16,14 +16,12 @@ from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
-from collectrace import records
+from collectrace import ops, records, roles
 from collectrace.records import NATIVE, Call
 from collectrace.roles import USER
 from collectrace.signature import (
-    ALL_TO_ALL,
     BASE,
     EMPTY,
-    POINT_TO_POINT,
     PRIME,
     extend,
     pair_step,
@@ -233,16 +231,12 @@ class Recorder:
         by_engine = scope.api is None and (frame is None or id(frame.f_code) == _ENGINE)
         role = self._role(scope, fields, state, by_engine=by_engine)
         owner = scope.owner() if scope.owner is not None and role != USER else None
-        model = (
-            0
-            if owner is None or role.endswith((".bucket", ".unused_params"))
-            else (group.owner(owner))
-        )
+        model = 0 if owner is None or roles.of(role).in_backward else group.owner(owner)
         # A function that is not patched (isend), or was imported by name before that.
         api = scope.api or (sites.public_function(frame) if role == USER else None)
-        if fields.op in POINT_TO_POINT:
+        if fields.op in ops.POINT_TO_POINT:
             # The operator does not say; send() and recv() wait for the Work themselves.
-            fields.is_async = api not in _WAITING
+            fields.is_async = api not in ops.of(fields.op).waits_in
         peer = group.global_rank(fields.peer)
         call = Call(
             seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
@@ -253,22 +247,22 @@ class Recorder:
         )  # fmt: skip
         me = group.ranks[group.self_rank]
         counter: Progress
-        if fields.op in POINT_TO_POINT and peer is not None:
-            ends = (me, peer) if fields.op == "send" else (peer, me)
-            counter = group.channel(fields.device, *ends, fields.tag or 0)
+        if fields.op in ops.POINT_TO_POINT and peer is not None:
+            between = ops.ends(fields.op, me, peer)
+            counter = group.channel(fields.device, *between, fields.tag or 0)
         else:
             counter = group.stream(fields.device)
         template = Template(call, counter, fields, sites.codes(place))
         if isinstance(counter, Stream):
             template.wire_step = stable_hash(wire_text(call, counter.backend))
             template.program_step = stable_hash(program_text(call))
-            if fields.op in ALL_TO_ALL and fields.splits:
+            if fields.op in ops.ALL_TO_ALL and fields.splits:
                 template.pair_step = pair_step(group.self_rank, *fields.splits)
         return template
 
     def _role(self, scope: Scope, fields: Fields, state: ThreadState, *, by_engine: bool) -> str:
         role = scope.role
-        if role in _CONTAINERS:
+        if role is not None and roles.of(role).is_family:
             # Between its named parts DDP's C++ broadcasts the new order of its buckets.
             is_rebuild = scope.api is None and fields.op == "broadcast"
             return "ddp.forward.rebuild_buckets" if is_rebuild else USER
@@ -375,8 +369,6 @@ class Recorder:
             return None
 
 
-_WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
-_CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
 _IGNORED: Final = Template(
     Call(seq=0, group="", device="", op=""), Progress("", ""), Fields("", ""), None
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collectrace import records
+from collectrace import records, roles
 from collectrace.records import Call
 from collectrace.tracer.record.streams import Progress, Stream
 from collectrace.tracer.tap.describe import Fields
@@ -28,7 +28,7 @@ class Template:
         self.on_device = call.device != "cpu"
         """The host runs ahead: that a call has returned does not say that it is complete."""
         self.role = call.role
-        self.is_bucket = call.role.endswith(".bucket")
+        self.is_bucket = roles.of(call.role).is_bucket
         self.nbytes = fields.nbytes
         self.keep = keep
         """Code objects, whose ids are part of the key this template is found by."""

@@ -18,14 +18,13 @@ import torch
 from torch.distributed import Work
 
 from collectrace import records
+from collectrace.ops import IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
 
 _MOST: Final = 32
 _MOST_BYTES: Final = 64 << 20
-_IN_PLACE: Final = frozenset({"all_reduce", "broadcast"})
-"""What gloo and NCCL do in the caller's tensor: only the caller's writes change its version."""
 
 # As torch made it: a patched one would take the watchdog's question for the user's.
 _is_completed: Final = Work.is_completed
@@ -50,7 +49,7 @@ class _Handed:
         self.is_awaited = False
         self.buffer: weakref.ref[torch.Tensor] | None = None
         self.version = 0
-        if call[0].op in _IN_PLACE and isinstance(buffer, torch.Tensor):
+        if call[0].op in IN_PLACE and isinstance(buffer, torch.Tensor):
             # A tensor made in inference mode counts no versions.
             with contextlib.suppress(RuntimeError):
                 self.version = buffer._version

@@ -16,7 +16,7 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer.dynamo import hide_from_dynamo
-from collectrace.tracer.tap.describe import OPS, OpRow, Reader
+from collectrace.tracer.tap.describe import OPERATORS, OpRow, Reader
 
 
 class OnIssue(Protocol):
@@ -69,7 +69,7 @@ def _schemas() -> list[Any]:
 
 def _kernel(name: str, schema: Any, tap: Tap) -> Any:
     # An operator of a newer torch that the table does not know is recorded under its own name.
-    row = OPS.get(name) or _guess(name, schema)
+    row = OPERATORS.get(name) or _guess(name, schema)
     reader = Reader(row, schema.arguments)
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
     below: dict[int, DispatchKeySet] = {}

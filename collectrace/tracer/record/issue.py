@@ -17,26 +17,18 @@ from typing import Any, Final
 from torch.autograd import graph as autograd_graph
 
 from collectrace import ops, records, roles
+from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.records import NATIVE, Call
 from collectrace.roles import USER
-from collectrace.signature import (
-    BASE,
-    EMPTY,
-    PRIME,
-    extend,
-    pair_step,
-    program_text,
-    stable_hash,
-    wire_text,
-)  # fmt: skip
+from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
-from collectrace.tracer.record.streams import Progress, Stream
+from collectrace.tracer.record.streams import Progress
 from collectrace.tracer.record.template import Issued, Template
 from collectrace.tracer.record.works import Works
-from collectrace.tracer.record.writer import CHECKPOINT_EVERY, Writer
+from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap.describe import Fields, Reader
 
 log = logging.getLogger("collectrace")
@@ -252,13 +244,7 @@ class Recorder:
             counter = group.channel(fields.device, *between, fields.tag or 0)
         else:
             counter = group.stream(fields.device)
-        template = Template(call, counter, fields, sites.codes(place))
-        if isinstance(counter, Stream):
-            template.wire_step = stable_hash(wire_text(call, counter.backend))
-            template.program_step = stable_hash(program_text(call))
-            if fields.op in ops.ALL_TO_ALL and fields.splits:
-                template.pair_step = pair_step(group.self_rank, *fields.splits)
-        return template
+        return Template(call, counter, fields, sites.codes(place), group.self_rank)
 
     def _role(self, scope: Scope, fields: Fields, state: ThreadState, *, by_engine: bool) -> str:
         role = scope.role
@@ -362,13 +348,12 @@ class Recorder:
             stream = group.stream(reader.device(args))
             fields = Fields(reader.row.op, stream.device)
             call = Call(seq=0, group=group.name, device=stream.device, op=fields.op, void=True)
-            template = Template(call, stream, fields, None)
-            template.wire_step = template.program_step = stable_hash("void")
+            template = Template(call, stream, fields, None, group.self_rank)
             return self._number(template, t, self._state.state)
         except Exception:
             return None
 
 
 _IGNORED: Final = Template(
-    Call(seq=0, group="", device="", op=""), Progress("", ""), Fields("", ""), None
+    Call(seq=0, group="", device="", op=""), Progress("", ""), Fields("", ""), None, 0
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from collectrace import records, roles
+from collectrace import roles
+from collectrace.chain import Step, body, step
 from collectrace.records import Call
 from collectrace.tracer.record.streams import Progress, Stream
 from collectrace.tracer.tap.describe import Fields
+
+_NOTHING: Final = Step(0, 0)
+"""A message is part of no digest."""
 
 
 class Template:
@@ -18,7 +22,9 @@ class Template:
         "pair_step", "peer", "program_step", "role", "site", "stream", "tag", "wire_step",
     )  # fmt: skip
 
-    def __init__(self, call: Call, counter: Progress, fields: Fields, keep: Any) -> None:
+    def __init__(
+        self, call: Call, counter: Progress, fields: Fields, keep: Any, group_rank: int
+    ) -> None:
         self.op = call.op
         self.site = call.site
         self.peer, self.tag = call.peer, call.tag
@@ -32,10 +38,10 @@ class Template:
         self.nbytes = fields.nbytes
         self.keep = keep
         """Code objects, whose ids are part of the key this template is found by."""
-        # b'{"kind":"call","t":0,"seq":0,"group":...}\n' without what changes from call to call.
-        self.body = records.encode(call).partition(b'"seq":0')[2].rstrip(b"}\n")
-        self.wire_step = self.program_step = 0
-        self.pair_step: int | None = None
+        self.body = body(call)
+        # Attributes of their own: the hot path has no time for one more look-up.
+        added = step(call, self.stream.backend, group_rank) if self.stream is not None else _NOTHING
+        self.wire_step, self.program_step, self.pair_step = added
 
 
 Issued = tuple[Template, int]

@@ -22,6 +22,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final, Literal
 
+from collectrace import ops
 from collectrace.records import Call, Shape
 from collectrace.roles import UNKNOWN, USER, pairing_class
 
@@ -34,26 +35,6 @@ EMPTY: Final = 0
 
 Attribute = Literal["op", "dtype", "count", "reduce_op", "root", "role"]
 """What can differ between two calls at one place, in the order in which it is told."""
-
-ALIASES: Final[dict[str, str]] = {
-    "all_gather_into_tensor": "all_gather_single",
-    "reduce_scatter_tensor": "reduce_scatter_single",
-    "all_gather_into_tensor_coalesced": "all_gather_single_coalesced",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
-}
-"""Names torch has given up, and the current ones."""
-
-POINT_TO_POINT: Final = frozenset({"send", "recv"})
-ALL_TO_ALL: Final = frozenset({"all_to_all", "all_to_all_single"})
-BARRIERS: Final = frozenset({"barrier", "monitored_barrier"})
-
-# Ops that reveal their agreed count by what comes out of them, not by what goes in: the list
-# all_gather is agreed on its slots, scatter and reduce_scatter_single on each rank's share.
-_COUNTED_BY_OUTPUT: Final = frozenset(
-    {"all_gather", "all_gather_coalesced", "scatter", "reduce_scatter_single",
-     "reduce_scatter_single_coalesced"}
-)  # fmt: skip
-_UNCOUNTED: Final = BARRIERS | ALL_TO_ALL
 
 
 def stable_hash(text: str) -> int:
@@ -76,11 +57,6 @@ def stretch(before: int, after: int, length: int) -> int:
     return (after - before * _power(length)) % PRIME
 
 
-def canonical_op(op: str) -> str:
-    """The current name of an op."""
-    return ALIASES.get(op, op)
-
-
 def numel(shape: Shape | None) -> list[int]:
     """Element counts, one per tensor."""
     if shape is None:
@@ -92,10 +68,10 @@ def numel(shape: Shape | None) -> list[int]:
 
 def counts(call: Call) -> list[int]:
     """The element counts that must agree between ranks; empty where none must."""
-    op = canonical_op(call.op)
-    if op in _UNCOUNTED:
+    counted = ops.of(call.op).counted
+    if counted == "nothing":
         return []
-    return numel(call.out_shape if op in _COUNTED_BY_OUTPUT else call.shape)
+    return numel(call.out_shape if counted == "output" else call.shape)
 
 
 def _dtype(call: Call) -> str:
@@ -105,10 +81,9 @@ def _dtype(call: Call) -> str:
 
 
 def _plain(call: Call) -> tuple[str, str, tuple[int, ...], str, int | None]:
-    op = canonical_op(call.op)
     # A barrier's tensor is the backend's own business.
-    dtype = "" if op in BARRIERS else _dtype(call)
-    return op, dtype, tuple(counts(call)), call.reduce_op or "", call.root
+    dtype = "" if call.op in ops.BARRIERS else _dtype(call)
+    return ops.canonical_op(call.op), dtype, tuple(counts(call)), call.reduce_op or "", call.root
 
 
 def _wire(call: Call, backend: str) -> tuple[str, str, tuple[int, ...], str, int | None]:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from collectrace import roles
+from collectrace import ops, roles
 from collectrace.findings import GroupInfo
 from collectrace.records import Call, Shape
-from collectrace.signature import canonical_op, is_user
+from collectrace.signature import is_user
 
 _MOST_SHAPES: Final = 3
 _LONGEST_TEXT: Final = 300
@@ -190,16 +190,13 @@ def peer(call: Call) -> str:
 
 def root(call: Call) -> str:
     """What torch calls the root of this op: ``src``, ``dst``."""
-    return _ROOT.get(call.op, "root")
-
-
-_ROOT: Final = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
+    return ops.of(call.op).root or "root"
 
 
 def issuer(call: Call) -> str:
     """Who issued it: the framework's part in words, or ``the user's call``."""
     if is_user(call):
-        return "the script's own call"
+        return roles.words(roles.USER)
     return roles.words(call.role) + (of_model(call) if call.model and call.model > 1 else "")
 
 
@@ -216,20 +213,11 @@ def call(c: Call) -> str:
     return f"{whole} ({issuer(c)})"
 
 
-_ISSUERS: Final = (
-    ("ddp.forward.", "DDP forward()"),
-    ("ddp.backward.", "DDP backward()"),
-    ("ddp.construct", "DDP's constructor"),
-    ("join.", "join()"),
-    ("zero.step", "ZeroRedundancyOptimizer.step()"),
-)
-
-
 def name(c: Call) -> str:
     """What a headline calls it: the user's own call by its function, else who issued it."""
     if not is_user(c):
-        return next((words for role, words in _ISSUERS if c.role.startswith(role)), c.role)
-    return c.api if c.api and canonical_op(c.api) != canonical_op(c.op) else c.op
+        return roles.of(c.role).issuer
+    return c.api if c.api and ops.canonical_op(c.api) != ops.canonical_op(c.op) else c.op
 
 
 def did(members: tuple[int, ...], c: Call, what: str = "") -> str:

@@ -9,19 +9,17 @@ buckets and a loss that is averaged.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from collectrace.records import FORMAT, Alive, Call, Checkpoint, Exit, Group, Header, encode
-from collectrace.signature import BASE, EMPTY, PRIME, program_text, stable_hash, wire_text
+from collectrace.chain import Form, RankFile
+from collectrace.records import FORMAT, Alive, Call, Exit, Group, Header
 
 Kind = Literal["dtype", "count", "reduce_op", "extra", "missing", "role"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
-CHECKPOINT_EVERY: Final = 64 * 1024
 HEARTBEAT_EVERY: Final = 500
 """Calls between two heartbeats."""
 
@@ -81,71 +79,44 @@ class Difference:
             calls[at] = replace(calls[at], **_CHANGES[self.kind])
 
 
-class _Template:
-    """A call's line without time, number and digests, and its two steps."""
-
-    def __init__(self, call: Call) -> None:
-        self.body = encode(call).partition(b'"seq":0')[2].rstrip(b"}\n")
-        self.wire = stable_hash(wire_text(call, "nccl"))
-        self.program = stable_hash(program_text(call))
-
-
 def make(
     folder: Path, ranks: int, calls: int, differ: Difference | None = None, *, finish: bool = True
 ) -> Path:
     """Write the files of a run; the run's folder."""
     run = folder / RUN
     run.mkdir(parents=True, exist_ok=True)
-    templates: dict[int, _Template] = {}
     loop = [_LOOP[i % len(_LOOP)] for i in range(calls)]
     for rank in range(ranks):
         mine = list(loop)
         if differ is not None and differ.rank == rank:
             differ.apply(mine)
-        with (run / f"rank{rank:05d}.jsonl").open("wb") as file:
-            file.writelines(_lines(rank, ranks, mine, templates, finish=finish))
+        _file(rank, ranks, mine, finish=finish).write(run / f"rank{rank:05d}.jsonl")
     return run
 
 
-def _lines(
-    rank: int, ranks: int, calls: list[Call], templates: dict[int, _Template], *, finish: bool
-) -> Iterator[bytes]:
+def _file(rank: int, ranks: int, calls: list[Call], *, finish: bool) -> RankFile:
     t = (rank + 1) * 10**12
-    yield encode(
+    file = RankFile(
         Header(t=t, format=FORMAT, run=RUN, rank=rank, world_size=ranks, local_rank=rank % 8,
                host=f"node{rank // 8}", pid=4000 + rank, wall=_START)
     )  # fmt: skip
-    yield encode(Checkpoint(t=t))
     for phase in ("asked", "ready"):
-        yield encode(
+        file.add(
             Group(t=t, phase=phase, group="0", description="default_pg",
                   backend="cpu:gloo,cuda:nccl", ranks=list(range(ranks)))
         )  # fmt: skip
-    digest = program = EMPTY
-    size = 0
-    for seq, call in enumerate(calls, 1):
-        template = templates.get(id(call))
-        if template is None:
-            # The calls are the module's own, or held by the caller's list while it is written.
-            template = _Template(call)
-            if any(call is one for one in _LOOP):
-                templates[id(call)] = template
+    forms: dict[int, Form] = {}  # by identity, which `calls` keeps
+    for n, call in enumerate(calls):
+        form = forms.get(id(call))
+        if form is None:
+            form = forms[id(call)] = file.chain.form(call)
         t += _STEP
-        digest = (digest * BASE + template.wire) % PRIME
-        program = (program * BASE + template.program) % PRIME
-        line = b'{"kind":"call","t":%d,"seq":%d%b,"iteration":%d,"digest":%d,"program":%d}\n' % (
-            t, seq, template.body, (seq - 1) // len(_LOOP) + 1, digest, program,
-        )  # fmt: skip
-        yield line
-        size += len(line)
-        if seq % HEARTBEAT_EVERY == 0:
-            yield encode(Alive(t=t))
-        if size >= CHECKPOINT_EVERY:
-            size = 0
-            row = ["0", "cuda", seq, digest, program, None]
-            yield encode(Checkpoint(t=t, streams=[row]))
+        file.call(form, t, n // len(_LOOP) + 1)
+        if (n + 1) % HEARTBEAT_EVERY == 0:
+            file.add(Alive(t=t))
     if finish:
-        yield encode(Exit(t=t + _STEP, reason="finished", calls=len(calls)))
+        file.add(Exit(t=t + _STEP, reason="finished", calls=len(calls)))
+    return file
 
 
 def main() -> None:

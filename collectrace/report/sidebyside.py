@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace.findings import Table, TableRow
+from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.report import text
-from collectrace.signature import canonical_op, counts, is_user
+from collectrace.signature import counts, is_user
 
 NO_CALL: Final = "no call"
 

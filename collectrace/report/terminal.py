@@ -14,10 +14,10 @@ from rich.text import Text
 
 from collectrace import words
 from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
-from collectrace.signature import POINT_TO_POINT
 
 _INDENT: Final = 2
 _LABEL: Final = 10

@@ -15,8 +15,8 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.findings import GroupInfo
+from collectrace.ops import canonical_op
 from collectrace.records import Call, Shape
-from collectrace.signature import canonical_op
 
 _LONGEST: Final = 2000
 """Characters of one string that are shown: no honest path, error or headline is longer."""

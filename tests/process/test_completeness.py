@@ -22,10 +22,11 @@ import torch.distributed._functional_collectives as fc
 import torch.distributed.nn.functional as nf
 from torch.distributed import distributed_c10d as c10d
 
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
-from collectrace.signature import EMPTY, POINT_TO_POINT, PRIME, stretch
+from collectrace.signature import EMPTY, PRIME, stretch
 from collectrace.tracer.tap import wire
-from collectrace.tracer.tap.arguments import OPS
+from collectrace.tracer.tap.arguments import OPERATORS
 from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
 from tests.support.op_table import TURNED, WORLD, Row, View, between_marks, mismatch, walk
 from tests.support.real_ranks import Ran, Ranks
@@ -201,5 +202,5 @@ def test_every_operator_of_the_dispatcher_is_described() -> None:
         for schema in torch._C._jit_get_all_schemas()
         if schema.name.startswith("c10d::")
     )
-    assert set(names) == OPS.keys() | wire._IGNORED
+    assert set(names) == OPERATORS.keys() | wire._IGNORED
     assert set(names.values()) == {1}, "an overload, which the tap leaves out"

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from collectrace.chain import Chain
 from collectrace.errors import DamagedRecord
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call, Checkpoint, Exit, Group, Header, Record, decode
-from collectrace.signature import (
-    ALL_TO_ALL,
-    EMPTY,
-    POINT_TO_POINT,
-    extend,
-    pair_step,
-    program_text,
-    stable_hash,
-    wire_text,
-)
 
 StreamKey = tuple[str, str]
 
@@ -97,37 +89,14 @@ def read_run(logs: Path, ranks: int) -> list[RankFile]:
 
 
 def check_chain(file: RankFile) -> None:
-    """Sequence numbers have no gap, and the digests are what signature.py makes of the calls."""
-    groups = file.groups()
-    for (name, device), calls in file.streams().items():
-        backends = dict(p.split(":") for p in groups[name].backend.split(",") if ":" in p)
-        backend = backends.get(device, groups[name].backend)
-        digest = program = EMPTY
-        pairs: int | None = None
-        me = file.header.rank
-        assert me is not None
-        for seq, call in enumerate(calls, 1):
-            assert call.seq == seq, f"seq {call.seq} after {seq - 1} on {name}/{device}"
-            if call.void:
-                step = stable_hash("void")
-                digest, program = extend(digest, step), extend(program, step)
-            else:
-                digest = extend(digest, stable_hash(wire_text(call, backend)))
-                program = extend(program, stable_hash(program_text(call)))
-            assert call.digest == digest, f"digest at {seq} of {name}/{device}: {call}"
-            assert call.program == program, f"program at {seq} of {name}/{device}: {call}"
-            step = 0
-            if call.op in ALL_TO_ALL and call.splits:
-                step = pair_step(groups[name].ranks.index(me), *call.splits)
-            if pairs is not None or step:
-                pairs = extend(pairs or EMPTY, step)
-                assert call.pairs == pairs
-    channels: dict[tuple[Any, ...], int] = defaultdict(int)
-    for call in file.calls:
-        if call.op in POINT_TO_POINT and call.digest is None:
-            key = (call.group, call.device, call.op, call.peer, call.tag)
-            channels[key] += 1
-            assert call.seq == channels[key], f"seq {call.seq} on channel {key}"
+    """Sequence numbers have no gap, and the digests are what chain.py makes of the calls."""
+    chain = Chain(file.header.rank)
+    for record in file.records:
+        if isinstance(record, Group):
+            chain.know(record)
+        elif isinstance(record, Call):
+            bare = replace(record, seq=0, digest=None, program=None, pairs=None)
+            assert chain.number(bare) == record
 
 
 def check_checkpoints(file: RankFile) -> None:

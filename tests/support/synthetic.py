@@ -19,13 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from collectrace import ops
+from collectrace.chain import Chain, RankFile
 from collectrace.records import (
     FORMAT,
     Activity,
     Alive,
     Batch,
     Call,
-    Checkpoint,
     Done,
     Epoch,
     Exit,
@@ -36,31 +37,12 @@ from collectrace.records import (
     Record,
     Stall,
     Sync,
-    backend_for,
-    encode,
-)
-from collectrace.signature import (
-    EMPTY,
-    POINT_TO_POINT,
-    canonical_op,
-    extend,
-    pair_step,
-    program_text,
-    stable_hash,
-    wire_text,
 )
 
 SECOND: Final = 1_000_000_000
 DEFAULT: Final = "0"
 
-_UNSHAPED: Final = frozenset({"barrier", "monitored_barrier"})
-_REDUCING: Final = frozenset(
-    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor"}
-)
-
 R = TypeVar("R", bound=Record)
-_Stream = tuple[str, str]
-_Channel = tuple[str, str, int, int, int]
 
 
 @dataclass
@@ -68,16 +50,6 @@ class _Lost:
     """A call that was issued and never written."""
 
     call: Call
-
-
-@dataclass
-class _Standing:
-    """Where a stream is after its latest call."""
-
-    seq: int = 0
-    digest: int = EMPTY
-    program: int = EMPTY
-    pairs: int | None = None
 
 
 @dataclass
@@ -95,8 +67,9 @@ class Rank:
     items: list[Record | bytes | _Lost] = field(default_factory=list)
     _groups: dict[str, Group] = field(default_factory=dict)
     _asked: int = 0
-    _streams: dict[_Stream, _Standing] = field(default_factory=dict)
-    _channels: dict[tuple[_Channel, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._chain = Chain(self.rank)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -156,6 +129,7 @@ class Rank:
                 )
             )
         self._groups[name] = made
+        self._chain.know(made)
         return made
 
     # -- calls --------------------------------------------------------------------------------
@@ -174,40 +148,21 @@ class Rank:
 
         Shape, dtype, reduce op, root and site have plain defaults where the op needs them.
         """
-        op = canonical_op(op)
-        if not fields.get("void") and op not in _UNSHAPED:
+        op = ops.canonical_op(op)
+        if not fields.get("void") and op not in ops.BARRIERS:
             fields.setdefault("dtype", "float32")
             fields.setdefault("shape", [1])
-        if op in _REDUCING:
+        if ops.of(op).reduces:
             fields.setdefault("reduce_op", "SUM")
-        if op in ("broadcast", "reduce", "gather", "scatter"):
+        if op in ops.ROOTED:
             fields.setdefault("root", 0)
         fields.setdefault("site", "train.py:10")
         device = device or self.run.device
-        standing = self._streams.setdefault((group, device), _Standing())
-        if seq is not None:
-            standing.seq = seq - 1
-        standing.seq += 1
-        call = Call(seq=standing.seq, group=group, device=device, op=op, **fields)
-        self._count(call, standing)
+        call = Call(seq=seq or 0, group=group, device=device, op=op, **fields)
         return self._issue(call, lost=lost)
 
-    def _count(self, call: Call, standing: _Standing) -> None:
-        known = self._groups.get(call.group)
-        backend = backend_for(known.backend if known else self.run.backend, call.device)
-        void = stable_hash("void")
-        wire = void if call.void else stable_hash(wire_text(call, backend))
-        program = void if call.void else stable_hash(program_text(call))
-        standing.digest = extend(standing.digest, wire)
-        standing.program = extend(standing.program, program)
-        pairs = None
-        if call.splits is not None and known is not None:
-            pairs = pair_step(known.ranks.index(self.rank), call.splits[0], call.splits[1])
-        if pairs is not None or standing.pairs is not None:
-            call.pairs = standing.pairs = extend(standing.pairs or EMPTY, pairs or 0)
-        call.digest, call.program = standing.digest, standing.program
-
     def _issue(self, call: Call, *, lost: bool) -> Call:
+        self._chain.number(call)
         if lost:
             self.now += self.run.step
             call.t = self.now
@@ -240,13 +195,10 @@ class Rank:
         **fields: Any,
     ) -> Call:
         device = device or self.run.device
-        ends = (self.rank, peer) if op == "send" else (peer, self.rank)
-        channel = (group, device, *ends, tag)
-        seq = self._channels[channel, op] = self._channels.get((channel, op), 0) + 1
         if not fields.get("void"):
             fields = {"dtype": "float32", "shape": [1]} | fields
         fields.setdefault("site", "train.py:20")
-        call = Call(seq=seq, group=group, device=device, op=op, peer=peer, tag=tag, **fields)
+        call = Call(seq=0, group=group, device=device, op=op, peer=peer, tag=tag, **fields)
         return self._issue(call, lost=lost)
 
     def done(self, seq: int, group: str = DEFAULT, **fields: Any) -> Done:
@@ -386,98 +338,25 @@ class Run:
                 stem = pending / f"{rank.header.host}-{rank.header.pid}"
             else:
                 stem = folder / f"rank{rank.rank:05d}"
-            segments = list(self._segments(rank))
-            last = len(segments) - 1
-            for n, data in enumerate(segments):
-                if self.keep is None or n == 0 or n > last - (self.keep - 1):
-                    suffix = f".{n:04d}.jsonl" if n else ".jsonl"
-                    stem.with_name(stem.name + suffix).write_bytes(data)
+            self._file(rank).write(stem.with_name(f"{stem.name}.jsonl"))
         return folder
 
-    def _segments(self, rank: Rank) -> Iterator[bytes]:
-        state = _Layout(self, rank)
+    def _file(self, rank: Rank) -> RankFile:
+        header = replace(rank.header, run=None) if rank.provisional else rank.header
+        file = RankFile(
+            header,
+            checkpoint_every=self.checkpoint,
+            segment_bytes=self.segment,
+            keep=self.keep,
+        )
         for item in rank.items:
             if isinstance(item, _Lost):
-                state.lost(item.call)
-                continue
-            state.line(item)
-            if self.segment is not None and len(state.data) >= self.segment:
-                yield bytes(state.data)
-                state.begin()
-        yield bytes(state.data)
-
-
-class _Layout:
-    """One rank's bytes, as its writer lays them out."""
-
-    def __init__(self, run: Run, rank: Rank) -> None:
-        self.run, self.rank = run, rank
-        self.data = bytearray()
-        self.segment = -1
-        self.dropped = 0
-        self.lost_since = False
-        self.t = rank.header.t
-        self.streams: dict[_Stream, list[Any]] = {}
-        self.channels: dict[_Channel, list[Any]] = {}
-        self.begin()
-
-    def begin(self) -> None:
-        self.segment += 1
-        self.data = bytearray()
-        self.preamble()
-
-    def preamble(self) -> None:
-        base = self.rank.header
-        header = replace(base, segment=self.segment, t=self.t, wall=base.wall + self.t - base.t)
-        if self.rank.provisional:
-            header.run = None
-        self.data += encode(header)
-        self.checkpoint()
-
-    def checkpoint(self) -> None:
-        rotated = 0 if self.run.keep is None else max(0, self.segment + 1 - self.run.keep)
-        self.data += encode(
-            Checkpoint(
-                t=self.t,
-                streams=list(self.streams.values()),
-                channels=list(self.channels.values()),
-                dropped=self.dropped,
-                rotated=rotated,
-            )
-        )
-        self.next = len(self.data) + self.run.checkpoint
-
-    def line(self, item: Record | bytes) -> None:
-        if self.lost_since:
-            # Before the first line after a loss the writer says where the streams stand.
-            self.lost_since = False
-            self.preamble()
-        if isinstance(item, Record):
-            self.t = item.t
-            if isinstance(item, Call):
-                self._stand(item)
-            self.data += encode(item)
-        else:
-            self.data += item
-        if len(self.data) >= self.next:
-            self.checkpoint()
-
-    def lost(self, call: Call) -> None:
-        self.dropped += 1
-        self.lost_since = True
-        self._stand(call)
-
-    def _stand(self, call: Call) -> None:
-        if call.op in POINT_TO_POINT:
-            me, peer = self.rank.rank, call.peer if call.peer is not None else -1
-            ends = (me, peer) if call.op == "send" else (peer, me)
-            key = (call.group, call.device, *ends, call.tag or 0)
-            self.channels[key] = [*key, call.seq]
-            return
-        stream = (call.group, call.device)
-        before = self.streams.get(stream)
-        pairs = call.pairs if call.pairs is not None else (before[5] if before else None)
-        self.streams[stream] = [*stream, call.seq, call.digest, call.program, pairs]
+                file.lose(item.call)
+            elif isinstance(item, Record):
+                file.add(item)
+            else:
+                file.raw(item)
+        return file
 
 
 # -- harm ------------------------------------------------------------------------------------------

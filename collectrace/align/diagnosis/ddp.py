@@ -11,14 +11,14 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.roles import pairing_class
+from collectrace.roles import ROLES, pairing_class
 from collectrace.signature import is_user
 
 _WINDOW: Final = 400
 """Rows before a difference that are searched for the place where iterations parted."""
 
 _FORWARD: Final = "ddp.forward."
-_BACKWARD: Final = frozenset({"ddp.bucket", "ddp.unused_params"})
+_BACKWARD: Final = frozenset(role.pairs for role in ROLES.values() if role.in_backward)
 
 UNUSED_FIX: Final = (
     "Let every parameter take part in the loss on every rank.\n"

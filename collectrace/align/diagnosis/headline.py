@@ -11,8 +11,9 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Side
+from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import canonical_op, is_user
+from collectrace.signature import is_user
 
 _MOST_SIDES: Final = 2
 

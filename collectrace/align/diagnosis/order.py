@@ -15,8 +15,9 @@ from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.findings import Side
+from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import canonical_op, is_user, program_text
+from collectrace.signature import is_user, program_text
 
 _WINDOW: Final = 300
 """Calls after a difference within which the streams are brought together again."""

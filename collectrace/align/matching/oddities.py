@@ -15,6 +15,7 @@ from collectrace.align.matching.matchers import Stretch, differing
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import Appearance
+from collectrace.ops import ROOTED
 from collectrace.roles import UNKNOWN, USER, is_shadow
 
 _WINDOW: Final = 16
@@ -22,9 +23,6 @@ _WINDOW: Final = 16
 
 _MAX_PATTERNS: Final = 4096
 """Pairs of rows looked at closely; sites that never repeat are no swap anyway."""
-
-_ROOTED: Final = frozenset({"broadcast", "reduce", "gather", "scatter"})
-"""Ops in which ranks do different things, and so from different lines."""
 
 
 class Oddity(NamedTuple):
@@ -83,8 +81,9 @@ def _appearances(
 
 def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
     """Whether two ranks issue the calls of two lines in opposite order."""
+    # Where there is a root ranks do different things, and so from different lines.
     if any(
-        appearance.role not in (USER, UNKNOWN) or appearance.op in _ROOTED or not appearance.site
+        appearance.role not in (USER, UNKNOWN) or appearance.op in ROOTED or not appearance.site
         for appearance in (*before, *after)
     ):
         return False

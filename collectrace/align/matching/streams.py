@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal
 
+from collectrace import ops
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.matching.matchers import (
     ByDigest,
@@ -19,7 +20,7 @@ from collectrace.align.matching.oddities import oddities
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call, backend_for
-from collectrace.signature import ALL_TO_ALL, Attribute, stretch
+from collectrace.signature import Attribute, stretch
 
 _MAX_GAPS: Final = 64
 """Losses of one rank that are looked into; more are as good as no log."""
@@ -242,7 +243,7 @@ def bad_pairs(members: Sequence[int], calls: Mapping[int, Call]) -> tuple[tuple[
     splits = {
         rank: call.splits
         for rank, call in calls.items()
-        if call.op in ALL_TO_ALL
+        if call.op in ops.ALL_TO_ALL
         and call.splits is not None
         and len(call.splits) == 2
         and all(len(sizes) == len(members) for sizes in call.splits)

@@ -13,19 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from collectrace import words
+from collectrace import roles, words
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting, patience
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.findings import Ended, State
+from collectrace.ops import POINT_TO_POINT, ends
 from collectrace.records import Activity, Call, Exit, Group
-from collectrace.signature import POINT_TO_POINT
-
-# A rank issues these without waiting, and its backward() waits for them before it returns.
-_AWAITED: Final = frozenset(
-    {"ddp.backward.bucket", "ddp.backward.unused_params", "join.bucket", "join.unused_params"}
-)
 
 # What torch raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
 # ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp.
@@ -138,8 +133,8 @@ def _failed_in(log: RankLog, rank: int, when: Clock) -> tuple[Waiting, ...]:
         return ()
     channel = None
     if failed.op in POINT_TO_POINT and failed.peer is not None:
-        ends = (rank, failed.peer) if failed.op == "send" else (failed.peer, rank)
-        channel = ChannelKey(failed.group, failed.device, *ends, failed.tag or 0)
+        between = ends(failed.op, rank, failed.peer)
+        channel = ChannelKey(failed.group, failed.device, *between, failed.tag or 0)
     call = log.last_call
     same = (call.group, call.device, call.seq) == (failed.group, failed.device, failed.seq)
     return (
@@ -213,7 +208,7 @@ def _of_activity(
         # It computes, unless something it issued is still on its way.
         if last is None or last.t < activity.since or _is_done(log, rank, last):
             return None
-        if activity.what == "backward" and last.role not in _AWAITED:
+        if activity.what == "backward" and not roles.of(last.role).in_backward:
             return None
         return replace(_of_call(rank, last, when), thread=activity.thread, what=activity.what)
     if activity.group is None or activity.seq is None:
@@ -240,7 +235,8 @@ def _inferred(log: RankLog, rank: int, told: int, when: Clock) -> list[Waiting]:
     if last is None or last.void or _is_done(log, rank, last):
         return []
     # On a device a call returns at once: that it is the last line says nothing.
-    waits = last.t > told and last.device == "cpu" and (not last.async_ or last.role in _AWAITED)
+    returned = last.async_ and not roles.of(last.role).in_backward
+    waits = last.t > told and last.device == "cpu" and not returned
     return [_of_call(rank, last, when)] if waits else []
 
 
@@ -254,8 +250,8 @@ def _of_call(rank: int, call: Call, when: Clock) -> Waiting:
 def _channel(rank: int, of: Activity | Call) -> ChannelKey | None:
     if of.peer is None or of.group is None:
         return None
-    ends = (rank, of.peer) if of.op == "send" else (of.peer, rank)
-    return ChannelKey(of.group, of.device or "", *ends, of.tag or 0)
+    between = ends(of.op, rank, of.peer)
+    return ChannelKey(of.group, of.device or "", *between, of.tag or 0)
 
 
 def _is_done(log: RankLog, rank: int, call: Call) -> bool:

@@ -11,6 +11,7 @@ from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
+from collectrace.ops import ALL_TO_ALL, POINT_TO_POINT, ends
 from collectrace.records import (
     Alive,
     Batch,
@@ -29,7 +30,7 @@ from collectrace.records import (
     Unwaited,
     decode,
 )
-from collectrace.signature import ALL_TO_ALL, POINT_TO_POINT, pair_step
+from collectrace.signature import pair_step
 
 Key = StreamKey | ChannelKey
 T = TypeVar("T", bound=Record)
@@ -166,9 +167,8 @@ class RankRecords:
     def key(self, call: Call) -> Key:
         """The stream or channel that a call belongs to, under the names of the file."""
         if call.op in POINT_TO_POINT:
-            me, peer = self.rank, -1 if call.peer is None else call.peer
-            ends = (me, peer) if call.op == "send" else (peer, me)
-            return ChannelKey(call.group, call.device, *ends, call.tag or 0)
+            between = ends(call.op, self.rank, -1 if call.peer is None else call.peer)
+            return ChannelKey(call.group, call.device, *between, call.tag or 0)
         return StreamKey(call.group, call.device)
 
     def rows_of(self, key: Key) -> Rows:
@@ -260,9 +260,8 @@ class RankRecords:
             self.failed.append(done)
             return
         if done.op in POINT_TO_POINT:
-            me, peer = self.rank, -1 if done.peer is None else done.peer
-            ends = (me, peer) if done.op == "send" else (peer, me)
-            key: Key = ChannelKey(done.group, done.device, *ends, done.tag or 0)
+            between = ends(done.op, self.rank, -1 if done.peer is None else done.peer)
+            key: Key = ChannelKey(done.group, done.device, *between, done.tag or 0)
         else:
             key = StreamKey(done.group, done.device)
         known = self.dones.get(key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from collectrace.ops import HOLDING, SHAPED
 from collectrace.records import Call
 from collectrace.signature import program_text
 
@@ -16,16 +17,6 @@ MAX_SEQ: Final = 1 << 60
 
 NO_ITERATION: Final = -1
 VOID: Final = "void"
-
-SHAPED: Final = frozenset({"all_reduce", "broadcast", "reduce"})
-"""Ops that pair values by position in one tensor: another shape pairs others."""
-
-
-_HOLDING: Final = frozenset(
-    {"all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
-     "reduce_scatter_tensor", "reduce_scatter_single", "barrier"}
-)  # fmt: skip
-"""Ops whose result, on every rank, needs something of every rank."""
 
 
 class Appearance(NamedTuple):
@@ -71,5 +62,5 @@ class Vocabulary:
             self.appearances.append(seen)
             # On a GPU the host runs ahead of what it issued, except through a barrier.
             waits = not call.async_ and (call.device == "cpu" or call.op == "barrier")
-            self.holds.append(waits and call.op in _HOLDING)
+            self.holds.append(waits and call.op in HOLDING)
         return found

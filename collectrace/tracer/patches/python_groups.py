@@ -26,7 +26,7 @@ from collectrace.tracer.patches import waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
-from collectrace.tracer.tap.arguments import OPS, Args, ArgumentReader, CallFields
+from collectrace.tracer.tap.arguments import OPERATORS, Args, ArgumentReader, CallFields
 from collectrace.tracer.tap.wire import Undo
 
 _GATHER: Final = ("output_tensor", "input_tensor")
@@ -92,7 +92,7 @@ class MethodReader(ArgumentReader):
 
     def __init__(self, operator: str, names: tuple[str, ...], options: Any) -> None:
         schema = getattr(torch.ops.c10d, operator).default._schema
-        super().__init__(OPS[operator], schema.arguments)
+        super().__init__(OPERATORS[operator], schema.arguments)
         self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options

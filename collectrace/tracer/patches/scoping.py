@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from torch.distributed import ReduceOp, Work
 
+from collectrace import ops
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.recorder import Recorder
@@ -27,19 +28,13 @@ _SUM: Final = ReduceOp.SUM
 _MEMBER: Final = ReduceOp.RedOpType
 """Class of ``ReduceOp.SUM`` and its like."""
 
-_REDUCE_OP: Final = {
-    "all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_single": 2,
-    "reduce_scatter_tensor": 2,
-}  # fmt: skip
-"""Position of the ``op`` argument, SUM by default in all of them."""
-
 
 def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
     """A public function of torch.distributed: its scope, and the end of a synchronous call.
 
     This is on the hot path: what is made is called in the function's place, see ``Target.direct``.
     """
-    position = _REDUCE_OP.get(name)
+    position = ops.of(name).op_at
 
     def make(session: Session) -> Callable[[Any], Any]:
         def in_place_of(wrapped: Any) -> Any:

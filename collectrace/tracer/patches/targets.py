@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from collectrace import ops
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.patches import data, ddp, join, lifecycle, waits
 from collectrace.tracer.patches.patching import Target
@@ -19,15 +20,13 @@ _LOADER: Final = ("torch.utils.data.dataloader",)
 _SAMPLER: Final = ("torch.utils.data.distributed",)
 
 _PUBLIC: Final = (
-    "all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather",
-    "all_gather_single", "all_gather_into_tensor", "_all_gather_base", "all_gather_coalesced",
-    "gather", "scatter", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
-    "_reduce_scatter_base", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier",
+    *ops.NAMES, "_all_gather_base", "_reduce_scatter_base",
     "all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list",
-    "send", "recv", "send_object_list", "recv_object_list", "batch_isend_irecv",
+    "send_object_list", "recv_object_list", "batch_isend_irecv",
 )  # fmt: skip
-"""Public collectives and point-to-point functions, deprecated names included. Not isend and irecv:
-torch tells them apart by identity (P2POp, batch_isend_irecv), and the tap sees all there is."""
+"""Public collectives and point-to-point functions, deprecated names included, and what is made of
+them. Not isend and irecv: torch tells them apart by identity (P2POp, batch_isend_irecv), and the
+tap sees all there is."""
 
 _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
@@ -50,7 +49,7 @@ def _rows() -> Iterator[Target]:
     # DistributedDataParallel, by the place of each call in its source
     for name, make in _DDP_PARTS.items():
         yield Target(_DDP, f"DistributedDataParallel.{name}", make)
-    yield Target(_DDP, "_DDPJoinHook.main_hook", role("join.exit"))
+    yield Target(_DDP, "_DDPJoinHook.main_hook", role("join"))
 
     # join()
     yield Target(_JOIN, "Join.notify_join_context", join.notify_join)

@@ -6,30 +6,17 @@ Runs once per line of code and kind of tensors, never per call.
 from __future__ import annotations
 
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from collectrace import ops, roles
 from collectrace.records import NATIVE, Call
 from collectrace.roles import USER
-from collectrace.signature import (
-    ALL_TO_ALL,
-    POINT_TO_POINT,
-    pair_step,
-    program_text,
-    stable_hash,
-    wire_text,
-)  # fmt: skip
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.scopes import Scope, ThreadState
-from collectrace.tracer.record.streams import CallCounter, Stream
+from collectrace.tracer.record.streams import CallCounter
 from collectrace.tracer.record.template import IGNORED, Template
 from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
-
-_WAITING: Final = frozenset({"send", "recv", "send_object_list", "recv_object_list"})
-"""Functions that wait for the Work of the operator they issue (distributed_c10d.py, torch 2.13)."""
-
-_CONTAINERS: Final = frozenset({"ddp.forward", "join.exit"})
-"""Scopes around a framework's named parts; what is issued between those has no role of its own."""
 
 
 class Origin(NamedTuple):
@@ -60,23 +47,15 @@ def make_template(
     if not fields.is_real:
         return IGNORED
     call = _call(group, fields, origin)
-    counter = _counter(group, call)
-    template = Template(call, counter, fields, sites.codes(origin.place))
-    if isinstance(counter, Stream):
-        template.wire_step = stable_hash(wire_text(call, counter.backend))
-        template.program_step = stable_hash(program_text(call))
-        if fields.op in ALL_TO_ALL and fields.splits:
-            template.pair_step = pair_step(group.self_rank, *fields.splits)
-    return template
+    keep = sites.codes(origin.place)
+    return Template(call, _counter(group, call), fields, keep, group.self_rank)
 
 
 def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ...]) -> Template:
     """The template of a call that could not be described, but has its place in the stream."""
     fields = CallFields(reader.row.op, reader.device(args))
     call = Call(seq=0, group=group.name, device=fields.device, op=fields.op, void=True)
-    template = Template(call, group.stream(fields.device), fields)
-    template.wire_step = template.program_step = stable_hash("void")
-    return template
+    return Template(call, group.stream(fields.device), fields)
 
 
 def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
@@ -87,9 +66,9 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
         site, via = scopes.backward.site
     # A function that is not patched (isend), or was imported by name before that.
     api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
-    if fields.op in POINT_TO_POINT:
+    if fields.op in ops.POINT_TO_POINT:
         # The operator does not say; send() and recv() wait for the Work themselves.
-        fields.is_async = api not in _WAITING
+        fields.is_async = api not in ops.of(fields.op).waits_in
     return Call(
         seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
         shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
@@ -101,16 +80,15 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
 
 
 def _counter(group: GroupState, call: Call) -> CallCounter:
-    if call.op not in POINT_TO_POINT or call.peer is None:
+    if call.op not in ops.POINT_TO_POINT or call.peer is None:
         return group.stream(call.device)
     me = group.ranks[group.self_rank]
-    source, destination = (me, call.peer) if call.op == "send" else (call.peer, me)
-    return group.channel(call.device, source, destination, call.tag or 0)
+    return group.channel(call.device, *ops.ends(call.op, me, call.peer), call.tag or 0)
 
 
 def _model(group: GroupState, role: str, scope: Scope) -> int | None:
     # Whose a bucket is the reducer does not say, and join()'s shadow must be equal to its bucket.
-    if scope.owner is None or role == USER or role.endswith((".bucket", ".unused_params")):
+    if scope.owner is None or role == USER or roles.of(role).in_backward:
         return None
     owner = scope.owner()
     ordinal = 0 if owner is None else group.owner(owner)
@@ -119,7 +97,7 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
 
 def _role(fields: CallFields, origin: Origin) -> str:
     scope = origin.state.scope
-    if scope.role in _CONTAINERS:
+    if scope.role is not None and roles.of(scope.role).is_family:
         # Between its named parts DDP's C++ broadcasts the new order of its buckets
         # (Reducer::sync_bucket_indices, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13).
         is_rebuild = scope.api is None and fields.op == "broadcast"

@@ -16,6 +16,7 @@ from typing import Any, Final
 from torch.autograd import graph as autograd_graph
 
 from collectrace import records
+from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
@@ -24,7 +25,7 @@ from collectrace.tracer.record.make_template import Origin, make_template, void_
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
 from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
-from collectrace.tracer.record.writer import CHECKPOINT_EVERY, Writer
+from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap.arguments import ArgumentReader
 
 log = logging.getLogger("collectrace")

@@ -14,24 +14,9 @@ import weakref
 from types import FrameType
 from typing import Any, Final
 
+from collectrace import roles
 from collectrace.records import NATIVE
 from collectrace.tracer.record.template import Issued, Template
-
-# Where framework scopes nest, the more precise one names the role: the order of the table of
-# roles, from the vaguest. A comm hook that the reducer runs on one rank and join()'s shadow on
-# another keeps the role of the one that runs it.
-_PRECISION: Final[dict[str, int]] = {
-    "ddp.forward": 1,
-    "join.exit": 1,
-    "ddp.construct": 2,
-    "ddp.backward.bucket": 2,
-    "zero.step": 2,
-    "ddp.forward.sync_buffers": 3,
-    "join.sync_buffers": 3,
-    "join.final_sync": 3,
-}
-_MOST_PRECISE: Final = 4
-
 
 now = time.monotonic_ns
 """The clock of the record: ns."""
@@ -93,13 +78,13 @@ class Scope:
     def _refine(self, role: str) -> str:
         if self.role is None:
             return role
-        mine = _PRECISION.get(self.role, _MOST_PRECISE)
-        if _PRECISION.get(role, _MOST_PRECISE) < mine:
+        mine, theirs = roles.of(self.role).precision, roles.of(role).precision
+        if theirs < mine:
             return self.role
         # The same helper serves both sides: on a rank that has joined it is join()'s shadow.
         if self.role in _UNDER and role in _UNDER[self.role]:
             return _UNDER[self.role][role]
-        return role if _PRECISION.get(role, _MOST_PRECISE) > mine else self.role
+        return role if theirs > mine else self.role
 
     def inside_what(self, what: str) -> Scope:
         """This scope with something entered that is no call: a backward, a group's creation."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from collectrace import records
+from collectrace import roles
+from collectrace.chain import Step, body, step
 from collectrace.records import Call
 from collectrace.tracer.record.streams import CallCounter, Stream
 from collectrace.tracer.tap.arguments import CallFields
+
+_NOTHING: Final = Step(0, 0)
+"""A message is part of no digest."""
 
 
 class Template:
@@ -23,7 +27,12 @@ class Template:
     )  # fmt: skip
 
     def __init__(
-        self, call: Call, counter: CallCounter, fields: CallFields, keep: Any = None
+        self,
+        call: Call,
+        counter: CallCounter,
+        fields: CallFields,
+        keep: Any = None,
+        group_rank: int = 0,
     ) -> None:
         self.op = call.op
         self.site = call.site
@@ -35,19 +44,17 @@ class Template:
         """On a device the host runs ahead: that a call has returned does not say that it is
         complete."""
         self.role = call.role
-        self.is_bucket = call.role.endswith(".bucket")
+        self.is_bucket = roles.of(call.role).is_bucket
         """Whether it is a gradient bucket, whose end is that of the backward."""
         self.nbytes = fields.nbytes
         """Of the tensors that a Work keeps alive."""
         self.keep = keep
         """Code objects, since their ids are part of the key that the template is found by."""
-        # The line is {"kind":"call","t":T,"seq":N,"group":...,"digest":D,...}: what lies between
-        # the number and the digests, from the comma on.
-        self.body = records.encode(call).partition(b'"seq":0')[2].rstrip(b"}\n")
-        self.wire_step = self.program_step = 0
-        """What a call adds to its stream's digests, see ``signature.extend``."""
-        self.pair_step: int | None = None
-        """None for all ops but all_to_all."""
+        self.body = body(call)
+        """What lies in its line between the number and the digests."""
+        # Attributes of their own: the hot path has no time for one more look-up.
+        added = step(call, self.stream.backend, group_rank) if self.stream is not None else _NOTHING
+        self.wire_step, self.program_step, self.pair_step = added
 
 
 Issued = tuple[Template, int]

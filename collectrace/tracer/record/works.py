@@ -21,6 +21,7 @@ import torch
 from torch.distributed import Work
 
 from collectrace import records
+from collectrace.ops import IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
@@ -30,9 +31,6 @@ _MOST: Final = 32
 
 _MOST_BYTES: Final = 64 << 20
 """Of tensors kept alive by the Works that are held."""
-
-_IN_PLACE: Final = frozenset({"all_reduce", "broadcast"})
-"""What gloo and NCCL do in the caller's tensor: only the caller's writes change its version."""
 
 # Taken before it is patched: the patched one would take the watchdog's question for the user's.
 _is_completed: Final = Work.is_completed
@@ -60,7 +58,7 @@ class TrackedWork:
         self.was_waited_for = False
         self.buffer: weakref.ref[torch.Tensor] | None = None
         self.version = 0
-        if call[0].op in _IN_PLACE and isinstance(buffer, torch.Tensor):
+        if call[0].op in IN_PLACE and isinstance(buffer, torch.Tensor):
             # A tensor made in inference mode counts no versions.
             with contextlib.suppress(RuntimeError):
                 self.version = buffer._version

@@ -18,12 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.tracer.guard import is_users
 
 log = logging.getLogger("collectrace")
-
-CHECKPOINT_EVERY: Final = 64 * 1024
-"""Bytes between checkpoints: a reader has to scan no more to know where every stream stands."""
 
 _SEGMENTS: Final = 8
 """Into how many segments ``max_bytes`` is divided; one of them is the first, which stays."""

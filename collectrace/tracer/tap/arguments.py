@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
+from collectrace.ops import ALL_TO_ALL
 from collectrace.records import Shape
 
 Args = tuple[Any, ...]
@@ -44,7 +45,7 @@ _SCATTER: Final = (
     "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"
 )
 
-OPS: Final[dict[str, OpRow]] = {
+OPERATORS: Final[dict[str, OpRow]] = {
     "allreduce_": OpRow("all_reduce", "tensors"),
     "allreduce_coalesced_": OpRow("all_reduce_coalesced", "tensors"),
     "broadcast_": OpRow("broadcast", "tensors", root="root_rank"),
@@ -167,7 +168,7 @@ class ArgumentReader:
         out.root = self._get(args, row.root)
         out.peer = -1 if row.any_source else self._get(args, row.peer)
         out.tag = self._get(args, "tag")
-        if row.op in ("all_to_all", "all_to_all_single"):
+        if row.op in ALL_TO_ALL:
             out.splits = self._splits(args, sent, received, group_size)
         return out
 

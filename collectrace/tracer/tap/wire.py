@@ -17,7 +17,7 @@ import torch
 from torch._C import DispatchKey, DispatchKeySet
 
 from collectrace.tracer.dynamo import hide_from_dynamo
-from collectrace.tracer.tap.arguments import OPS, ArgumentReader, OpRow
+from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow
 
 
 class OnIssue(Protocol):
@@ -75,7 +75,7 @@ def _schemas() -> list[Any]:
 def _kernel(name: str, schema: Any, session: HasRecorder) -> Any:
     """A function for the dispatcher: records a call of this operator and passes it on."""
     # An operator of a newer torch that the table does not know is recorded under its own name.
-    row = OPS.get(name) or _guess(name, schema)
+    row = OPERATORS.get(name) or _guess(name, schema)
     reader = ArgumentReader(row, schema.arguments)
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
     # The key set to go on with, by that of the call: to look it up is faster than to make it.

@@ -1,0 +1,294 @@
+"""Rank files from calls that have no numbers and digests yet: numbered, chained and laid out.
+
+For what writes rank files and is not the tracer: an importer of another tool's trace, a tool, a
+test. The tracer itself numbers its calls by a copy of this that is written out on its hot path
+(``tracer/record/recorder.py``); a test holds the two against each other.
+
+    file = RankFile(Header(t=t, format=FORMAT, rank=0, ...))
+    file.add(Group(t=t, phase="ready", group="0", backend="gloo", ranks=[0, 1]))
+    file.add(Call(t=t, seq=0, group="0", device="cpu", op="barrier"))
+    file.write(folder / "rank00000.jsonl")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collectrace import ops
+from collectrace.records import Call, Checkpoint, Group, Header, Record, backend_for, encode
+from collectrace.signature import (
+    BASE,
+    EMPTY,
+    PRIME,
+    extend,
+    pair_step,
+    program_text,
+    stable_hash,
+    wire_text,
+)
+
+CHECKPOINT_EVERY: Final = 64 * 1024
+"""Bytes between checkpoints: what a reader scans at most to know where every stream stands."""
+
+_VOID: Final = stable_hash("void")
+
+
+class Step(NamedTuple):
+    """What one call adds to the digests of its stream: hashes, residues mod 2**61 - 1."""
+
+    wire: int
+    program: int
+    pair: int | None = None
+    """An all_to_all's share of ``pairs``; None: another op."""
+
+
+def step(call: Call, backend: str, group_rank: int | None) -> Step:
+    """What a call adds, whose device is served by ``backend``, on this rank of its group.
+
+    Raises:
+        ValueError: the ``splits`` of an all_to_all are not two lists of the same length.
+
+    """
+    if call.void:
+        return Step(_VOID, _VOID)
+    pair = None
+    if call.op in ops.ALL_TO_ALL and call.splits and group_rank is not None:
+        sent, expected = call.splits
+        pair = pair_step(group_rank, sent, expected)
+    return Step(stable_hash(wire_text(call, backend)), stable_hash(program_text(call)), pair)
+
+
+def body(call: Call) -> bytes:
+    """A call's line from behind ``seq`` to before ``iteration``, digests and the closing brace.
+
+    The call must have neither: ``{"kind":"call","t":0,"seq":0,"group":"0",...}`` gives
+    ``,"group":"0",...``.
+    """
+    _, _, rest = encode(replace(call, t=0, seq=0)).partition(b'"seq":0')
+    return rest.removesuffix(b"}\n")
+
+
+@dataclass(slots=True)
+class _Counter:
+    """How many calls a channel has seen: the messages of one tag from one rank to another."""
+
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class _Stream(_Counter):
+    """The same of a stream, the collectives of one group on one device type; and its digests."""
+
+    digest: int = EMPTY
+    program: int = EMPTY
+    pairs: int | None = None
+
+    def extend(self, by: Step) -> None:
+        """One more call."""
+        self.digest = (self.digest * BASE + by.wire) % PRIME
+        self.program = (self.program * BASE + by.program) % PRIME
+        if self.pairs is not None or by.pair is not None:
+            self.pairs = extend(self.pairs or EMPTY, by.pair or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A call that is issued again and again, prepared by :meth:`Chain.form` of one chain."""
+
+    body: bytes
+    counter: _Counter
+    step: Step | None
+    """None: a message, which is part of no digest."""
+
+
+class Chain:
+    """Where the streams and channels of one rank stand.
+
+    ``rank`` is the global one; None: not known, and then no message can be numbered.
+    """
+
+    def __init__(self, rank: int | None) -> None:
+        self.rank = rank
+        self._groups: dict[str, Group] = {}
+        self._streams: dict[tuple[str, str], _Stream] = {}
+        self._channels: dict[tuple[str, str, int, int, int], _Counter] = {}
+
+    def know(self, group: Group) -> None:
+        """Take the members and backends of a group, before the first call on it.
+
+        Without them no all_to_all counts in ``pairs``, and a barrier is taken for a real one.
+        """
+        self._groups[group.group] = group
+
+    def groups(self) -> list[Group]:
+        """The groups that this rank is in: ready, and not destroyed."""
+        return [group for group in self._groups.values() if group.phase == "ready" and group.member]
+
+    def number(self, call: Call) -> Call:
+        """Give a call its number and digests, in place; the same call.
+
+        What it has already (``seq`` is not 0, ``digest`` is not None) it keeps, and the stream
+        goes on from there.
+        """
+        counter = self._counter(call)
+        counter.seq = call.seq = call.seq or counter.seq + 1
+        if not isinstance(counter, _Stream):
+            return call
+        if call.digest is None or call.program is None:
+            counter.extend(self._step(call))
+            call.digest, call.program, call.pairs = counter.digest, counter.program, counter.pairs
+        else:
+            counter.digest, counter.program = call.digest, call.program
+            counter.pairs = counter.pairs if call.pairs is None else call.pairs
+        return call
+
+    def form(self, call: Call) -> Form:
+        """A call without number and digests, prepared to be issued many times by :meth:`line`."""
+        counter = self._counter(call)
+        by = self._step(call) if isinstance(counter, _Stream) else None
+        return Form(body(replace(call, iteration=None)), counter, by)
+
+    def line(self, form: Form, t: int, iteration: int | None = None) -> bytes:
+        """The line of one more such call, issued at ``t`` ns, in this DDP iteration."""
+        counter = form.counter
+        counter.seq += 1
+        if form.step is None or not isinstance(counter, _Stream):
+            return b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, counter.seq, form.body)
+        counter.extend(form.step)
+        return b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
+            t, counter.seq, form.body, b',"iteration":%d' % iteration if iteration else b"",
+            counter.digest, counter.program,
+            b"" if counter.pairs is None else b',"pairs":%d' % counter.pairs,
+        )  # fmt: skip
+
+    def checkpoint(self, t: int, *, dropped: int = 0, rotated: int = 0) -> Checkpoint:
+        """Where everything stands, at ``t`` ns."""
+        return Checkpoint(
+            t=t,
+            streams=[
+                [*key, s.seq, s.digest, s.program, s.pairs] for key, s in self._streams.items()
+            ],
+            channels=[[*key, channel.seq] for key, channel in self._channels.items()],
+            dropped=dropped,
+            rotated=rotated,
+        )
+
+    def _counter(self, call: Call) -> _Counter:
+        # A message whose other side is not known has its place in the stream.
+        if call.op in ops.POINT_TO_POINT and call.peer is not None and self.rank is not None:
+            between = ops.ends(call.op, self.rank, call.peer)
+            channel = (call.group, call.device, *between, call.tag or 0)
+            return self._channels.setdefault(channel, _Counter())
+        return self._streams.setdefault((call.group, call.device), _Stream())
+
+    def _step(self, call: Call) -> Step:
+        group = self._groups.get(call.group)
+        if group is None:
+            return step(call, "", None)
+        members = group.ranks
+        me = members.index(self.rank) if self.rank in members else None
+        return step(call, backend_for(group.backend, call.device), me)
+
+
+class RankFile:
+    """One rank's file: lines, checkpoints and segments as the tracer lays them out.
+
+    ``checkpoint_every`` and ``segment_bytes`` are sizes in bytes; a segment without a size never
+    ends. ``keep`` is how many segments are left of a file, the first and the latest; None: all.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        *,
+        checkpoint_every: int = CHECKPOINT_EVERY,
+        segment_bytes: int | None = None,
+        keep: int | None = None,
+    ) -> None:
+        self.chain = Chain(header.rank)
+        self.dropped = 0
+        """Calls that were lost."""
+        self._header = header
+        self._checkpoint_every = checkpoint_every
+        self._segment_bytes = segment_bytes
+        self._keep = keep
+        self._t = header.t
+        self._lost = False
+        self._segments: list[bytearray] = []
+        self._begin()
+
+    def add(self, record: Record) -> None:
+        """One record; a call is given its number and digests, unless it has them."""
+        self._recover()
+        if isinstance(record, Group):
+            self.chain.know(record)
+        elif isinstance(record, Call):
+            self.chain.number(record)
+        self._t = record.t
+        self._append(encode(record))
+
+    def call(self, form: Form, t: int, iteration: int | None = None) -> None:
+        """One more call of a form of this file's chain; see :meth:`Chain.line`."""
+        self._recover()
+        self._t = t
+        self._append(self.chain.line(form, t, iteration))
+
+    def lose(self, call: Call) -> None:
+        """A call that was issued and never written: it counts in numbers and digests."""
+        self.chain.number(call)
+        self.dropped += 1
+        self._lost = True
+
+    def raw(self, line: bytes) -> None:
+        """Bytes as they are."""
+        self._recover()
+        self._append(line)
+
+    def segments(self) -> list[tuple[int, bytes]]:
+        """What is left of the file: ordinal and bytes of each segment."""
+        last = len(self._segments) - 1
+        return [
+            (n, bytes(data))
+            for n, data in enumerate(self._segments)
+            if self._keep is None or n == 0 or n > last - (self._keep - 1)
+        ]
+
+    def write(self, path: Path) -> None:
+        """Write the segments: the first to ``path``, such as ``rank00000.jsonl``, others beside."""
+        for n, data in self.segments():
+            name = f"{path.stem}.{n:04d}{path.suffix}" if n else path.name
+            path.with_name(name).write_bytes(data)
+
+    def _append(self, line: bytes) -> None:
+        data = self._segments[-1]
+        data += line
+        if len(data) >= self._next_checkpoint:
+            self._checkpoint()
+        if self._segment_bytes is not None and len(data) >= self._segment_bytes:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._segments.append(bytearray())
+        self._preamble()
+
+    def _recover(self) -> None:
+        # Before the first line after a loss a writer says where the streams stand.
+        if self._lost:
+            self._lost = False
+            self._preamble()
+
+    def _preamble(self) -> None:
+        first, t = self._header, self._t
+        header = replace(first, segment=len(self._segments) - 1, t=t, wall=first.wall + t - first.t)
+        self._segments[-1] += encode(header)
+        for group in self.chain.groups():
+            self._segments[-1] += encode(group)
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        rotated = max(0, len(self._segments) - self._keep) if self._keep else 0
+        record = self.chain.checkpoint(self._t, dropped=self.dropped, rotated=rotated)
+        self._segments[-1] += encode(record)
+        self._next_checkpoint = len(self._segments[-1]) + self._checkpoint_every

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import torch.distributed as dist
+
 from collectrace import ops
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.patches import data, ddp, join, lifecycle, waits
@@ -20,7 +22,8 @@ _LOADER: Final = ("torch.utils.data.dataloader",)
 _SAMPLER: Final = ("torch.utils.data.distributed",)
 
 _PUBLIC: Final = (
-    *ops.NAMES, "_all_gather_base", "_reduce_scatter_base",
+    *(name for name in ops.NAMES if hasattr(dist, name)),  # of some batches only torch knows
+    "_all_gather_base", "_reduce_scatter_base",
     "all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list",
     "send_object_list", "recv_object_list", "batch_isend_irecv",
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TextIO
@@ -68,7 +67,7 @@ def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> No
 
 def _replace(path: Path, write: Callable[[TextIO], object]) -> None:
     # Beside it: only within one file system does a new name replace an old one in one step.
-    part = path.with_name(f".collectrace-{secrets.token_hex(4)}.part")
+    part = path.with_name(f".collectrace-{os.urandom(4).hex()}.part")
     try:
         with part.open("x", encoding="utf-8") as out:
             if path.exists():

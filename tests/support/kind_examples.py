@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from collectrace.records import Unwaited
 from tests.support import seed_cases
+from tests.support.cluster import Cluster
 from tests.support.synthetic import Rank, Run
 
 LOST: Final = "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1185"
@@ -160,6 +162,72 @@ def raised() -> Run:
     return run
 
 
+def straggler() -> Run:
+    """Rank 2 comes 20 ms late to every step but the first few."""
+    cluster = Cluster(1, 4)
+    for n in range(200):
+        cluster.step({2: 0.02} if n >= 10 else {}, **STEP)
+    cluster.finish()
+    return cluster.run
+
+
+def config_skew() -> Run:
+    """One rank was started with another learning rate, and other settings of NCCL."""
+    run = steps(4)
+    for rank in run:
+        rank.header.argv = ["train.py", "--lr", "0.01" if rank.rank == 3 else "0.1"]
+        rank.header.env = {} if rank.rank == 3 else {"NCCL_ALGO": "Ring"}
+    run.finish()
+    return run
+
+
+def sampler_epoch() -> Run:
+    """Three passes over a shuffling sampler, which is never told the epoch."""
+    run = steps(2)
+    for rank in run:
+        for _ in range(3):
+            rank.epoch(0, set=False, shuffle=True, site="/job/train.py:30")
+    run.finish()
+    return run
+
+
+def unwaited_work() -> Run:
+    """One rank never waits for what it started, the other writes to the tensor before it does."""
+    run = steps(2)
+    for rank in run:
+        call = rank.call("all_reduce", async_=True, site="/job/train.py:44", shape=[1024])
+        rank.record(
+            Unwaited(
+                group=call.group, device=call.device, seq=call.seq, op=call.op, site=call.site,
+                touched=rank.rank == 1 or None,
+            )
+        )  # fmt: skip
+    run.finish()
+    return run
+
+
+def early_termination() -> Run:
+    """``join(throw_on_early_termination=True)`` raises where the first rank runs out of inputs."""
+    run = Run(2)
+    for rank in run:
+        rank.join("entered", group="0", throws=True, site="/job/train.py:36")
+        for n in range(1, 4 + rank.rank):
+            rank.batch(n, site="/job/train.py:37")
+            if n < 4:
+                ddp_step(rank, n)
+    shadow, trains = run
+    shadow.batch(3, end=True, site="/job/train.py:37")
+    shadow.join("joined", group="0", throws=True, iteration=3, site="/job/train.py:36")
+    shadow.call("all_reduce", role="join.terminate", site="/job/train.py:36")
+    trains.call(
+        "all_reduce", role="ddp.forward.terminate_check", iteration=4, site="/job/train.py:40"
+    )
+    crash(shadow, "RuntimeError", "Rank 0 exhausted all inputs.", "/job/train.py:36")
+    told = "Detected at least one rank that exhausted inputs. Throwing across all ranks."
+    crash(trains, "RuntimeError", told, "/job/train.py:40")
+    return run
+
+
 def evidence_gap() -> Run:
     """One log is not there, and two ranks against one is no majority of four."""
     run = steps(4)
@@ -197,6 +265,11 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "deadlock": deadlock,
     "stall": stall,
     "raised": raised,
+    "straggler": straggler,
+    "config_skew": config_skew,
+    "sampler_epoch": sampler_epoch,
+    "unwaited_work": unwaited_work,
+    "early_termination": early_termination,
     "evidence_gap": evidence_gap,
     "killed_everywhere": killed_everywhere,
 }

@@ -195,7 +195,9 @@ MAIN = "import runpy; sys.argv[1:] = {}; runpy.run_module({!r}, run_name='__main
         "import collectrace.testing",
         MAIN.format(["--help"], "collectrace.align"),
         MAIN.format(["--help"], "collectrace"),
+        MAIN.format(["--version"], "collectrace"),
         MAIN.format(["schema"], "collectrace"),
+        MAIN.format(["schema", "--findings"], "collectrace"),
     ],
 )
 def test_a_fresh_process_imports_nothing_heavy(command: str) -> None:

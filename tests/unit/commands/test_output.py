@@ -65,7 +65,12 @@ def names(folder: Path) -> list[str]:
 
 MOUNTS = (
     shutil.which("unshare") is not None
-    and subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    and subprocess.run(
+        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"],
+        capture_output=True,
+        check=False,
+    ).returncode
+    == 0
 )
 needs_mounts = pytest.mark.skipif(not MOUNTS, reason="needs a mount namespace of its own")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from collectrace.findings import Alignment, Finding, RankState, Table, TableRow
+from collectrace.findings import KINDS, Alignment, Finding, Kind, RankState, Table, TableRow
 from collectrace.records import Call
 from collectrace.report import text
 from collectrace.report.layout import share
@@ -53,10 +53,17 @@ def test_every_kind_on_the_screen(
     compare(screen(aligned(kind_examples.KINDS[kind](), tmp_path)), f"kind_{kind}")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_screen(kind: Kind, tmp_path: Path) -> None:
+    names = [name for name in kind_examples.KINDS if name.endswith(kind)]
+    answers = [aligned(kind_examples.KINDS[name](), tmp_path / name) for name in names]
+    assert any(kind in {finding.kind for finding in answer.findings} for answer in answers)
+
+
 def compare(seen: str, name: str) -> None:
     """Hold a screen against its golden file.
 
-    ``UPDATE_GOLDEN=1 pytest tests/unit/test_terminal.py`` writes what is seen instead; read
+    ``UPDATE_GOLDEN=1 pytest tests/unit/report`` writes what is seen instead; read
     ``git diff tests/golden`` before it is committed.
     """
     file = GOLDEN / f"{name}.txt"

@@ -58,9 +58,9 @@ class Session:
         self.recorder: Recorder | None = None
         """Of the run in progress; None: there is none."""
         self.rank: int | None = None
-        """Global rank and size of the run, as far as known: until the ranks meet, what they were
-        launched with."""
+        """Global rank; until the ranks meet what the launcher says, if it does."""
         self.world_size: int | None = None
+        """Ranks in the run, likewise."""
         self.run: str | None = None
         """Id of the run; None until the ranks have met."""
         self.over = False
@@ -69,6 +69,7 @@ class Session:
         """Functions that are patched, as in a header."""
         self.exit_hooks = ExitHooks(self)
         self._finished = False
+        """The end of the run's record has begun: nothing begins it again."""
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
         self._watchdog: Watchdog | None = None

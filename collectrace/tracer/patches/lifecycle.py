@@ -10,7 +10,7 @@ from typing import Any
 from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group
-from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import groups, sites
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
@@ -51,10 +51,8 @@ def destroy_process_group(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         pg = args[0] if args else kwargs.get("group")
         is_default = pg is None or pg is c10d.GroupMember.WORLD
-        try:
+        with contained(recorder.count_failure, "writing what has completed"):
             session.write_progress()
-        except Exception as problem:
-            recorder.count_failure(problem, "writing what has completed")
         if is_default:
             recorder.works.forget_all()
         result = wrapped(*args, **kwargs)

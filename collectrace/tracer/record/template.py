@@ -18,7 +18,8 @@ class Template:
     """The fixed part of the records of equal calls: from one line, on one stream, of one kind.
 
     ``call`` is such a record with 0 for what changes, ``counter`` the stream or channel it counts
-    on, ``keep`` whatever must live as long as the template does.
+    on, ``keep`` whatever must live as long as the template does, ``group_rank`` this process's rank
+    within the group.
     """
 
     __slots__ = (

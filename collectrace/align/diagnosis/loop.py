@@ -39,6 +39,14 @@ class Loop:
     coming: Call | None
     """The call after that one."""
 
+    def goes_on(self, call: Call) -> bool:
+        """Whether ``call`` is what the loop would have brought at the row."""
+        return token(call) == token(self.expected)
+
+    def skips_one(self, call: Call) -> bool:
+        """Whether ``call`` is what the loop would have brought one row later."""
+        return self.period > 1 and token(call) == token(self.coming)
+
 
 def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
     """The loop a rank was in before row ``seq``; None where nothing was repeated."""

@@ -106,24 +106,30 @@ def _by_script(
 
 
 def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
-    """By what came before: one side goes on as it always did, the other does not."""
-    stream, seq = candidate.stream, candidate.seq
-    if stream is None or seq is None:
+    """By what came before: one side goes on with its loop, the other leaves it or skips a call.
+
+    None unless both were in a loop and exactly one goes on.
+    """
+    if candidate.stream is None or candidate.seq is None:
         return None
-    found = []
-    for side, others in ((right, wrong), (wrong, right)):
-        call = side.call
-        before = loop.before(case, side.ranks[0], stream, seq)
-        if call is None or before is None or before.expected is None:
+    edits = []
+    for side, other in ((right, wrong), (wrong, right)):
+        before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+        if side.call is None or before is None or before.expected is None:
             return None
-        goes_on = loop.token(call) == loop.token(before.expected)
-        found.append((goes_on, side, others, call, before))
-    if found[0][0] == found[1][0]:
-        return None
-    _, side, others, call, before = found[0] if not found[0][0] else found[1]
-    if before.period > 1 and loop.token(call) == loop.token(before.coming) and before.expected:
-        return Edit("missing", side.ranks, others.ranks, (before.expected,), before.rounds)
-    return Edit("left", side.ranks, others.ranks, (call,), before.rounds)
+        if before.goes_on(side.call):
+            continue
+        skipped = before.skips_one(side.call)
+        edits.append(
+            Edit(
+                "missing" if skipped else "left",
+                side.ranks,
+                other.ranks,
+                (before.expected if skipped else side.call,),
+                before.rounds,
+            )
+        )
+    return edits[0] if len(edits) == 1 else None
 
 
 def headline(case: Case, candidate: Candidate) -> str:

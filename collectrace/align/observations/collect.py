@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs
+from collectrace.align.diagnosis import ddp, inputs, rank_words
 from collectrace.align.judging.blame import gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -73,7 +73,8 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     waiting = _waits_for(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
     if waiting:
-        cause += f" {words.upper(words.ranks(waiting))} wait in a group with them."
+        wait = words.verb(waiting, "waits", "wait")
+        cause += f" {words.upper(words.ranks(waiting))} {wait} in a group with them."
     return _finding(
         "evidence_gap",
         listed,
@@ -100,11 +101,6 @@ def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
 # -- ends ------------------------------------------------------------------------------------
 
 
-def _message(standing: Standing) -> str:
-    leaving = standing.log.exit if standing.log is not None else None
-    return (leaving.message or "") if leaving is not None else ""
-
-
 def _early_termination(case: Case) -> Finding | None:
     """``join(throw_on_early_termination=True)`` ended the job, as it was asked to."""
     asked = [
@@ -112,7 +108,7 @@ def _early_termination(case: Case) -> Finding | None:
     ]
     threw = [
         s for s in case.standings.values()
-        if s.state == "raised" and _TERMINATED.search(_message(s))
+        if s.state == "raised" and _TERMINATED.search(s.message)
     ]  # fmt: skip
     if not asked or not threw:
         return None
@@ -134,7 +130,7 @@ def _raised(case: Case) -> Finding | None:
         return None
     by_detail: dict[str, list[int]] = {}
     for standing in raised:
-        by_detail.setdefault(standing.detail, []).append(standing.rank)
+        by_detail.setdefault(rank_words.detail(standing), []).append(standing.rank)
     parts = [f"{words.ranks(ranks)}: {text}" for text, ranks in by_detail.items()]
     more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
     who = words.ranks(s.rank for s in raised)
@@ -149,7 +145,7 @@ def _raised(case: Case) -> Finding | None:
             "Look at the network, and for a rank that came late or died; a longer timeout goes to "
             "init_process_group."
         )
-    known = ddp.from_exception(_message(first), f"rank {first.rank}")
+    known = ddp.from_exception(first.message, f"rank {first.rank}")
     return _finding(
         "raised",
         headline,

@@ -8,6 +8,7 @@ from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import loading, pace
 from collectrace.align.observations.pace import Pace
+from collectrace.align.ranks.clocks import Clocks
 from collectrace.findings import Finding
 
 _FEWEST_ROWS: Final = 16
@@ -59,7 +60,19 @@ def straggler(case: Case) -> Finding | None:
         ),
         group=case.comparison.groups.get(worst.stream.group),
         suspects=(slow.rank,),
-        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), case.clocks.words()),
+        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), precision(case.clocks)),
+    )
+
+
+def precision(clocks: Clocks) -> str:
+    """How far the times of different ranks can be compared, a sentence."""
+    if len(clocks.hosts) < 2:
+        return "All ranks ran on one host, by one clock."
+    if clocks.unknown:
+        return f"Nothing ties the clock of {', '.join(clocks.unknown)} to the others'."
+    return (
+        f"Clocks of {len(clocks.hosts)} hosts, up to {clocks.apart / 1e6:.1f} ms apart, were "
+        f"aligned by the collectives to within {clocks.uncertainty / 1e6:.2f} ms."
     )
 
 

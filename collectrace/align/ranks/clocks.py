@@ -52,17 +52,6 @@ class Clocks:
         """One rank's :meth:`when`; only of a rank that left a log."""
         return partial(self.when, rank)
 
-    def words(self) -> str:
-        """How good it is, for a report."""
-        if len(self.hosts) < 2:
-            return "All ranks ran on one host, by one clock."
-        if self.unknown:
-            return f"Nothing ties the clock of {', '.join(self.unknown)} to the others'."
-        return (
-            f"Clocks of {len(self.hosts)} hosts, up to {self.apart / 1e6:.1f} ms apart, were "
-            f"aligned by the collectives to within {self.uncertainty / 1e6:.2f} ms."
-        )
-
 
 @dataclass(slots=True)
 class Bounds:

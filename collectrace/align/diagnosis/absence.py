@@ -26,10 +26,10 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 
 _MOST_NAMED: Final = 4
-"""Ranks whose last call is told, and ranks whose waiting is."""
+"""Ranks whose last call is named, and ranks of which it is said for whom they wait."""
 
 _MOST_STACKS: Final = 3
-"""Ranks of which it is told where they were."""
+"""Ranks whose innermost line is named."""
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -74,13 +74,13 @@ def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wor
 
 
 def _culprits(case: Case, candidate: Candidate) -> list[Standing]:
-    """Who is waited for in the end."""
+    """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
     return [case.standings[rank] for rank in sorted(candidate.suspects or ends)]
 
 
 def _chain(case: Case, candidate: Candidate) -> str:
-    """How waiting leads from the absent ranks to others."""
+    """For whom the absent ranks wait themselves: a sentence after a space, or nothing."""
     links = []
     for rank in candidate.absent:
         standing = case.standings[rank]
@@ -95,6 +95,7 @@ def _chain(case: Case, candidate: Candidate) -> str:
 
 
 def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
+    """The absence follows from another candidate."""
     cause = candidate.cause
     if cause is None:
         return None
@@ -108,7 +109,7 @@ def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _raised(case: Case, candidate: Candidate) -> Reason | None:
-    """Whoever is waited for raised; who raised because it waited here in vain is no reason."""
+    """Whoever is waited for raised, and not because it had waited here itself."""
     waits = set(candidate.present)
     raised = [s for s in _culprits(case, candidate) if s.state == "raised" and s.rank not in waits]
     if not raised:
@@ -135,6 +136,7 @@ def _raised(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _died(case: Case, candidate: Candidate) -> Reason | None:
+    """Whoever is waited for ended without a last line."""
     died = [s for s in _culprits(case, candidate) if s.state == "died"]
     if not died:
         return None
@@ -149,6 +151,7 @@ def _died(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _last_calls(case: Case, standings: list[Standing]) -> str:
+    """The last call of each rank: a sentence after a space, or nothing."""
     parts = []
     for standing in standings[:_MOST_NAMED]:
         last = standing.last_call
@@ -163,7 +166,7 @@ def _last_calls(case: Case, standings: list[Standing]) -> str:
 
 
 def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
-    """Busy or silent ranks."""
+    """Whoever is waited for does something else, or nothing at all."""
     slow = [s for s in _culprits(case, candidate) if s.state in ("busy", "silent", "running")]
     if not slow:
         return None
@@ -197,6 +200,7 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
+    """The absent ranks had no inputs left."""
     found = inputs.of_candidate(case, candidate)
     came = called(candidate)
     if found is None or not came:
@@ -213,6 +217,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _evaluated(case: Case, candidate: Candidate) -> Reason | None:
+    """The absent ranks finished, and the others ran a forward of DDP that they did not."""
     if any(case.standings[r].state != "finished" for r in candidate.absent):
         return None
     return ddp.evaluated_alone(case, candidate)
@@ -244,6 +249,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _generic(case: Case, candidate: Candidate) -> Reason:
+    """How many calls each side issued, where nothing says more."""
     who = words.ranks(candidate.absent)
     n = words.counted((candidate.seq or 1) - 1, "call")
     return Reason(

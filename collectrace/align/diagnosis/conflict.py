@@ -71,7 +71,7 @@ def _creation(source: GroupConflict) -> _Creation:
 
 
 def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wording:
-    """Ranks that came to nothing any more, this creation included."""
+    """Ranks that did not come to this creation, nor to any call after it."""
     api, present = creation.api, creation.present
     details = " ".join(
         f"Rank {rank}: {detail}."
@@ -90,7 +90,7 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
 
 
 def _harmless(creation: _Creation) -> Wording:
-    """Ranks that are no members left the call out, and nobody has waited for them."""
+    """Ranks left the call out that are no members: the group was made without them."""
     return Wording(
         f"{words.ranks(creation.absent)} never called {creation.api}, as "
         f"{words.ranks(creation.present)} did{creation.site}",
@@ -116,7 +116,7 @@ def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creati
 
 
 def _variants(candidate: Candidate, creation: _Creation) -> str:
-    """Who asked for what; first those who are to blame, if anybody is."""
+    """The headline: which ranks asked for what, the suspects first."""
     did = [
         (ranks, f"{words.ranks(ranks)} called {_call(group)}{words.at_site(group.site)}")
         for ranks, group in creation.asked

@@ -55,6 +55,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
 
 
 def _circle(case: Case, cycle: Sequence[Edge]) -> str:
+    """The headline: which ranks wait for each other, and in what."""
     who = words.ranks(edge.waiting.rank for edge in cycle)
     how = "for each other" if len(cycle) == 2 else "in a circle"
     sites = {edge.waiting.site for edge in cycle}
@@ -71,6 +72,7 @@ _MOST_SHOWN: Final = 3
 
 
 def _edge(case: Case, edge: Edge) -> str:
+    """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
     behind = ", whose device has not come to it" if edge.queued else ""
     return (
         f"rank {edge.waiting.rank} waits in {_what(case, edge)} for rank {edge.target[0]}{behind}"
@@ -78,10 +80,12 @@ def _edge(case: Case, edge: Edge) -> str:
 
 
 def _what(case: Case, edge: Edge) -> str:
+    """``all_reduce of group tp at train.py:9``."""
     return _call_of(case, edge) + words.at_site(edge.waiting.site)
 
 
 def _call_of(case: Case, edge: Edge) -> str:
+    """``all_reduce of group tp``; of a message ``recv``."""
     w = edge.waiting
     info = case.comparison.groups.get(w.group)
     of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
@@ -89,7 +93,7 @@ def _call_of(case: Case, edge: Edge) -> str:
 
 
 def _messages(cycle: Sequence[Edge]) -> str:
-    """Which one call, reordered, unblocks a circle of messages."""
+    """The fix of a circle of messages: the two calls of one rank in the other order."""
     first = cycle[0].waiting
     other = "send" if first.op == "recv" else "recv"
     return (

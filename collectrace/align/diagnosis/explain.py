@@ -1,4 +1,4 @@
-"""Judged candidates in words: what happened, why, and what to change. Built from evidence only."""
+"""From judged candidates to findings: the words, the table of rows, the lines of code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MOST_ITERATIONS: Final = 4
 
 
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
-    """A finding for every candidate, in the same order. ``context``: rows before and after."""
+    """A finding for every candidate, in the same order.
+
+    ``context``: how many rows a table shows before and after a difference.
+    """
     index = {id(candidate): n for n, candidate in enumerate(judged)}
     out = []
     for candidate in judged:
@@ -65,13 +68,13 @@ _EXPLAIN: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
     "deadlock": deadlock.explain,
     "stall": stall.explain,
 }
-"""Who words a candidate; kinds that are not judged are worded where they are observed."""
+"""What words a candidate of each kind; kinds that are only observed are not judged."""
 
 
 def _table(
     case: Case, candidate: Candidate, judged: Sequence[Candidate], context: int
 ) -> Table | None:
-    """Of a row that is no consequence of another row of its stream, which shows it already."""
+    """The rows around a root row; a fatal row is shown in the table of its root."""
     if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
         return None
     fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
@@ -79,7 +82,7 @@ def _table(
 
 
 def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
-    """The lines of the calls, of what was asked for, and of what was raised instead."""
+    """The lines of code that issued the calls, asked for the groups, or raised instead."""
     sites = [call.site for _, call in called(candidate)]
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
@@ -145,6 +148,7 @@ def _iteration(sides: Sequence[tuple[Side, Call]]) -> str:
 
 
 def _round(habit: loop.Loop) -> str:
+    """``the 3rd of 3 calls in each round of the loop, after 5 equal rounds``."""
     return (
         f"the {words.ordinal(habit.position)} of {habit.period} calls in each round of the loop, "
         f"after {words.counted(habit.rounds, 'equal round')}"

@@ -20,13 +20,13 @@ Token = tuple[str, str]
 
 
 def token(call: Call | None) -> Token:
-    """What makes two calls of one rank the same step of a loop."""
+    """Equal for two calls of one rank that are the same step of a loop."""
     return (program_text(call), call.site or "") if call is not None else ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What a rank repeated up to a row, and where in the repetition the row falls."""
+    """The calls that a rank repeated up to a row, and where in the repetition the row falls."""
 
     period: int
     """Calls per round."""
@@ -83,7 +83,10 @@ def repetition(tokens: Sequence[Token]) -> tuple[int, int]:
 
 
 def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
-    """Rounds begin where the framework's iteration does; without one, where repetition does."""
+    """Which call of its round the next one is, from 1.
+
+    A round begins with DDP's iteration; where calls tell of none, where the repetition begins.
+    """
     last = calls[-1].iteration if calls[-1] is not None else None
     if last is not None:
         same = 0

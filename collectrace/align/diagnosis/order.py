@@ -1,6 +1,6 @@
 """A call too many, too few, or in another order: the shortest edit between two streams.
 
-The edit only words what is told; rows and blame do not depend on it.
+It serves the wording only: rows and blame do not depend on it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class Edit:
 
 @once
 def edit(case: Case, candidate: Candidate) -> Edit | None:
-    """The edit that brings the second side of a row to the first; None where none is evident."""
+    """What some ranks would have to change to issue what the others did; None: not evident.
+
+    Between two sides only, by what follows the row, else by what came before it.
+    """
     pair = _two_sides(candidate)
     if pair is None or candidate.stream is None or candidate.seq is None:
         return None
@@ -50,9 +53,9 @@ def edit(case: Case, candidate: Candidate) -> Edit | None:
 
 
 def _is_swapped(one: Sequence[str], two: Sequence[str]) -> bool:
-    """Two calls change places, and the streams agree behind them.
+    """Whether two calls change places, and the streams agree behind them.
 
-    In a loop of two calls one that is left out looks the same at first: what follows tells.
+    A call that is left out of a loop of two calls looks the same in the first two rows.
     """
     both = min(len(one), len(two))
     turned = both > 1 and one[0] != one[1] and one[:2] == two[1::-1]
@@ -156,7 +159,7 @@ def _number(n: int) -> str:
 
 
 def _same_call(candidate: Candidate) -> bool:
-    """The ranks are at the same line, in the same call: what they gave it differs."""
+    """Whether all ranks made the same call from the same line, and only its arguments differ."""
     return len({(canonical_op(c.op), c.role, c.site) for _, c in called(candidate)}) == 1
 
 
@@ -169,7 +172,7 @@ def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
-    """A rank-dependent branch, a loop that ran longer, calls in another order."""
+    """The edit as a reason: a branch on the rank, a longer loop, calls in another order."""
     found = edit(case, candidate)
     if found is None or _same_call(candidate):
         return None

@@ -17,12 +17,12 @@ _DOING: Final = {
     "backward": "in backward()",
     "sync": "synchronising its device",
 }
-"""What a busy rank is in, by its name in an activity."""
+"""What a busy rank is in, by ``Activity.what``."""
 
 _NUMBER: Final = re.compile(r"\d+")
 
 _MOST_DETAILS: Final = 4
-"""Different details that are told."""
+"""Ranks with different details that are listed."""
 
 _LONGEST_ERROR: Final = 60
 """Characters of an exception's type that a headline can hold."""
@@ -32,9 +32,9 @@ _LONGEST_ERROR: Final = 60
 
 
 def detail(standing: Standing) -> str:
-    """``in all_reduce 29 at train.py:43 for 61 s``; empty: its state says all that is known.
+    """``in all_reduce 29 at train.py:43 for 61 s``: what the list of ranks says of one.
 
-    What the answer's list of ranks says of it.
+    Empty where its state says all that is known.
     """
     match standing.state:
         case "missing":
@@ -100,7 +100,10 @@ def _work(standing: Standing) -> str:
 
 
 def details(case: Case, ranks: Iterable[int]) -> str:
-    """Sentences with the ranks' :func:`detail`; where only numbers differ, with the first one's."""
+    """A sentence per different :func:`detail` of the ranks.
+
+    Of details that differ in numbers only the first is given, with the number of the others.
+    """
     alike: dict[str, list[int]] = {}
     for rank in ranks:
         alike.setdefault(_NUMBER.sub("#", detail(case.standings[rank])), []).append(rank)
@@ -121,8 +124,8 @@ def details(case: Case, ranks: Iterable[int]) -> str:
 def instead(case: Case, ranks: tuple[int, ...], found: Inputs | None) -> str:
     """``rank 1 is busy at data.py:12``: what ranks did that did not come to a call.
 
-    ``ranks`` are in one state; the first speaks for all. ``found``: the batches of all ranks,
-    where they are known.
+    All are in one state, and the first stands for the others. ``found``: the uneven inputs that
+    explain it, if they do.
     """
     return f"{words.ranks(ranks)} {_predicate(case.standings[ranks[0]], ranks, found)}"
 

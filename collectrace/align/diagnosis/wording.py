@@ -1,4 +1,4 @@
-"""What is said of a finding."""
+"""The parts of a finding's words, and sentences that several kinds share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Explainer = Callable[[Case, Candidate], Reason | None]
 
 
 def first(explainers: Sequence[Explainer], case: Case, candidate: Candidate) -> Reason | None:
-    """What the first of them says that can say something."""
+    """The reason of the first explainer that gives one."""
     for explain in explainers:
         reason = explain(case, candidate)
         if reason is not None:

@@ -124,6 +124,7 @@ _Rows = Mapping[StreamKey, Mapping[int, tuple[int, int]]]
 
 
 def _bounds(here: _Rows, there: _Rows) -> Bounds:
+    """Between which offsets a host's clock must lie, by the rows that it shares with another's."""
     bounds = Bounds()
     for stream in here.keys() & there.keys():
         for n in here[stream].keys() & there[stream].keys():

@@ -36,6 +36,7 @@ def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> No
 
 
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
+    """A rank that ended before the others: died, or still what held it up until then."""
     standing = replace(standing, early=True)
     if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
         return standing  # what killed it killed a rank that could not go on
@@ -43,9 +44,9 @@ def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
 
 
 def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
-    """Whether what a rank is in may still lack a part of somebody else's.
+    """Whether a rank was still in what a sign of life saw it in, for want of another's part.
 
-    A sign of life is a moment: where all others have gone past the row since, so has the rank.
+    Where all other members have gone past that row since, so had the rank.
     """
     if w.stream is None or w.seq is None:
         return True

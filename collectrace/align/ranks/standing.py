@@ -1,4 +1,4 @@
-"""Where a rank stands: what it was doing, what it waits for, how it ended."""
+"""The facts of one rank: what it was doing, what it waits for, how it ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collectrace.findings import Ended, State
 from collectrace.records import Call, Exit
 
 HEARTBEATS: Final = 3
-"""Heartbeats that a file must end before its peers' to tell a rank that stopped from a slow one."""
+"""By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
 
 MAIN: Final = "MainThread"
 
@@ -22,7 +22,7 @@ class Waiting:
     rank: int
     thread: str
     what: str
-    """As in an activity; `device` where only an unfinished call on a GPU says so."""
+    """As in ``records.Activity``; `device` where only an unfinished call on a GPU says so."""
     since: int
     """On the shared clock, ns."""
     group: str
@@ -59,7 +59,7 @@ class Standing:
     waiting: tuple[Waiting, ...] = ()
     """One per thread that waits; also what an exception came out of."""
     doing: str = ""
-    """`busy`: what its main thread is in, as in an activity; empty: nothing the tracer knows."""
+    """`busy`: ``Activity.what`` of its main thread; empty: nothing that the tracer knows of."""
     last_issued: int | None = None
     """When it issued its last call, on the shared clock, ns; None: it issued none."""
     by_peers: bool = False
@@ -92,17 +92,17 @@ class Standing:
 
     @property
     def final(self) -> bool:
-        """Its log is complete, for a reason of its own: nothing more was ever to come."""
+        """Whether it was never to issue another call, and no other rank is why."""
         if self.disabled:
             return False
         return self.state in ("finished", "died") or (self.state == "raised" and not self.by_peers)
 
     @property
     def complete(self) -> bool:
-        """The end of its log is the end of its process."""
+        """Whether its log reaches to the end of its process, by a last line that says so."""
         return self.state in ("finished", "raised")
 
 
 def patience(log: RankLog) -> int:
-    """For how long a process that lives may write nothing, ns."""
+    """For how long a process that runs may write nothing, ns: some heartbeats may come late."""
     return round(HEARTBEATS * log.header.heartbeat * 1e9)

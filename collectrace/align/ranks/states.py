@@ -20,8 +20,9 @@ from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.findings import Ended
 from collectrace.records import Exit
 
-# What torch raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
-# ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp.
+# What torch 2.13 raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
+# ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp
+# (doWait).
 _LOST: Final = re.compile(
     r"connection (was )?(closed|reset|refused)|broken pipe|remote process exited|socket ?closed"
     r"|failed to recv, got 0 bytes",
@@ -42,6 +43,7 @@ def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> 
 
 
 def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standing:
+    """One rank by its own log, whatever its peers' say."""
     log = evidence.logs.get(rank)
     if log is None:
         return Standing(rank, "missing", "gone")
@@ -80,6 +82,7 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
 
 
 def _ctrl_c(leaving: Exit) -> bool:
+    """Whether a person, or a launcher that sends SIGINT, ended it: not a failure of its own."""
     return leaving.error == "KeyboardInterrupt"
 
 

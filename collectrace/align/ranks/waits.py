@@ -32,7 +32,7 @@ def last_sign(log: RankLog) -> tuple[int, list[Activity]]:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Tells from a rank's last lines what its threads wait for."""
+    """What one rank's threads wait for, by the last lines of its log; ``when`` is its clock."""
 
     rank: int
     log: RankLog
@@ -158,12 +158,14 @@ class Waits:
         return self._of_call(last) if waits else None
 
     def _of_creation(self, asked: Group) -> Waiting:
+        """A group that was asked for, and of which nothing says that a thread is in it."""
         return Waiting(
             self.rank, MAIN, "group", self.when(asked.t), asked.group, "new_group",
             site=asked.site, observed=False,
         )  # fmt: skip
 
     def _of_call(self, call: Call) -> Waiting:
+        """A call that was issued, and of which nothing says that a thread is in it."""
         return Waiting(
             self.rank, call.thread or MAIN, "call", self.when(call.t), call.group, call.op,
             seq=call.seq, device=call.device, channel=_channel(self.rank, call), site=call.site,
@@ -191,6 +193,7 @@ class Waits:
         return last if last is not None and last.phase == "asked" else None
 
     def _is_done(self, call: Call) -> bool:
+        """Whether a watermark says that a call has completed."""
         channel = _channel(self.rank, call)
         if channel is not None:
             done = self.log.channel_dones.get(channel)

@@ -99,6 +99,8 @@ def test_a_wrong_tag(tmp_path: Path) -> None:
     (issue,) = issues(run, tmp_path)
     assert issue.channel == channel(0, 1, 4)
     assert near_miss(issue) == "rank 0 sent a message with tag 3, the receive waits for tag 4"
+    assert issue.near is not None
+    assert issue.near.differs == "tag"
 
 
 def test_a_wrong_destination(tmp_path: Path) -> None:
@@ -107,6 +109,8 @@ def test_a_wrong_destination(tmp_path: Path) -> None:
     run.rank(1).recv(0)
     (issue,) = issues(run, tmp_path)
     assert near_miss(issue) == "rank 0 sent it to rank 2, not to rank 1"
+    assert issue.near is not None
+    assert issue.near.differs == "destination"
 
 
 def test_a_wrong_source(tmp_path: Path) -> None:
@@ -115,6 +119,8 @@ def test_a_wrong_source(tmp_path: Path) -> None:
     run.rank(2).recv(1)
     (issue,) = issues(run, tmp_path)
     assert near_miss(issue) == "rank 0 sent one, the receive waits for rank 1"
+    assert issue.near is not None
+    assert issue.near.differs == "source"
 
 
 def test_a_wrong_group(tmp_path: Path) -> None:
@@ -124,6 +130,8 @@ def test_a_wrong_group(tmp_path: Path) -> None:
     run.rank(1).recv(0)
     (issue,) = issues(run, tmp_path)
     assert near_miss(issue) == "rank 0 sent a message on another group, '1'"
+    assert issue.near is not None
+    assert issue.near.differs == "group"
 
 
 def test_two_ranks_that_receive_first_miss_each_other(tmp_path: Path) -> None:

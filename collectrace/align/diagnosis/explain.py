@@ -29,6 +29,18 @@ _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
 
 
+EXPLAINERS: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
+    **dict.fromkeys(MISMATCHES, mismatch.explain),
+    "group_mismatch": conflict.explain,
+    "missing_call": absence.explain,
+    "p2p_mismatch": messages.explain,
+    "p2p_unmatched": messages.explain,
+    "deadlock": deadlock.explain,
+    "stall": stall.explain,
+}
+"""What words a candidate of each kind; kinds that are only observed are not judged."""
+
+
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
     """A finding for every candidate, in the same order.
 
@@ -37,7 +49,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     index = {id(candidate): n for n, candidate in enumerate(judged)}
     out = []
     for candidate in judged:
-        wording = _EXPLAIN[candidate.kind](case, candidate)
+        wording = EXPLAINERS[candidate.kind](case, candidate)
         cause = candidate.cause
         out.append(
             Finding(
@@ -57,18 +69,6 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
             )
         )
     return out
-
-
-_EXPLAIN: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
-    **dict.fromkeys(MISMATCHES, mismatch.explain),
-    "group_mismatch": conflict.explain,
-    "missing_call": absence.explain,
-    "p2p_mismatch": messages.explain,
-    "p2p_unmatched": messages.explain,
-    "deadlock": deadlock.explain,
-    "stall": stall.explain,
-}
-"""What words a candidate of each kind; kinds that are only observed are not judged."""
 
 
 def _table(

@@ -148,7 +148,12 @@ def site(place: str) -> str:
 
 def at(call: Call) -> str:
     """`` at train.py:43``, or nothing."""
-    return f" at {site(call.site)}" if call.site else ""
+    return at_site(call.site)
+
+
+def at_site(place: str | None) -> str:
+    """`` at train.py:43``, or nothing."""
+    return f" at {site(place)}" if place else ""
 
 
 def tensors(call: Call) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from collectrace.align.diagnosis import explain
+from collectrace.align.diagnosis import explain, rank_words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import judge
@@ -89,7 +89,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         run=evidence.run,
         world_size=evidence.world_size,
         findings=tuple(findings),
-        ranks=tuple(_rank_state(case, s) for s in case.standings.values()),
+        ranks=tuple(_rank_state(s) for s in case.standings.values()),
         evidence=Evidence(
             agreed=sum(comparison.agreed.values()),
             missing_ranks=evidence.missing,
@@ -142,26 +142,21 @@ def _is_torn(standing: Standing) -> bool:
     return standing.state == "raised" and standing.by_peers
 
 
-def _rank_state(case: Case, standing: Standing) -> RankState:
+def _rank_state(standing: Standing) -> RankState:
     return RankState(
         rank=standing.rank,
         state=standing.state,
         ended=standing.ended,
-        last_call=standing.log.last_call if standing.log is not None else None,
-        detail=standing.detail,
-        held=_held(case, standing),
+        last_call=standing.last_call,
+        detail=rank_words.detail(standing),
+        held=_held(standing),
     )
 
 
-def _held(case: Case, standing: Standing) -> float | None:
-    log = standing.log
-    if standing.waiting:
-        since = min(waiting.since for waiting in standing.waiting)
-    elif log is not None and log.last_call is not None:
-        since = case.clocks.when(standing.rank, log.last_call.t)
-    else:
-        return None
-    return max(0, standing.end - since) / 1e9
+def _held(standing: Standing) -> float | None:
+    """Seconds that a rank has been in what it waits for longest, or since its last call."""
+    since = min((w.since for w in standing.waiting), default=standing.last_issued)
+    return None if since is None else max(0, standing.end - since) / 1e9
 
 
 def _only(comparison: Comparison, wanted: str) -> Comparison:

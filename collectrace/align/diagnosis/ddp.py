@@ -1,4 +1,7 @@
-"""What goes wrong around DistributedDataParallel: its constructor, forward, no_sync, buckets."""
+"""What goes wrong around DistributedDataParallel: its constructor, forward, no_sync, buckets.
+
+Sources: torch 2.13, ``torch/nn/parallel/distributed.py`` and ``csrc/distributed/c10d/reducer.cpp``.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,25 @@ UNUSED_FIX: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Skew:
-    """A row on which ranks agree in everything but the DDP iteration it belongs to."""
+class IterationGap:
+    """The row from which on some ranks are in a later DDP iteration than others."""
 
     seq: int
     ahead: Call
+    """The row's call on the ranks that are ahead."""
     behind: Call
+    """The row's call on the ranks that are behind."""
     leaders: tuple[int, ...]
+    """The ranks that are ahead."""
     others: tuple[int, ...]
+    """The ranks that are behind."""
 
 
-def skew(case: Case, candidate: Candidate) -> Skew | None:
-    """Where the iterations of two sides of a row parted, before it or on it.
+def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
+    """The first row, up to the candidate's, on which two of its sides are in different iterations.
 
-    Forwards that are run from different lines have parted though their numbers are still equal.
+    Forwards that are run from different lines count as different though their numbers are equal.
+    None where the iterations are equal at the candidate's row, or not known.
     """
     sides = called(candidate)
     if len(sides) < 2 or candidate.stream is None or candidate.seq is None:
@@ -58,11 +66,12 @@ def skew(case: Case, candidate: Candidate) -> Skew | None:
             front.role == back.role and front.site != back.site
         )
         if front.iteration > back.iteration or elsewhere:
-            return Skew(start + n, front, back, leaders.ranks, others.ranks)
+            return IterationGap(start + n, front, back, leaders.ranks, others.ranks)
     return None
 
 
 def _rows(case: Case, side: Side, candidate: Candidate, start: int) -> list[Call | None]:
+    """The calls of a side's first rank from row ``start`` to the candidate's, both included."""
     log = case.log(side.ranks[0])
     if log is None or candidate.stream is None or candidate.seq is None:
         return []
@@ -95,16 +104,16 @@ def constructor(_: Case, candidate: Candidate) -> Reason | None:
 
 def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     """A forward of the DDP module that the other ranks did not run."""
-    parted = skew(case, candidate)
-    if parted is None or not parted.ahead.role.startswith(_FORWARD):
+    gap = iteration_gap(case, candidate)
+    if gap is None or not gap.ahead.role.startswith(_FORWARD):
         return None
-    if parted.ahead.iteration != parted.behind.iteration and _ran_backward(case, candidate, parted):
+    if gap.ahead.iteration != gap.behind.iteration and _ran_backward(case, candidate, gap):
         return None
-    who, others = words.ranks(parted.leaders), words.ranks(parted.others)
+    who, others = words.ranks(gap.leaders), words.ranks(gap.others)
     cause = (
-        f"{words.upper(who)} ran a forward of the DDP model{words.at(parted.ahead)} that {others} "
-        f"did not run. From call {parted.seq} on, what that forward issues "
-        f"({words.issuer(parted.ahead)}) meets what {others} issue{words.at(parted.behind)}."
+        f"{words.upper(who)} ran a forward of the DDP model{words.at(gap.ahead)} that {others} "
+        f"did not run. From call {gap.seq} on, what that forward issues "
+        f"({words.issuer(gap.ahead)}) meets what {others} issue{words.at(gap.behind)}."
     )
     return Reason(cause, _ALONE_FIX)
 
@@ -116,25 +125,26 @@ _ALONE_FIX: Final = (
 )
 
 
-def _ran_backward(case: Case, candidate: Candidate, parted: Skew) -> bool:
-    """Whether who is ahead did run the backward that the others are in: no forward is extra then.
+def _ran_backward(case: Case, candidate: Candidate, gap: IterationGap) -> bool:
+    """Whether the ranks that are ahead had run the backward() of the iteration the others are in.
 
-    Tells a forward that was run alone from a rank that issues more in one iteration.
+    Then they have run no forward too many: they issue more calls in one iteration.
     """
-    log = case.log(parted.leaders[0])
+    log = case.log(gap.leaders[0])
     if log is None or candidate.stream is None or candidate.seq is None:
         return False
-    calls = log.calls(candidate.stream, max(1, parted.seq - _WINDOW), parted.seq + 1)
+    calls = log.calls(candidate.stream, max(1, gap.seq - _WINDOW), gap.seq + 1)
     return any(
-        c is not None
-        and c.iteration == parted.behind.iteration
-        and pairing_class(c.role) in _BACKWARD
+        c is not None and c.iteration == gap.behind.iteration and pairing_class(c.role) in _BACKWARD
         for c in calls
     )
 
 
 def evaluated_alone(case: Case, candidate: Candidate) -> Reason | None:
-    """A forward from a line of its own, for which the others never came: they had finished."""
+    """The ranks that came run a forward from a line that they had run none from before.
+
+    As evaluation after training is, on some ranks only.
+    """
     came = called(candidate)
     if not came or not came[0][1].role.startswith(_FORWARD) or candidate.seq is None:
         return None
@@ -188,7 +198,7 @@ def models(_: Case, candidate: Candidate) -> Reason | None:
 
 
 def behind(_: Case, candidate: Candidate) -> Reason | None:
-    """A call of the script's own, where the others are in a forward that its ranks never began."""
+    """The script's own call, where the others are in a forward that its ranks have not begun."""
     sides = called(candidate)
     own = [(s, c) for s, c in sides if is_user(c) and c.iteration is not None]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.") and c.iteration is not None]
@@ -237,7 +247,7 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def other_backward(_: Case, candidate: Candidate) -> Reason | None:
-    """Each in a backward, and not in the same one: several steps or models take turns."""
+    """All are in a backward(), and not in the same one."""
     sides = called(candidate)
     if any(pairing_class(c.role) not in _BACKWARD for _, c in sides):
         return None
@@ -285,7 +295,10 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
 
 
 def from_exception(message: str, who: str) -> Reason | None:
-    """What an exception of DDP's means, where its text says little."""
+    """What an exception of DDP's means; None: it is none that is known. ``who`` raised it.
+
+    From ``Reducer::ensure_prior_reduction_finished`` and ``verify_params_across_processes``.
+    """
     if "Expected to have finished reduction" in message:
         return Reason(
             f"DDP says so when gradients never came: on {who} parameters took no part in the "

@@ -1,29 +1,55 @@
-"""Judged candidates in words: what happened, why, and what to change. Built from evidence only."""
+"""From judged candidates to findings: the words, the table of rows, the lines of code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import absence, lines, loop, mismatch, table, together
+from collectrace.align.diagnosis import (
+    absence,
+    conflict,
+    deadlock,
+    lines,
+    loop,
+    messages,
+    mismatch,
+    stall,
+    table,
+)
 from collectrace.align.diagnosis.wording import Wording, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import MISMATCHES, Finding, SourceLine, Table
+from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
+from collectrace.records import Call
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
 
 
+EXPLAINERS: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
+    **dict.fromkeys(MISMATCHES, mismatch.explain),
+    "group_mismatch": conflict.explain,
+    "missing_call": absence.explain,
+    "p2p_mismatch": messages.explain,
+    "p2p_unmatched": messages.explain,
+    "deadlock": deadlock.explain,
+    "stall": stall.explain,
+}
+"""What words a candidate of each kind; kinds that are only observed are not judged."""
+
+
 def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Finding]:
-    """A finding for every candidate, in the same order. ``context``: rows before and after."""
+    """A finding for every candidate, in the same order.
+
+    ``context``: how many rows a table shows before and after a difference.
+    """
     index = {id(candidate): n for n, candidate in enumerate(judged)}
     out = []
     for candidate in judged:
-        wording = _word(case, candidate)
+        wording = EXPLAINERS[candidate.kind](case, candidate)
         cause = candidate.cause
         out.append(
             Finding(
@@ -45,26 +71,10 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     return out
 
 
-def _word(case: Case, candidate: Candidate) -> Wording:
-    if candidate.kind == "group_mismatch" or candidate.stream is None:
-        if candidate.kind in ("p2p_unmatched", "p2p_mismatch"):
-            return absence.message(case, candidate)
-        if candidate.kind == "deadlock":
-            return together.deadlock(case, candidate)
-        return together.conflict(case, candidate)
-    if candidate.kind == "deadlock":
-        return together.deadlock(case, candidate)
-    if candidate.kind == "stall":
-        return together.stall(case, candidate)
-    if candidate.kind in MISMATCHES:
-        return mismatch.explain(case, candidate)
-    return absence.explain(case, candidate)
-
-
 def _table(
     case: Case, candidate: Candidate, judged: Sequence[Candidate], context: int
 ) -> Table | None:
-    """Of a row that is no consequence of another row of its stream, which shows it already."""
+    """The rows around a root row; a fatal row is shown in the table of its root."""
     if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
         return None
     fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
@@ -72,13 +82,12 @@ def _table(
 
 
 def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
-    """The lines of the calls, of what was asked for, and of what was raised instead."""
+    """The lines of code that issued the calls, asked for the groups, or raised instead."""
     sites = [call.site for _, call in called(candidate)]
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
-    for rank in {*candidate.absent, *candidate.suspects}:
-        log = case.log(rank)
-        sites.append(log.exit.site if log is not None and log.exit is not None else None)
+    leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
+    sites += [line.site for line in leaving if line is not None]
     found = (lines.of_site(site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
 
@@ -103,35 +112,44 @@ def _notes(case: Case, candidate: Candidate) -> list[str]:
 
 
 def _in_loop(case: Case, candidate: Candidate) -> str:
+    """Where in the user's loop a row lies, one sentence; empty where nothing tells."""
     sides = called(candidate)
     if candidate.stream is None or candidate.seq is None or not sides:
         return ""
-    parts = []
-    found: dict[int, list[int]] = {}
-    for s, c in sides:
-        if c.iteration is not None:
-            found.setdefault(c.iteration, []).extend(s.ranks)
-    if len(found) == 1:
-        parts.append(f"DDP iteration {min(found)}")
-    elif found:
-        told = [f"{n} on {words.ranks(ranks)}" for n, ranks in sorted(found.items())]
-        parts.append(f"DDP iteration {', '.join(told[:_MOST_ITERATIONS])}")
-    before = [loop.before(case, s.ranks[0], candidate.stream, candidate.seq) for s, _ in sides]
-    periods = {b.period for b in before if b is not None}
-    left = [
-        s.ranks
-        for (s, c), b in zip(sides, before, strict=True)
-        if b is not None and loop.token(c) != loop.token(b.expected)
+    habits = [
+        (side, call, loop.before(case, side.ranks[0], candidate.stream, candidate.seq))
+        for side, call in sides
     ]
-    suspects = set(candidate.suspects)
-    main = next((b for b in before if b is not None), None)
-    if main is not None and len(periods) == 1 and main.period > 1:
-        parts.append(
-            f"the {words.ordinal(main.position)} of {main.period} calls in each round of the loop, "
-            f"after {words.counted(main.rounds, 'equal round')}"
-        )
-        who = {r for ranks in left for r in ranks}
+    known = [(side, call, habit) for side, call, habit in habits if habit is not None]
+    parts = [_iteration(sides)]
+    if known and len({habit.period for _, _, habit in known}) == 1 and known[0][2].period > 1:
+        parts.append(_round(known[0][2]))
+        left = [side.ranks for side, call, habit in known if not habit.goes_on(call)]
+        who = {rank for ranks in left for rank in ranks}
         # Who goes on as before may be the one to blame: then this would only mislead.
-        if len(left) < len(sides) and who and (not suspects or who <= suspects):
+        misleads = bool(candidate.suspects) and not who <= set(candidate.suspects)
+        if who and len(left) < len(sides) and not misleads:
             parts.append(f"{words.ranks(who)} left that pattern here")
-    return words.upper("; ".join(parts)) + "." if parts else ""
+    told = "; ".join(part for part in parts if part)
+    return f"{words.upper(told)}." if told else ""
+
+
+def _iteration(sides: Sequence[tuple[Side, Call]]) -> str:
+    """``DDP iteration 6``, or which ranks are in which; empty outside of DDP's iterations."""
+    by_number: dict[int, list[int]] = {}
+    for side, call in sides:
+        if call.iteration is not None:
+            by_number.setdefault(call.iteration, []).extend(side.ranks)
+    numbers = sorted(by_number.items())[:_MOST_ITERATIONS]
+    if len(by_number) == 1:
+        return f"DDP iteration {numbers[0][0]}"
+    listed = ", ".join(f"{n} on {words.ranks(ranks)}" for n, ranks in numbers)
+    return f"DDP iteration {listed}" if listed else ""
+
+
+def _round(habit: loop.Loop) -> str:
+    """``the 3rd of 3 calls in each round of the loop, after 5 equal rounds``."""
+    return (
+        f"the {words.ordinal(habit.position)} of {habit.period} calls in each round of the loop, "
+        f"after {words.counted(habit.rounds, 'equal round')}"
+    )

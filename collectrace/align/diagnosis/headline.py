@@ -52,7 +52,7 @@ def met_a_shadow(candidate: Candidate) -> tuple[tuple[Side, Call], tuple[Side, C
 
 
 def _alike(sides: list[tuple[Side, Call]], candidate: Candidate) -> str:
-    """The same call at the same line, but for one thing; empty where it is not that."""
+    """Sides with the same call from the same line that differ in one thing; else empty."""
     calls = [c for _, c in sides]
     if len({(canonical_op(c.op), c.role, c.site) for c in calls}) > 1:
         return ""
@@ -89,7 +89,7 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
 
 
 def _detail(call: Call, candidate: Candidate) -> str:
-    """What of a call differs, by the kind of the row; empty where it is the call itself."""
+    """What differs of a call that is the same otherwise, by the row's kind; empty: the call."""
     if candidate.kind in ("dtype_mismatch", "shape_mismatch"):
         return words.tensors(call)
     if candidate.kind == "reduce_op_mismatch":
@@ -103,6 +103,7 @@ def _detail(call: Call, candidate: Candidate) -> str:
 
 
 def _first_pair(source: Divergence) -> str:
+    """The headline of an all_to_all: the first pair of ranks whose sizes do not fit."""
     sender, receiver = source.bad_pairs[0]
     sent, wanted = pair(source, sender, receiver)
     call = source.calls.get(sender)

@@ -23,7 +23,10 @@ _WINDOW: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Batches per rank, and the ranks that had no more."""
+    """Batches that each rank got, and the ranks that had no more.
+
+    ``told_by`` is what counted them: ``join()``, a DataLoader, or forwards of DDP.
+    """
 
     counts: Mapping[int, int]
     ended: frozenset[int]
@@ -82,7 +85,7 @@ def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inp
 
 @once
 def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
-    """Uneven inputs, if they explain a candidate."""
+    """The inputs of the ranks concerned, if they are uneven and explain a candidate; else None."""
     ended = {r for side in candidate.sides for r in side.ranks if _has_left(case, side, candidate)}
     members = candidate.group.ranks if candidate.group is not None else candidate.ranks
     known = [rank for rank in members if rank in case.standings]
@@ -95,10 +98,11 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
 
 
 def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
-    """Whether ranks are known to have left the loop: they shadow, or stand after its end.
+    """Whether ranks are known to have left the loop that others are in.
 
-    A line they have come to before lies in a loop around that one. There the others may as well
-    have skipped it, and begun the next round.
+    They shadow in ``join()``, or their call stands behind the loop in the script. If they have
+    made that call before, a loop around both brings them back to it, and it proves nothing: the
+    others may have left it out, and begun the next round.
     """
     call = side.call
     if call is None:
@@ -114,6 +118,7 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
 
 
 def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
+    """Whether ranks have issued a call from the same line before."""
     log, stream, seq = case.log(side.ranks[0]), candidate.stream, candidate.seq
     if log is None or stream is None or seq is None or side.call is None:
         return False
@@ -157,7 +162,7 @@ def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
 
 
 def _by_forwards(logs: Mapping[int, RankLog], over: set[int]) -> Inputs | None:
-    """DDP forwards; that a rank has no more inputs must be known from elsewhere."""
+    """Forwards of DDP, which do not say that a rank has no more inputs: ``over`` does."""
     counts: dict[int, int] = {}
     for rank, log in logs.items():
         latest = last_iteration(log)

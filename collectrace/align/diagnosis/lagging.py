@@ -1,4 +1,4 @@
-"""Everyone came and nothing completes: which ranks are behind the others, and what they share."""
+"""Which ranks are behind the others in a call that does not complete, and what they share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _completed(case: Case, stream: StreamKey, ranks: Iterable[int]) -> dict[int,
 
 
 def _shares(parts: Iterable[tuple[str, Sequence[int]]], lagging: Sequence[int]) -> list[str]:
-    """What of each part lags, the parts that lag as a whole first."""
+    """The ranks of each part (name, ranks) that lag; parts of which all lag come first."""
     found = []
     for name, members in parts:
         those = sorted(set(members) & set(lagging))
@@ -73,5 +73,6 @@ def _shares(parts: Iterable[tuple[str, Sequence[int]]], lagging: Sequence[int]) 
 
 
 def _few(parts: Sequence[str]) -> str:
+    """The first parts of a list, and how many more there are."""
     more = len(parts) - _MOST_PARTS
     return "; ".join(parts[:_MOST_PARTS]) + (f"; and {more} more" if more > 0 else "")

@@ -1,4 +1,7 @@
-"""Lines of the user's code, where the file can still be read. Sites are not trusted."""
+"""Lines of the user's code, where the file can still be read.
+
+Sites come from logs and may name anything: only Python files of usual size are read.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,10 @@ def of_site(site: str | None) -> SourceLine | None:
 
 
 def loop_left(site: str | None, other: str | None) -> int | None:
-    """The line of the loop that holds ``other`` and that ``site`` stands after; None: none.
+    """The first line of the outermost loop that ``other`` is in and ``site`` stands after.
 
-    Both in one function. A fact about the file as it is now: whoever uses it says so.
+    None where there is none, or the two are not in one function. It holds for the file as it is
+    now, which may have been changed since the run.
     """
     file, number = _split(site)
     other_file, other_number = _split(other)
@@ -50,7 +54,7 @@ def loop_left(site: str | None, other: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Spans:
-    """First and last lines."""
+    """First and last line of each loop and each function of a file."""
 
     loops: tuple[tuple[int, int], ...] = ()
     functions: tuple[tuple[int, int], ...] = ()

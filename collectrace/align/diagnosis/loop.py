@@ -20,13 +20,13 @@ Token = tuple[str, str]
 
 
 def token(call: Call | None) -> Token:
-    """What makes two calls of one rank the same step of a loop."""
+    """Equal for two calls of one rank that are the same step of a loop."""
     return (program_text(call), call.site or "") if call is not None else ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What a rank repeated up to a row, and where in the repetition the row falls."""
+    """The calls that a rank repeated up to a row, and where in the repetition the row falls."""
 
     period: int
     """Calls per round."""
@@ -38,6 +38,14 @@ class Loop:
     """The call one round earlier: what the rank would have issued, had it gone on."""
     coming: Call | None
     """The call after that one."""
+
+    def goes_on(self, call: Call) -> bool:
+        """Whether ``call`` is what the loop would have brought at the row."""
+        return token(call) == token(self.expected)
+
+    def skips_one(self, call: Call) -> bool:
+        """Whether ``call`` is what the loop would have brought one row later."""
+        return self.period > 1 and token(call) == token(self.coming)
 
 
 def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
@@ -75,7 +83,10 @@ def repetition(tokens: Sequence[Token]) -> tuple[int, int]:
 
 
 def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
-    """Rounds begin where the framework's iteration does; without one, where repetition does."""
+    """Which call of its round the next one is, from 1.
+
+    A round begins with DDP's iteration; where calls tell of none, where the repetition begins.
+    """
     last = calls[-1].iteration if calls[-1] is not None else None
     if last is not None:
         same = 0

@@ -105,7 +105,11 @@ _READ_AS: Final = {
     "join.sync_check": "that some rank still had inputs",
     "join.terminate": "that some rank still had inputs",
 }
-"""What a joined rank believes that goes on to this."""
+"""What a rank in join() takes for true, by the role of the call that it issues next.
+
+Source: ``Join.__exit__`` in torch/distributed/algorithms/join.py and ``_sync_final_model`` in
+torch/nn/parallel/distributed.py (2.13).
+"""
 
 
 def _misread(case: Case, root: Candidate) -> str:

@@ -1,6 +1,6 @@
 """A call too many, too few, or in another order: the shortest edit between two streams.
 
-The edit only words what is told; rows and blame do not depend on it.
+It serves the wording only: rows and blame do not depend on it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Edit:
 
 @once
 def edit(case: Case, candidate: Candidate) -> Edit | None:
-    """The edit that brings the second side of a row to the first; None where none is evident."""
+    """What some ranks would have to change to issue what the others did; None: not evident.
+
+    Between two sides only, by what follows the row, else by what came before it.
+    """
     pair = _two_sides(candidate)
     if pair is None or candidate.stream is None or candidate.seq is None:
         return None
@@ -51,9 +54,9 @@ def edit(case: Case, candidate: Candidate) -> Edit | None:
 
 
 def _is_swapped(one: Sequence[str], two: Sequence[str]) -> bool:
-    """Two calls change places, and the streams agree behind them.
+    """Whether two calls change places, and the streams agree behind them.
 
-    In a loop of two calls one that is left out looks the same at first: what follows tells.
+    A call that is left out of a loop of two calls looks the same in the first two rows.
     """
     both = min(len(one), len(two))
     turned = both > 1 and one[0] != one[1] and one[:2] == two[1::-1]
@@ -107,24 +110,30 @@ def _by_script(
 
 
 def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
-    """By what came before: one side goes on as it always did, the other does not."""
-    stream, seq = candidate.stream, candidate.seq
-    if stream is None or seq is None:
+    """By what came before: one side goes on with its loop, the other leaves it or skips a call.
+
+    None unless both were in a loop and exactly one goes on.
+    """
+    if candidate.stream is None or candidate.seq is None:
         return None
-    found = []
-    for side, others in ((right, wrong), (wrong, right)):
-        call = side.call
-        before = loop.before(case, side.ranks[0], stream, seq)
-        if call is None or before is None or before.expected is None:
+    edits = []
+    for side, other in ((right, wrong), (wrong, right)):
+        before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+        if side.call is None or before is None or before.expected is None:
             return None
-        goes_on = loop.token(call) == loop.token(before.expected)
-        found.append((goes_on, side, others, call, before))
-    if found[0][0] == found[1][0]:
-        return None
-    _, side, others, call, before = found[0] if not found[0][0] else found[1]
-    if before.period > 1 and loop.token(call) == loop.token(before.coming) and before.expected:
-        return Edit("missing", side.ranks, others.ranks, (before.expected,), before.rounds)
-    return Edit("left", side.ranks, others.ranks, (call,), before.rounds)
+        if before.goes_on(side.call):
+            continue
+        skipped = before.skips_one(side.call)
+        edits.append(
+            Edit(
+                "missing" if skipped else "left",
+                side.ranks,
+                other.ranks,
+                (before.expected if skipped else side.call,),
+                before.rounds,
+            )
+        )
+    return edits[0] if len(edits) == 1 else None
 
 
 def headline(case: Case, candidate: Candidate) -> str:
@@ -151,7 +160,7 @@ def _number(n: int) -> str:
 
 
 def _same_call(candidate: Candidate) -> bool:
-    """The ranks are at the same line, in the same call: what they gave it differs."""
+    """Whether all ranks made the same call from the same line, and only its arguments differ."""
     return len({(canonical_op(c.op), c.role, c.site) for _, c in called(candidate)}) == 1
 
 
@@ -164,7 +173,7 @@ def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
-    """A rank-dependent branch, a loop that ran longer, calls in another order."""
+    """The edit as a reason: a branch on the rank, a longer loop, calls in another order."""
     found = edit(case, candidate)
     if found is None or _same_call(candidate):
         return None

@@ -20,7 +20,7 @@ _COLUMNS: Final = 8
 
 
 def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -> Table | None:
-    """The table of a stream's root row, its fatal row included."""
+    """The rows around a stream's root row and its fatal row, ``context`` before and after each."""
     stream, seq = root.stream, root.seq
     if stream is None or seq is None or root.group is None:
         return None
@@ -46,6 +46,7 @@ def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -
 
 
 def _rows(marked: list[int], context: int) -> list[int]:
+    """The rows to show, sorted; with those between the marked ones if these are near."""
     rows: set[int] = set()
     for row in marked:
         rows |= set(range(max(1, row - context), row + context + 1))
@@ -64,6 +65,7 @@ def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Ca
 
 
 def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
+    """Sorted rows as ranges, the end of each excluded."""
     runs: list[list[int]] = []
     for row in rows:
         if runs and runs[-1][1] == row:
@@ -74,6 +76,7 @@ def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _columns(cells: dict[int, list[Call | None]]) -> tuple[tuple[int, ...], ...]:
+    """Ranks whose calls are equal in all rows, by line if that makes few columns."""
     columns = _grouped(cells, by_line=True)
     return columns if len(columns) <= _COLUMNS else _grouped(cells, by_line=False)
 

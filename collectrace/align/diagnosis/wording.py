@@ -1,4 +1,4 @@
-"""What is said of a finding."""
+"""The parts of a finding's words, and sentences that several kinds share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectrace import words
+from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.findings import Side
@@ -35,7 +36,7 @@ Explainer = Callable[[Case, Candidate], Reason | None]
 
 
 def first(explainers: Sequence[Explainer], case: Case, candidate: Candidate) -> Reason | None:
-    """What the first of them says that can say something."""
+    """The reason of the first explainer that gives one."""
     for explain in explainers:
         reason = explain(case, candidate)
         if reason is not None:
@@ -54,6 +55,21 @@ def place(candidate: Candidate) -> str:
     if candidate.group is not None:
         where += f" of {words.group(candidate.group)}"
     return where
+
+
+def too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
+    """Ranks that had not come when the logs end, which proves nothing.
+
+    ``headline``: who had not come to what, without a full stop.
+    """
+    waited = patience.waited(case, candidate)
+    return Wording(
+        f"{headline} when the logs end ({place(candidate)})",
+        f"They had been waited for {words.seconds(waited)} at most. A healthy job that is stopped, "
+        "or looked at while it runs, has ranks a call apart: this proves nothing.",
+        "If the job hung here, let it hang for longer than a minute before it is stopped, and "
+        "align its logs again.",
+    )
 
 
 AMBIGUOUS = "Who is wrong is ambiguous: no side is more than half of the group."

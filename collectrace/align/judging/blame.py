@@ -7,7 +7,7 @@ is a suspect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
@@ -24,6 +24,10 @@ from collectrace.signature import is_user, program_text
 _NEVER_CAME: Final = frozenset(
     {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
 )
+
+Gap = Literal["no file", "dropped", "out of reach"]
+"""Why a rank's evidence is not there: it left none, its tracer lost records, or its log does not
+reach the place of a candidate."""
 
 
 def verdict(case: Case, candidate: Candidate) -> Verdict:
@@ -226,16 +230,16 @@ def suspects_of_stall(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return tuple(s.rank for s in standings if s.state in ("silent", "died") or s.early)
 
 
-def gaps(case: Case, found: Sequence[Candidate]) -> dict[int, str]:
-    """Rule 12: ranks whose evidence is needed and is not there, and what became of it."""
+def gaps(case: Case, found: Sequence[Candidate]) -> dict[int, Gap]:
+    """Rule 12: ranks whose evidence is needed and is not there, and why."""
     needed = {rank for candidate in found for rank in candidate.unknown}
-    out: dict[int, str] = {}
+    out: dict[int, Gap] = {}
     for rank, standing in case.standings.items():
         log = standing.log
         if log is None:
-            out[rank] = "left no file"
+            out[rank] = "no file"
         elif log.dropped:
-            out[rank] = f"lost {log.dropped} records"
+            out[rank] = "dropped"
         elif rank in needed:
-            out[rank] = "its log does not reach the place in question"
+            out[rank] = "out of reach"
     return out

@@ -160,7 +160,7 @@ def deadlocks(case: Case) -> list[Cycle]:
             first[issue.channel] = min(issue.seq, first.get(issue.channel, issue.seq))
     disputed = {conflict.name for conflict in case.comparison.conflicts}
     # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
-    astray = {issue.channel for issue in case.comparison.channels if issue.hint}
+    astray = {issue.channel for issue in case.comparison.channels if issue.near is not None}
 
     def is_clean(edge: Edge) -> bool:
         w = edge.waiting

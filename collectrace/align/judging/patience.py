@@ -97,7 +97,7 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
         for rank in case.comparison.streams.get(stream, ())
         if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
     ]
-    told = [s.end for s, w in there if w.told or w.what == "device"]
+    told = [s.end for s, w in there if w.observed or w.what == "device"]
     if not told or not arrived:
         return False
     return is_long(case, stream, seq, max(told) - max(arrived))

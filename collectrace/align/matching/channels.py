@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from collectrace.align.matching.comparison import ChannelIssue, Unclear
+from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
@@ -83,7 +83,7 @@ def compare_channels(
             "point-to-point messages were counted, and compared at the ends of the logs only; "
             "--full compares each"
         )
-    return _hinted(issues), notes
+    return _with_near_misses(issues), notes
 
 
 def _inboxes(
@@ -183,46 +183,41 @@ def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
     return [ChannelIssue(side.key, inbox.group, side.count, call, None, "absent")]
 
 
-def _hinted(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:
-    """Join a receive that misses its send with a send nobody awaits, where they nearly fit.
+def _with_near_misses(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:
+    """Join each receive without a send with a send without a receive that nearly fits it.
 
-    The receive waits, so it is the one that is told of; the send becomes its hint.
+    The receive waits, so it stays, and its send is no issue of its own any more.
     """
     sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
-    out: list[ChannelIssue] = []
     explained: set[ChannelKey] = set()
+    out: list[ChannelIssue] = []
     for issue in issues:
         if issue.attribute == "absent" and issue.recv is not None:
-            near = next(
-                (
-                    (s, hint)
-                    for s in sends
-                    if s.channel not in explained and (hint := _near(issue, s))
-                ),
-                None,
-            )
+            left = (send.channel for send in sends if send.channel not in explained)
+            near = next((n for sent in left if (n := _near_miss(sent, issue.channel))), None)
             if near is not None:
-                explained.add(near[0].channel)
-                issue = replace(issue, hint=near[1])
+                explained.add(near.channel)
+                issue = replace(issue, near=near)
         out.append(issue)
     return [
         i for i in out if i.send is None or i.attribute != "absent" or i.channel not in explained
     ]
 
 
-def _near(recv: ChannelIssue, send: ChannelIssue) -> str:
-    a, b = send.channel, recv.channel
-    same_tag, same_source = a.tag == b.tag, b.source in (a.source, ANY)
-    if (a.group, a.device) != (b.group, b.device):
-        if (a.source, a.destination, a.tag) != (b.source, b.destination, b.tag):
-            return ""
-        what = "group" if a.group != b.group else "device"
-        value = a.group if a.group != b.group else a.device
-        return f"rank {a.source} sent a message on another {what}, {value!r}"
-    if same_source and a.destination == b.destination and not same_tag:
-        return f"rank {a.source} sent a message with tag {a.tag}, the receive waits for tag {b.tag}"
-    if same_source and same_tag:
-        return f"rank {a.source} sent it to rank {a.destination}, not to rank {b.destination}"
-    if a.destination == b.destination and same_tag:
-        return f"rank {a.source} sent one, the receive waits for rank {b.source}"
-    return ""
+def _near_miss(sent: ChannelKey, wanted: ChannelKey) -> NearMiss | None:
+    """What keeps a send and a receive apart, if it is one thing only."""
+    where = (sent.group, sent.device) == (wanted.group, wanted.device)
+    source = wanted.source in (sent.source, ANY)
+    destination = sent.destination == wanted.destination
+    tag = sent.tag == wanted.tag
+    if not where:
+        if (sent.source, sent.destination, sent.tag) != wanted[2:]:
+            return None
+        return NearMiss(sent, "group" if sent.group != wanted.group else "device")
+    if source and destination and not tag:
+        return NearMiss(sent, "tag")
+    if source and tag:
+        return NearMiss(sent, "destination")
+    if destination and tag:
+        return NearMiss(sent, "source")
+    return None

@@ -45,6 +45,16 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A send without a receive, which would fit a receive without a send but for one thing."""
+
+    channel: ChannelKey
+    """The channel of the send."""
+    differs: Literal["group", "device", "tag", "source", "destination"]
+    """What the receive names otherwise; of two things, a group and a device, the first."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelIssue:
     """The first message of a channel that has no partner, or not a fitting one."""
 
@@ -54,8 +64,8 @@ class ChannelIssue:
     send: Call | None
     recv: Call | None
     attribute: Literal["dtype", "count", "absent"]
-    hint: str = ""
-    """What nearly fits: the same message under another tag, or to another peer."""
+    near: NearMiss | None = None
+    """Of a receive without a send: the send it was probably meant for."""
 
 
 @dataclass(frozen=True, slots=True)

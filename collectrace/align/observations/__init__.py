@@ -1,1 +1,1 @@
-"""What is no error by itself."""
+"""What is worth knowing of a run and no error by itself."""

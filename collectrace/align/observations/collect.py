@@ -1,4 +1,4 @@
-"""What is worth knowing and no error by itself."""
+"""All observations of a run, and those that need no file of their own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs
-from collectrace.align.judging.blame import gaps
+from collectrace.align.diagnosis import ddp, inputs, rank_words
+from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import config_skew, loading, sampler, straggler
@@ -16,14 +16,14 @@ from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.ranks.standing import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
 
-# torch/distributed/algorithms/join.py and torch/nn/parallel/distributed.py
+# torch/distributed/algorithms/join.py (2.13): Join.notify_join_context, _notify_procs_to_terminate.
 _TERMINATED: Final = re.compile(r"exhausted( all)? inputs")
 
 _MOST_NAMES: Final = 4
 
 
 def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
-    """Findings beside those that were judged, the most telling first."""
+    """Findings beside those of the ``judged`` candidates, the most important first."""
     wrong = any(candidate.severity == "error" for candidate in judged)
     found = [
         _gap(case, judged),
@@ -36,7 +36,7 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
 
 
 def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
-    """What beside an error would only distract from it."""
+    """Observations that are left out beside an error, from which they would distract."""
     return [_early_termination(case) or _raised(case), _uneven(case), straggler.straggler(case)]
 
 
@@ -61,19 +61,20 @@ def _finding(
 
 
 def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
-    """Rule 12: what is needed to judge and is not there."""
+    """Rule 12: ranks whose evidence would be needed to judge, and is not there."""
     found = gaps(case, judged)
     if not found:
         return None
     by_reason: dict[str, list[int]] = {}
-    for rank, reason in found.items():
-        by_reason.setdefault(reason, []).append(rank)
+    for rank, gap in found.items():
+        by_reason.setdefault(_gap_in_words(case, rank, gap), []).append(rank)
     listed = "; ".join(f"{words.ranks(ranks)}: {reason}" for reason, ranks in by_reason.items())
     missing = [rank for rank in found if case.log(rank) is None]
     waiting = _waits_for(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
     if waiting:
-        cause += f" {words.upper(words.ranks(waiting))} wait in a group with them."
+        wait = words.verb(waiting, "waits", "wait")
+        cause += f" {words.upper(words.ranks(waiting))} {wait} in a group with them."
     return _finding(
         "evidence_gap",
         listed,
@@ -82,6 +83,16 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
         "A rank that never started leaves no file either: look at the launcher.",
         severity="warning" if waiting else "info",
     )
+
+
+def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
+    match gap:
+        case "no file":
+            return "left no file"
+        case "dropped":
+            return f"lost {case.evidence.logs[rank].dropped} records"
+        case "out of reach":
+            return "its log does not reach the place in question"
 
 
 def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
@@ -100,11 +111,6 @@ def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
 # -- ends ------------------------------------------------------------------------------------
 
 
-def _message(standing: Standing) -> str:
-    leaving = standing.log.exit if standing.log is not None else None
-    return (leaving.message or "") if leaving is not None else ""
-
-
 def _early_termination(case: Case) -> Finding | None:
     """``join(throw_on_early_termination=True)`` ended the job, as it was asked to."""
     asked = [
@@ -112,7 +118,7 @@ def _early_termination(case: Case) -> Finding | None:
     ]
     threw = [
         s for s in case.standings.values()
-        if s.state == "raised" and _TERMINATED.search(_message(s))
+        if s.state == "raised" and _TERMINATED.search(s.message)
     ]  # fmt: skip
     if not asked or not threw:
         return None
@@ -128,13 +134,13 @@ def _early_termination(case: Case) -> Finding | None:
 
 
 def _raised(case: Case) -> Finding | None:
-    """The job crashed, and not over its collectives."""
+    """Ranks ended with an exception though their streams agree."""
     raised = [s for s in case.standings.values() if s.state == "raised"]
     if not raised:
         return None
     by_detail: dict[str, list[int]] = {}
     for standing in raised:
-        by_detail.setdefault(standing.detail, []).append(standing.rank)
+        by_detail.setdefault(rank_words.detail(standing), []).append(standing.rank)
     parts = [f"{words.ranks(ranks)}: {text}" for text, ranks in by_detail.items()]
     more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
     who = words.ranks(s.rank for s in raised)
@@ -149,7 +155,7 @@ def _raised(case: Case) -> Finding | None:
             "Look at the network, and for a rank that came late or died; a longer timeout goes to "
             "init_process_group."
         )
-    known = ddp.from_exception(_message(first), f"rank {first.rank}")
+    known = ddp.from_exception(first.message, f"rank {first.rank}")
     return _finding(
         "raised",
         headline,
@@ -166,7 +172,7 @@ def _end(standing: Standing) -> Side:
 
 
 def _uneven(case: Case) -> Finding | None:
-    """Ranks had different numbers of batches, and it did no harm."""
+    """Ranks had different numbers of batches, and no collective lacked its partners for it."""
     found = inputs.of_ranks(case, case.evidence.logs)
     if found is None or not found.uneven:
         return None

@@ -13,7 +13,10 @@ from collectrace.findings import Finding
 from collectrace.records import Header
 
 _MOST: Final = 4
+"""Settings that are listed, and values of each."""
+
 _LONGEST: Final = 60
+"""Characters of a value that are shown."""
 
 _GIVEN: Final = "given"
 """Value of an option that has none."""
@@ -29,11 +32,11 @@ _VALUE: Final = re.compile(r"-\.?\d|[^-]|-$")
 _NO_SCRIPT: Final = frozenset({"", "-c", "-m"})
 
 Values = Mapping[int, str]
-"""What each rank has; a rank without is left out."""
+"""Each rank's value of one setting; ranks without one are left out."""
 
 
 def config_skew(case: Case) -> Finding | None:
-    """Versions, or whatever changes how ranks behave, differ between them."""
+    """Settings that differ between ranks and are not meant to; None: there are none."""
     logs = case.evidence.logs
     headers = {rank: log.header for rank, log in logs.items()}
     parts = [
@@ -60,7 +63,7 @@ def config_skew(case: Case) -> Finding | None:
 
 
 def _settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:
-    """What it is called, its name, the values, and a word for ranks that have none."""
+    """Every setting: words for it, its name, each rank's value, a word for ranks without one."""
     versions = {rank: header.versions for rank, header in headers.items()}
     for name, values in _by_name(versions):
         yield f"version of {name}", "", values, "none"
@@ -77,12 +80,13 @@ def _settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values,
 
 
 def _by_name(tables: Mapping[int, Mapping[str, str]]) -> Iterator[tuple[str, Values]]:
+    """From names and values per rank to the values of each name, names sorted."""
     for name in sorted({name for table in tables.values() for name in table}):
         yield name, {rank: table[name] for rank, table in tables.items() if name in table}
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, str]:
-    """``--lr 0.1 --fast a.yaml`` as names and values; what has no name goes by its place."""
+    """``--lr 0.1 --fast a.yaml`` as names and values; a value without a name is named 1, 2, .."""
     found: dict[str, str] = {}
     place, rest = 0, list(argv[1:])
     while rest:
@@ -99,7 +103,10 @@ def _arguments(argv: Sequence[str]) -> dict[str, str]:
 
 
 def _is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
-    """Whether it is meant to differ; a value that is the rank's own number is, whatever it is."""
+    """Whether a setting is meant to differ between ranks: by its name, or by its values.
+
+    Values that are the ranks' own numbers are, whatever the name.
+    """
     if _OWN.search(name.strip("-").replace("-", "_").lower()):
         return True
     return bool(name) and any(
@@ -112,7 +119,7 @@ def _is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
 
 
 def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
-    """Each member's backend of a group that it has."""
+    """The backend that each member of a group made it with."""
     return {
         rank: record.backend
         for rank, log in logs.items()
@@ -122,6 +129,7 @@ def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
 
 
 def _listed(values: Values, everybody: Iterable[int], absent: str) -> str:
+    """``2.13.0 on ranks 0-2, 2.12.1 on rank 3``; ``absent`` for ranks without a value."""
     by_value: dict[str, list[int]] = {}
     for rank in everybody:
         by_value.setdefault(values.get(rank, absent), []).append(rank)

@@ -19,7 +19,7 @@ def waits(log: RankLog) -> tuple[int, int]:
 
 
 def table(case: Case) -> tuple[str, ...]:
-    """A line per rank: batches, and how long it waited; of many ranks the slowest."""
+    """A line per rank: its batches, and how long it waited for them; of many ranks the slowest."""
     told = fetched(case)
     chosen = sorted(told, key=lambda rank: -told[rank][1])[:_MOST_LINES]
     more = len(told) - len(chosen)
@@ -33,7 +33,7 @@ def table(case: Case) -> tuple[str, ...]:
 
 
 def fetched(case: Case) -> dict[int, tuple[int, int]]:
-    """What :func:`waits` says of each rank; nothing where logs were read in part."""
+    """Each rank's :func:`waits`; empty where a log was read or kept in part."""
     logs = case.evidence.logs
     if not all(log.scanned and not log.rotated for log in logs.values()):
         return {}
@@ -41,7 +41,10 @@ def fetched(case: Case) -> dict[int, tuple[int, int]]:
 
 
 def extra_wait(case: Case, rank: int, total: float) -> int:
-    """By how many ns a rank waited longer for data than the others, if that explains its delays."""
+    """By how many ns a rank waited longer for data than most others did.
+
+    0 unless that makes more than half of ``total``, the time by which it was late, ns.
+    """
     told = {r: ns for r, (_, ns) in fetched(case).items()}
     others = [ns for r, ns in told.items() if r != rank]
     if rank not in told or not others:

@@ -1,4 +1,4 @@
-"""Samplers that are gone over again in the order of their first epoch. Never an error."""
+"""Shuffling samplers that repeat the order of their first epoch. Never an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from collectrace.findings import Finding
 
 
 def sampler_epoch(case: Case) -> Finding | None:
-    """A shuffling DistributedSampler that is gone over again without ``set_epoch``."""
+    """A shuffling DistributedSampler that was iterated again without ``set_epoch``.
+
+    Source: ``DistributedSampler.__iter__`` in torch/utils/data/distributed.py (2.13).
+    """
     stale = {
         rank: found
         for rank, log in case.evidence.logs.items()
@@ -38,7 +41,10 @@ def sampler_epoch(case: Case) -> Finding | None:
 
 
 def _stale_passes(log: RankLog) -> tuple[int, str | None] | None:
-    """The most passes over one sampler that was never told an epoch, and from where."""
+    """How often a sampler was iterated that was never given an epoch, and its site.
+
+    Of several the one with the most passes; None where none was iterated more than once.
+    """
     told = {e.sampler for e in log.epochs if e.set}
     passes: dict[int, int] = {}
     sites: Mapping[int, str | None] = {e.sampler: e.site for e in log.epochs}

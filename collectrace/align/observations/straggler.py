@@ -6,30 +6,32 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.observations import loading, pace
-from collectrace.align.observations.pace import Pace
+from collectrace.align.observations import delays, loading
+from collectrace.align.observations.delays import StreamDelays
+from collectrace.align.ranks.clocks import Clocks
 from collectrace.findings import Finding
 
 _FEWEST_ROWS: Final = 16
+"""Rows that must have been compared to tell a habit from chance."""
 _FEWEST_TIMES: Final = 4
-"""Delays that make a habit; a checkpoint is none."""
+"""Delays of typical size that make a habit; one checkpoint is none."""
 _SHARE_OF_DELAYS: Final = 0.5
 """Of all delays, what one rank must cause to be called the straggler."""
 _SHARE_OF_TIME: Final = 0.05
-"""Of the time, what its peers must have lost to it, beyond what they lost to any other."""
+"""Of the job's time, what its peers must have lost to it beyond what they lost to any other."""
 _LEAST: Final = 100_000_000
-"""ns lost in all, below which nobody cares."""
+"""ns lost in all that are worth telling."""
 _MOST_LINES: Final = 8
 
 
 def straggler(case: Case) -> Finding | None:
-    """One rank that keeps the others waiting."""
+    """The rank that keeps the others waiting by habit; None where no single one does."""
     if case.clocks.unknown:
         return None
-    found = [p for p in pace.paces(case) if _is_lagging(p, case.clocks.uncertainty)]
+    found = [d for d in delays.of_streams(case) if _has_straggler(d, case.clocks.uncertainty)]
     if not found:
         return None
-    worst = max(found, key=lambda p: p.slowest.total)
+    worst = max(found, key=lambda d: d.slowest.total)
     slow = worst.slowest
     agreed = case.comparison.agreed.get(worst.stream, 0)
     waited = loading.extra_wait(case, slow.rank, slow.total * agreed / worst.rows)
@@ -59,11 +61,24 @@ def straggler(case: Case) -> Finding | None:
         ),
         group=case.comparison.groups.get(worst.stream.group),
         suspects=(slow.rank,),
-        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), case.clocks.words()),
+        notes=(*_totals(worst), *loading.table(case), *_synchronises(case), precision(case.clocks)),
     )
 
 
-def _is_lagging(found: Pace, uncertainty: int) -> bool:
+def precision(clocks: Clocks) -> str:
+    """How far the times of different ranks can be compared, a sentence."""
+    if len(clocks.hosts) < 2:
+        return "All ranks ran on one host, by one clock."
+    if clocks.unknown:
+        return f"Nothing ties the clock of {', '.join(clocks.unknown)} to the others'."
+    return (
+        f"Clocks of {len(clocks.hosts)} hosts, up to {clocks.apart / 1e6:.1f} ms apart, were "
+        f"aligned by the collectives to within {clocks.uncertainty / 1e6:.2f} ms."
+    )
+
+
+def _has_straggler(found: StreamDelays, uncertainty: int) -> bool:
+    """Whether one rank of a stream is late by habit; ``uncertainty`` of the clocks, ns."""
     slow = found.slowest
     return (
         found.rows >= _FEWEST_ROWS
@@ -75,7 +90,7 @@ def _is_lagging(found: Pace, uncertainty: int) -> bool:
 
 
 def _synchronises(case: Case) -> list[str]:
-    """A line per rank that made its host wait for its device; the longest waits of many ranks."""
+    """A line per rank whose host waited for its device; of many ranks those that waited longest."""
     spent = {r: sum(s.wait for s in log.syncs) for r, log in case.evidence.logs.items()}
     chosen = sorted((r for r in spent if spent[r]), key=lambda r: -spent[r])[:_MOST_LINES]
     return [
@@ -87,8 +102,9 @@ def _synchronises(case: Case) -> list[str]:
     ]
 
 
-def _totals(found: Pace) -> list[str]:
-    chosen = sorted(found.delays.values(), key=lambda d: -d.total)[:_MOST_LINES]
+def _totals(found: StreamDelays) -> list[str]:
+    """A line per rank that was late; of many ranks those that were late by most."""
+    chosen = sorted(found.by_rank.values(), key=lambda d: -d.total)[:_MOST_LINES]
     return [
         f"rank {d.rank}: last {d.last} times, {words.seconds(d.total)} late in all"
         for d in chosen

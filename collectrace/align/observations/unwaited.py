@@ -15,7 +15,7 @@ _Line = tuple[str | None, str, bool]
 
 
 def unwaited_work(case: Case) -> list[Finding]:
-    """One finding per line of code, those with proven harm first."""
+    """One finding per line of code, first those where the tensor was written to."""
     by_line: dict[_Line, dict[int, list[Unwaited]]] = {}
     for rank, log in case.evidence.logs.items():
         for record in log.unwaited:

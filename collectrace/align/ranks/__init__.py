@@ -1,1 +1,1 @@
-"""What every rank was doing, and who waits for whom."""
+"""What every rank was doing when its evidence ends, and which waits for which."""

@@ -52,17 +52,6 @@ class Clocks:
         """One rank's :meth:`when`; only of a rank that left a log."""
         return partial(self.when, rank)
 
-    def words(self) -> str:
-        """How good it is, for a report."""
-        if len(self.hosts) < 2:
-            return "All ranks ran on one host, by one clock."
-        if self.unknown:
-            return f"Nothing ties the clock of {', '.join(self.unknown)} to the others'."
-        return (
-            f"Clocks of {len(self.hosts)} hosts, up to {self.apart / 1e6:.1f} ms apart, were "
-            f"aligned by the collectives to within {self.uncertainty / 1e6:.2f} ms."
-        )
-
 
 @dataclass(slots=True)
 class Bounds:
@@ -135,6 +124,7 @@ _Rows = Mapping[StreamKey, Mapping[int, tuple[int, int]]]
 
 
 def _bounds(here: _Rows, there: _Rows) -> Bounds:
+    """Between which offsets a host's clock must lie, by the rows that it shares with another's."""
     bounds = Bounds()
     for stream in here.keys() & there.keys():
         for n in here[stream].keys() & there[stream].keys():

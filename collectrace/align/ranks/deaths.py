@@ -1,51 +1,52 @@
-"""Ranks that stopped without a word, told from those that were stopped with all the others."""
+"""Ranks that ended without a last line, told from those that were stopped with all the others."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from collectrace import words
 from collectrace.align.ranks.standing import Standing, Waiting, patience
 from collectrace.align.reading.evidence import RunEvidence
 
 
-def find_dead(evidence: RunEvidence, found: dict[int, Standing]) -> None:
-    """Replace the standings of ranks that died, or whose process no longer runs."""
+def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> None:
+    """Replace the standings of ranks that died, or whose process exists and does nothing.
+
+    ``now``: ns since 1970.
+    """
     latest = max((s.end for s in found.values()), default=0)
     survivors = any(s.ended == "alive" for s in found.values())
+    alone = sum(s.log is not None for s in found.values()) == 1
     for rank, standing in found.items():
         log = standing.log
         if log is None or log.exit is not None:
             continue
         exists = evidence.still_exists(log)
-        behind = latest - standing.end > patience(log)
-        if exists and (behind or _last_sign_is_old(found, standing)):
-            # Its watchdog has stopped with it, so what it was in says little.
-            found[rank] = replace(standing, state="silent", detail=_stopped(standing, latest))
-        elif behind or (exists is False and survivors) or log.stack_dumps.fatal:
-            found[rank] = _dead(
-                found, standing, log.stack_dumps.told() or _stopped(standing, latest)
-            )
-    for rank in _let_down(found):
-        log = found[rank].log
-        told = log.stack_dumps.told() if log is not None else ""
-        silence = "ended without a word; its peers lost the connection"
-        found[rank] = _dead(found, found[rank], told or silence)
+        behind = latest - standing.end
+        is_behind = behind > patience(log)
+        # With nobody left to compare it with, only the present says how old its last line is.
+        is_old = alone and now - standing.end > patience(log)
+        if exists and (is_behind or is_old):
+            # Its heartbeats have stopped with it, so what it was in says little.
+            found[rank] = replace(standing, state="silent", behind=behind, doing="")
+        elif is_behind or (exists is False and survivors) or log.stack_dumps.fatal:
+            found[rank] = _dead(found, replace(standing, behind=behind))
+    for standing in _let_peers_down(found):
+        found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True))
 
 
-def _dead(found: Mapping[int, Standing], standing: Standing, detail: str) -> Standing:
+def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
+    """A rank that ended before the others: died, or still what held it up until then."""
     standing = replace(standing, early=True)
-    if any(w.told and _is_held_up(found, w) for w in standing.waiting):
+    if any(w.observed and _is_held_up(found, w) for w in standing.waiting):
         return standing  # what killed it killed a rank that could not go on
-    return replace(standing, state="died", waiting=(), detail=detail)
+    return replace(standing, state="died", waiting=(), doing="")
 
 
 def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
-    """Whether what a rank is in may still lack a part of somebody else's.
+    """Whether a rank was still in what a sign of life saw it in, for want of another's part.
 
-    A sign of life is a moment: where all others have gone past the row since, so has the rank.
+    Where all other members have gone past that row since, so had the rank.
     """
     if w.stream is None or w.seq is None:
         return True
@@ -54,39 +55,26 @@ def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
     return not members or any(log.last_seq[w.stream] <= w.seq for log in members)
 
 
-def _last_sign_is_old(found: Mapping[int, Standing], standing: Standing) -> bool:
-    """The process exists, and nobody else is left to compare it with but the clock."""
-    alone = all(s.log is None or s is standing for s in found.values())
-    return (
-        alone
-        and standing.log is not None
-        and time.time_ns() - standing.end > patience(standing.log)
-    )
+def _let_peers_down(found: Mapping[int, Standing]) -> list[Standing]:
+    """The ranks to which a peer lost its connection, by the exception that says so first.
 
-
-def _stopped(standing: Standing, latest: int) -> str:
-    return f"its file ends {words.seconds(latest - standing.end)} before the last of its peers'"
-
-
-def _let_down(found: Mapping[int, Standing]) -> list[int]:
-    """The ranks whose lost connection made a peer raise.
-
-    A rank that left earlier in plain sight explains the loss as well, and nobody died then. Of
-    several that left without a word, those that wait in the very row in which the peer raised
-    were its fellow victims.
+    None where a rank that had left before, by a last line of its own, explains the loss.
     """
-    cut = [s for s in found.values() if s.lost_peer]
-    if not cut:
+    raised = [s for s in found.values() if s.lost_peer]
+    if not raised:
         return []
-    first = min(cut, key=lambda s: s.end)
-    if any(s.complete and s.end < first.end for s in found.values() if s is not first):
+    first = min(raised, key=lambda s: s.end)
+    others = [s for s in found.values() if s is not first]
+    if any(s.complete and s.end < first.end for s in others):
         return []
-    gone = [
-        s for s in found.values()
-        if s.log is not None and s.log.exit is None and s.ended != "alive" and s.end <= first.end
-    ]  # fmt: skip
-    if len(gone) > 1:
-        rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}
-        strangers = [s for s in gone if not any((w.stream, w.seq) in rows for w in s.waiting)]
-        gone = strangers
-    return [s.rank for s in gone]
+    gone = [s for s in others if _is_gone(s) and s.end <= first.end]
+    if len(gone) == 1:
+        return gone
+    # Of several, those that wait in the row in which the peer raised are victims as it is.
+    rows = {(w.stream, w.seq) for w in first.waiting if w.stream is not None}
+    return [s for s in gone if not any((w.stream, w.seq) in rows for w in s.waiting)]
+
+
+def _is_gone(standing: Standing) -> bool:
+    """Whether a rank left a file without a last line, and its process is not known to exist."""
+    return standing.log is not None and standing.log.exit is None and standing.ended != "alive"

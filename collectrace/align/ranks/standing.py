@@ -1,4 +1,4 @@
-"""Where a rank stands: what it was doing, what it waits for, how it ended."""
+"""The facts of one rank: what it was doing, what it waits for, how it ended."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Final
 
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import Ended, State
+from collectrace.records import Call, Exit
 
 HEARTBEATS: Final = 3
-"""Heartbeats that a file must end before its peers' to tell a rank that stopped from a slow one."""
+"""By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
 
 MAIN: Final = "MainThread"
 
@@ -21,7 +22,7 @@ class Waiting:
     rank: int
     thread: str
     what: str
-    """As in an activity; `device` where only an unfinished call on a GPU says so."""
+    """As in ``records.Activity``; `device` where only an unfinished call on a GPU says so."""
     since: int
     """On the shared clock, ns."""
     group: str
@@ -31,8 +32,8 @@ class Waiting:
     device: str = ""
     channel: ChannelKey | None = None
     site: str | None = None
-    told: bool = True
-    """A sign of life says so; else it follows from the last call."""
+    observed: bool = True
+    """A heartbeat, a stall or the exit says so; else it is concluded from the last call."""
 
     @property
     def stream(self) -> StreamKey | None:
@@ -44,7 +45,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a rank stands."""
+    """What a rank was doing when its evidence ends, and how it ended: facts, no words.
+
+    ``diagnosis.rank_words`` puts them into words.
+    """
 
     rank: int
     state: State
@@ -54,31 +58,51 @@ class Standing:
     log: RankLog | None = None
     waiting: tuple[Waiting, ...] = ()
     """One per thread that waits; also what an exception came out of."""
+    doing: str = ""
+    """`busy`: ``Activity.what`` of its main thread; empty: nothing that the tracer knows of."""
+    last_issued: int | None = None
+    """When it issued its last call, on the shared clock, ns; None: it issued none."""
     by_peers: bool = False
     """Its exception says that others let it down: a lost connection, a timeout."""
     lost_peer: bool = False
     """Its exception says that a connection was lost."""
-    gave_up: bool = False
-    """Its exception says that it waited in vain as long as it was told to."""
+    lost_by_peer: bool = False
+    """A peer's exception says that the connection to it was lost, and it left no last line."""
+    behind: int = 0
+    """`died`, `silent`: ns by which its file ends before the latest of its peers'."""
     early: bool = False
-    """It ended without a word, and before the others."""
+    """It ended without a last line, and before the others."""
     disabled: bool = False
     """Tracing was switched off: what came after is not known."""
-    detail: str = ""
+
+    @property
+    def exit(self) -> Exit | None:
+        """The last line of a rank that could write one: with its exception, if it raised."""
+        return self.log.exit if self.log is not None else None
+
+    @property
+    def message(self) -> str:
+        """The text of the exception that ended it; empty where there is none."""
+        return (self.exit.message or "") if self.exit is not None else ""
+
+    @property
+    def last_call(self) -> Call | None:
+        """The last call it issued, as far as its log tells."""
+        return self.log.last_call if self.log is not None else None
 
     @property
     def final(self) -> bool:
-        """Its log is complete, for a reason of its own: nothing more was ever to come."""
+        """Whether it was never to issue another call, and no other rank is why."""
         if self.disabled:
             return False
         return self.state in ("finished", "died") or (self.state == "raised" and not self.by_peers)
 
     @property
     def complete(self) -> bool:
-        """The end of its log is the end of its process."""
+        """Whether its log reaches to the end of its process, by a last line that says so."""
         return self.state in ("finished", "raised")
 
 
 def patience(log: RankLog) -> int:
-    """For how long a process that lives may write nothing, ns."""
+    """For how long a process that runs may write nothing, ns: some heartbeats may come late."""
     return round(HEARTBEATS * log.header.heartbeat * 1e9)

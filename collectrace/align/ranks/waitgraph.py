@@ -52,7 +52,7 @@ Cycle = tuple[Edge, ...]
 
 
 def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clocks) -> WaitGraph:
-    """The graph at the end of the evidence."""
+    """Who waits for whom when the evidence ends, of the ranks that are blocked or raised."""
     waiting = {
         (s.rank, w.thread): w
         for s in standings.values()
@@ -74,7 +74,10 @@ def build(standings: Mapping[int, Standing], comparison: Comparison, clocks: Clo
 def _needs(
     w: Waiting, standings: Mapping[int, Standing], comparison: Comparison
 ) -> Iterator[tuple[int, int | None]]:
-    """The ranks that have not issued their part, and the first row that they have not issued."""
+    """The ranks that have not issued their part of what a thread waits for.
+
+    With the first row (message) that each has not issued; None where rows do not say it.
+    """
     info = comparison.groups.get(w.group)
     members = info.ranks if info is not None else ()
     logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
@@ -121,6 +124,7 @@ def _queued(
 def _message(
     channel: ChannelKey, w: Waiting, logs: Mapping[int, RankLog], mine: RankLog | None
 ) -> Iterator[tuple[int, int | None]]:
+    """:func:`_needs` of a message: its peer, or of a receive from any rank all that may send."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
         issued = logs[peer].last_channel_seq.get(channel, 0) if peer in logs else None
@@ -140,10 +144,10 @@ def _message(
 
 
 def _thread(rank: int, w: Waiting, waiting: Mapping[Node, Waiting]) -> Node:
-    """The thread of a rank that would issue what is waited for.
+    """The thread of ``rank`` that is taken to be the one that would issue what ``w`` waits for.
 
-    Nobody can know for sure; a thread of the same name issues it on the rank that waits. A rank
-    with one thread that waits, under another name, is taken by that one.
+    The logs do not say which it is: the thread of the same name as the one that waits; else the
+    only one of the rank that waits; else the main thread.
     """
     named = (rank, w.thread)
     if named in waiting or w.thread == MAIN:

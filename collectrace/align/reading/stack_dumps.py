@@ -43,15 +43,6 @@ class StackDumps:
         """Whether the process died of itself, and not because it was told to."""
         return self.end is not None and self.end.fatal is not None
 
-    def told(self) -> str:
-        """How the process ended, in words; empty where nothing is known of it."""
-        if self.end is None:
-            return ""
-        frames = dumps.own(_main(self.end))
-        where = f" at {frames[-1].rpartition('/')[2].partition(' ')[0]}" if frames else ""
-        how = f"fatal error: {self.end.fatal}" if self.fatal else "ended by SIGTERM"
-        return how + where
-
 
 NOTHING: Final = StackDumps()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from collectrace.align.alignment import compared
+from collectrace.align.diagnosis.messages import near_miss
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.run_reader import read
@@ -88,7 +89,7 @@ def test_a_receive_that_nobody_sends_to(tmp_path: Path) -> None:
     run.rank(2).recv(1)
     (issue,) = issues(run, tmp_path)
     assert (issue.channel, issue.seq, issue.send) == (channel(1, 2), 1, None)
-    assert issue.hint == ""
+    assert near_miss(issue) == ""
 
 
 def test_a_wrong_tag(tmp_path: Path) -> None:
@@ -97,7 +98,9 @@ def test_a_wrong_tag(tmp_path: Path) -> None:
     run.rank(1).recv(0, tag=4)
     (issue,) = issues(run, tmp_path)
     assert issue.channel == channel(0, 1, 4)
-    assert issue.hint == "rank 0 sent a message with tag 3, the receive waits for tag 4"
+    assert near_miss(issue) == "rank 0 sent a message with tag 3, the receive waits for tag 4"
+    assert issue.near is not None
+    assert issue.near.differs == "tag"
 
 
 def test_a_wrong_destination(tmp_path: Path) -> None:
@@ -105,7 +108,9 @@ def test_a_wrong_destination(tmp_path: Path) -> None:
     run.rank(0).send(2)
     run.rank(1).recv(0)
     (issue,) = issues(run, tmp_path)
-    assert issue.hint == "rank 0 sent it to rank 2, not to rank 1"
+    assert near_miss(issue) == "rank 0 sent it to rank 2, not to rank 1"
+    assert issue.near is not None
+    assert issue.near.differs == "destination"
 
 
 def test_a_wrong_source(tmp_path: Path) -> None:
@@ -113,7 +118,9 @@ def test_a_wrong_source(tmp_path: Path) -> None:
     run.rank(0).send(2)
     run.rank(2).recv(1)
     (issue,) = issues(run, tmp_path)
-    assert issue.hint == "rank 0 sent one, the receive waits for rank 1"
+    assert near_miss(issue) == "rank 0 sent one, the receive waits for rank 1"
+    assert issue.near is not None
+    assert issue.near.differs == "source"
 
 
 def test_a_wrong_group(tmp_path: Path) -> None:
@@ -122,14 +129,16 @@ def test_a_wrong_group(tmp_path: Path) -> None:
     run.rank(0).send(1, group="1")
     run.rank(1).recv(0)
     (issue,) = issues(run, tmp_path)
-    assert issue.hint == "rank 0 sent a message on another group, '1'"
+    assert near_miss(issue) == "rank 0 sent a message on another group, '1'"
+    assert issue.near is not None
+    assert issue.near.differs == "group"
 
 
 def test_two_ranks_that_receive_first_miss_each_other(tmp_path: Path) -> None:
     run = Run(2)
     run.rank(0).recv(1)
     run.rank(1).recv(0)
-    assert {(i.channel, i.hint) for i in issues(run, tmp_path)} == {
+    assert {(i.channel, near_miss(i)) for i in issues(run, tmp_path)} == {
         (channel(1, 0), ""), (channel(0, 1), ""),
     }  # fmt: skip
 

@@ -25,6 +25,28 @@ def noticed(run: Run, folder: Path, kind: Kind) -> Finding | None:
     return found[0] if found else None
 
 
+# -- evidence --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("waiting", "words"),
+    [({0}, "Rank 0 waits in a group with them."), ({0, 1}, "Ranks 0-1 wait in a group with them.")],
+)
+def test_who_waits_for_ranks_without_a_file(waiting: set[int], words: str, tmp_path: Path) -> None:
+    run = Run(3)
+    run.all("all_reduce")
+    run.omit(2)
+    for rank in run:
+        if rank.rank in waiting:
+            rank.beat(5, rank.inside(rank.call("all_reduce")))
+        else:
+            rank.exit()
+    run.write(tmp_path)
+    found = [finding for finding in align(tmp_path).findings if finding.kind == "evidence_gap"]
+    assert [finding.headline for finding in found] == ["rank 2: left no file"]
+    assert found[0].cause.endswith(words)
+
+
 # -- data ------------------------------------------------------------------------------------
 
 

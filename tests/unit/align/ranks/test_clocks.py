@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.observations.straggler import precision
 from collectrace.align.ranks.clocks import Clocks, estimate
 from tests.support.cluster import Cluster
 from tests.support.judging import aligned, case_of, errors
@@ -40,7 +41,7 @@ def test_ranks_of_one_host_have_one_clock(tmp_path: Path) -> None:
     found = clocks(cluster, tmp_path)
     assert (found.uncertainty, found.unknown, found.hosts) == (0, (), ("node0",))
     assert error(cluster, found, 2, 1.0) == 0
-    assert "one host" in found.words()
+    assert "one host" in precision(found)
 
 
 @pytest.mark.parametrize("apart", [0.0, 3.0, -7.5])
@@ -53,7 +54,7 @@ def test_wall_clocks_that_are_seconds_apart_are_aligned(tmp_path: Path, apart: f
     for rank in range(6):
         assert error(cluster, found, rank, 0.1) <= 2 * found.uncertainty
     assert found.apart == pytest.approx(abs(2 * apart) * SECOND, abs=found.uncertainty)
-    assert "3 hosts" in found.words()
+    assert "3 hosts" in precision(found)
 
 
 def test_clocks_that_drift_are_known_less_well_and_it_is_said(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_calls_that_wait_for_nobody_tie_no_clocks(
         cluster.step({n // 25: 0.1}, **fields)  # type: ignore[arg-type]
     found = clocks(cluster, tmp_path)
     assert found.unknown == ("node1",)
-    assert "Nothing ties" in found.words()
+    assert "Nothing ties" in precision(found)
 
 
 def test_a_barrier_on_a_gpu_holds_its_host(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.alignment import compared
+from collectrace.align.diagnosis import rank_words
 from collectrace.align.judging.case import build
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
@@ -43,14 +44,14 @@ def test_finished(run: Run, tmp_path: Path) -> None:
 def test_an_exit_status_other_than_zero_is_no_good_end(run: Run, tmp_path: Path) -> None:
     run.rank(0).exit(code=3)
     standing = first(run, tmp_path)
-    assert (standing.state, standing.detail) == ("raised", "sys.exit(3)")
+    assert (standing.state, rank_words.detail(standing)) == ("raised", "sys.exit(3)")
 
 
 def test_raised(run: Run, tmp_path: Path) -> None:
     run.rank(0).exit("exception", error="ValueError", message="loss is nan", site="/a/train.py:9")
     standing = first(run, tmp_path)
     assert (standing.state, standing.ended, standing.by_peers) == ("raised", "exit", False)
-    assert standing.detail == "ValueError: loss is nan at train.py:9"
+    assert rank_words.detail(standing) == "ValueError: loss is nan at train.py:9"
     assert standing.final
 
 
@@ -90,8 +91,8 @@ def test_blocked_by_its_last_sign_of_life(run: Run, tmp_path: Path) -> None:
     rank.beat(10, rank.inside(call))
     standing = first(run, tmp_path)
     assert standing.state == "blocked"
-    assert standing.waiting[0].told
-    assert standing.detail == "in all_reduce 2 at train.py:7 for 10 s"
+    assert standing.waiting[0].observed
+    assert rank_words.detail(standing) == "in all_reduce 2 at train.py:7 for 10 s"
 
 
 def test_blocked_though_it_was_killed_later(run: Run, tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_before_the_first_heartbeat_the_last_call_tells(run: Run, tmp_path: Path
     zero.call("all_reduce")
     one.call("all_reduce", async_=True)
     assert states(run, tmp_path) == ["blocked", "running"]
-    assert not first(run, tmp_path).waiting[0].told
+    assert not first(run, tmp_path).waiting[0].observed
 
 
 def test_a_call_known_to_be_complete_blocks_nobody(run: Run, tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_busy_after_its_last_call(run: Run, tmp_path: Path) -> None:
     run.rank(0).beat(10)
     standing = first(run, tmp_path)
     assert standing.state == "busy"
-    assert standing.detail == "in no collective 10 s after its last call"
+    assert rank_words.detail(standing) == "in no collective 10 s after its last call"
 
 
 def test_died_without_a_word(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who came last, and by how much: stragglers, from the times at which ranks came to each row."""
+"""How much later than the others each rank came to the rows of a stream."""
 
 from __future__ import annotations
 
@@ -15,89 +15,89 @@ from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rows import Rows
 
 _MOST_TIMES: Final = 400_000
-"""Times looked at, over all ranks of a stream; longer streams are sampled in stretches."""
+"""Times that are compared, over all ranks of a stream; longer streams are sampled in stretches."""
 
 _STRETCH: Final = 64
-"""Rows per sample: a delay is told by comparing a row with the one before."""
+"""Rows per sample: neighbours, since a delay is what a row adds to the row before it."""
 
 
 @dataclass(slots=True)
-class Delay:
-    """What one rank cost the others."""
+class RankDelays:
+    """How often and how much one rank kept the others of its group waiting."""
 
     rank: int
     last: int = 0
     """Rows to which it came last."""
     total: int = 0
-    """ns by which it fell behind most others of its group, added up as it happened."""
+    """ns by which it fell behind most others of its group, over all rows to which it came last."""
     sizes: list[int] = field(default_factory=list)
-    """ns per time it fell behind and came last."""
+    """What each of those rows added, ns; rows that added nothing left out."""
     sites: Counter[str] = field(default_factory=Counter)
-    """ns by the line it was late to."""
+    """ns by the line of the call that it was late to."""
 
     @property
     def typical(self) -> float:
-        """How late it was, ns, where it counted: the mean over the time that was lost."""
+        """The size of its delays, ns, each weighted by itself: where most of the time was lost."""
         return sum(ns * ns for ns in self.sizes) / self.total if self.total else 0.0
 
     @property
     def times(self) -> float:
-        """How many delays of that size it makes: one for a single long one among many small."""
+        """How many delays of the typical size make the total: 1 for one long among many short."""
         return self.total / self.typical if self.total else 0.0
 
 
 @dataclass(slots=True)
-class Pace:
-    """How a stream's ranks kept step."""
+class StreamDelays:
+    """The delays of the ranks of one stream."""
 
     stream: StreamKey
-    rows: int
+    by_rank: dict[int, RankDelays]
+    rows: int = 0
     """Rows that were compared."""
-    span: int
+    span: int = 0
     """ns of the job that they cover."""
-    delays: dict[int, Delay]
 
     @property
     def total(self) -> int:
-        """Nanoseconds that somebody fell behind."""
-        return sum(delay.total for delay in self.delays.values())
+        """The delays of all ranks, ns."""
+        return sum(delays.total for delays in self.by_rank.values())
 
     @property
-    def slowest(self) -> Delay:
-        """The rank that cost the others most."""
-        return max(self.delays.values(), key=lambda delay: (delay.total, -delay.rank))
+    def slowest(self) -> RankDelays:
+        """Those of the rank that kept the others waiting longest."""
+        return max(self.by_rank.values(), key=lambda delays: (delays.total, -delays.rank))
 
     @property
     def excess(self) -> int:
-        """Nanoseconds by which it is slower than the next."""
+        """By how much the slowest rank's delays exceed those of the next, ns."""
         slow = self.slowest
-        return slow.total - max(d.total for d in self.delays.values() if d is not slow)
+        return slow.total - max(d.total for d in self.by_rank.values() if d is not slow)
 
 
-def paces(case: Case) -> list[Pace]:
-    """One for each stream of two ranks or more whose rows were read."""
+def of_streams(case: Case) -> list[StreamDelays]:
+    """One for each stream of two ranks or more of which rows could be compared."""
     found = [
-        _pace(case, stream, ranks)
+        _of_stream(case, stream, ranks)
         for stream, ranks in case.comparison.streams.items()
         if len(ranks) > 1 and all(case.log(rank) is not None for rank in ranks)
     ]
-    return [pace for pace in found if pace.rows]
+    return [one for one in found if one.rows]
 
 
-def _pace(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> Pace:
+def _of_stream(case: Case, stream: StreamKey, ranks: tuple[int, ...]) -> StreamDelays:
     all_rows = {rank: case.evidence.logs[rank].rows(stream) for rank in ranks}
-    pace = Pace(stream, 0, 0, {rank: Delay(rank) for rank in ranks})
+    found = StreamDelays(stream, {rank: RankDelays(rank) for rank in ranks})
     common = list(_common(list(all_rows.values()), case.comparison.agreed.get(stream, 0)))
     total = sum(last - first + 1 for first, last in common)
     every = _STRETCH * max(1, total * len(ranks) // _MOST_TIMES)
     for first, last in common:
         for start in range(first, last + 1, every):
-            _walk(pace, case.clocks, all_rows, start, min(start + _STRETCH, last))
-    return pace
+            _add_stretch(found, case.clocks, all_rows, start, min(start + _STRETCH, last))
+    return found
 
 
 def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple[int, int]]:
-    """The stretches of rows, first and last, that every rank's log holds."""
+    """The stretches of rows, first and last, that every rank's log holds, up to row ``agreed``."""
     held = [[(a + shift, b + shift) for a, b, _ in rows.runs()] for rows, shift in all_rows]
     position = [0] * len(held)
     while all(at < len(runs) for at, runs in zip(position, held, strict=True)):
@@ -108,10 +108,14 @@ def _common(all_rows: Sequence[tuple[Rows, int]], agreed: int) -> Iterator[tuple
         position[min(range(len(current)), key=lambda k: current[k][1])] += 1
 
 
-def _walk(
-    pace: Pace, clocks: Clocks, all_rows: Mapping[int, tuple[Rows, int]], start: int, last: int
+def _add_stretch(
+    found: StreamDelays,
+    clocks: Clocks,
+    all_rows: Mapping[int, tuple[Rows, int]],
+    start: int,
+    last: int,
 ) -> None:
-    """Rows that follow each other; the first only says how the ranks stood before the second."""
+    """Add the delays of rows ``start + 1`` .. ``last``, each against the row before it."""
     at = {rank: bisect_left(rows.seq, start - shift) for rank, (rows, shift) in all_rows.items()}
     times: dict[int, int] = {}
     held = False
@@ -125,9 +129,9 @@ def _walk(
             # A row that held everybody lets all go at once. From any other a rank that is late
             # goes on being late: only what was added counts.
             known = 0.0 if held else max(0.0, _behind(before, slow))
-            _count(pace.delays[slow], round(_behind(times, slow) - known), rows, row)
-            pace.rows += 1
-            pace.span += max(0, max(times.values()) - max(before.values()))
+            _add_row(found.by_rank[slow], round(_behind(times, slow) - known), rows, row)
+            found.rows += 1
+            found.span += max(0, max(times.values()) - max(before.values()))
         held = rows.holds(row)
 
 
@@ -137,10 +141,11 @@ def _behind(times: Mapping[int, int], rank: int) -> float:
     return -median(t - mine for other, t in times.items() if other != rank)
 
 
-def _count(delay: Delay, added: int, rows: Rows, row: int) -> None:
-    delay.last += 1
+def _add_row(delays: RankDelays, added: int, rows: Rows, row: int) -> None:
+    """Count a row to which a rank came last, ``added`` ns later than it came to the one before."""
+    delays.last += 1
     if added <= 0:
         return
-    delay.total += added
-    delay.sizes.append(added)
-    delay.sites[rows.vocabulary.appearances[rows.appearance[row]].site] += added
+    delays.total += added
+    delays.sizes.append(added)
+    delays.sites[rows.vocabulary.appearances[rows.appearance[row]].site] += added

@@ -9,8 +9,8 @@ import pytest
 
 from collectrace.align.alignment import align, compared
 from collectrace.align.judging.case import build
-from collectrace.align.observations import pace
-from collectrace.align.observations.pace import Pace
+from collectrace.align.observations import delays
+from collectrace.align.observations.delays import StreamDelays
 from collectrace.align.reading import run_reader
 from collectrace.findings import Finding
 from tests.support.cluster import Cluster
@@ -20,11 +20,11 @@ from tests.support.synthetic import SECOND
 MS = SECOND // 1000
 
 
-def measured(cluster: Cluster, folder: Path, *, small: int = run_reader.SMALL) -> Pace:
+def measured(cluster: Cluster, folder: Path, *, small: int = run_reader.SMALL) -> StreamDelays:
     cluster.finish()
     cluster.run.write(folder)
     evidence = run_reader.read(folder, small=small)
-    (found,) = pace.paces(build(compared(evidence), now=LATER))
+    (found,) = delays.of_streams(build(compared(evidence), now=LATER))
     return found
 
 
@@ -181,7 +181,7 @@ def test_of_logs_read_in_part_only_what_was_read_is_counted(tmp_path: Path) -> N
 
 
 def test_long_streams_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_MOST_TIMES", 400)
+    monkeypatch.setattr(delays, "_MOST_TIMES", 400)
     cluster = Cluster(1, 2)
     train(cluster, 2000, {1: 0.02})
     found = straggler(cluster, tmp_path)

@@ -1,0 +1,139 @@
+"""Process groups that the ranks do not agree about, or that not all came to create."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import rank_words
+from collectrace.align.diagnosis.wording import Wording
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import IN_INIT
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.records import Group
+
+_MOST_MEMBERS: Final = 4
+"""Members of a group that are listed as they were passed."""
+
+_MOST_VARIANTS: Final = 3
+"""Different things that ranks did, in a headline."""
+
+
+def explain(case: Case, candidate: Candidate) -> Wording:
+    """One conflict in words."""
+    source = candidate.source
+    assert isinstance(source, GroupConflict)
+    creation = _creation(source)
+    if candidate.severity == "info":
+        return Wording(
+            f"{words.ranks(creation.absent)} had not come to {creation.place} when the logs end",
+            "They had not been waited for long enough to call it a hang.",
+            "",
+        )
+    if candidate.kind == "missing_call":
+        return _never_came(case, source, creation)
+    if source.harmless:
+        return _harmless(creation)
+    return _disagreement(candidate, source, creation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    """The creation of a group: who asked for it, by what, and where."""
+
+    asked: Sequence[tuple[tuple[int, ...], Group]]
+    absent: tuple[int, ...]
+    api: str
+    site: str
+    """`` at train.py:43``, or nothing."""
+
+    @property
+    def present(self) -> list[int]:
+        return [rank for ranks, _ in self.asked for rank in ranks]
+
+    @property
+    def place(self) -> str:
+        return self.api + self.site
+
+
+def _creation(source: GroupConflict) -> _Creation:
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    is_default = any(group.description == "default_pg" for _, group in asked)
+    return _Creation(
+        asked=asked,
+        absent=tuple(r for ranks, group in source.variants if group is None for r in ranks),
+        api="init_process_group" if is_default else "new_group",
+        site=next((words.at_site(group.site) for _, group in asked if group.site), ""),
+    )
+
+
+def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wording:
+    """Ranks that did not come to this creation, nor to any call after it."""
+    api, present = creation.api, creation.present
+    details = " ".join(
+        f"Rank {rank}: {detail}."
+        for rank in creation.absent
+        if (detail := rank_words.detail(case.standings[rank]))
+    )
+    if source.seq == IN_INIT:
+        details += " They never started, have not come so far, or their files were lost."
+    return Wording(
+        f"{words.ranks(creation.absent)} never came to {creation.place}; {words.ranks(present)} "
+        f"{words.verb(present, 'waits', 'wait')} there",
+        f"{api} returns when every rank that takes part has called it. {details}".strip(),
+        f"Let every rank call {api} at the same point, before work that takes long on "
+        "some ranks only; or give it a longer timeout.",
+    )
+
+
+def _harmless(creation: _Creation) -> Wording:
+    """Ranks left the call out that are no members: the group was made without them."""
+    return Wording(
+        f"{words.ranks(creation.absent)} never called {creation.api}, as "
+        f"{words.ranks(creation.present)} did{creation.site}",
+        "torch counts groups: every rank must create the same groups in the same order, "
+        "members or not. It went well this time, for no rank waits for those that are no "
+        "members; the next group that all create will have two names, and hang.",
+        "Call new_group on every rank, also on ranks that are no members; or pass "
+        "use_local_synchronization=True, and call it on members only.",
+    )
+
+
+def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creation) -> Wording:
+    """Ranks that asked for different groups at the same place, or some for none."""
+    return Wording(
+        _variants(candidate, creation),
+        "torch counts groups: every rank must create the same groups in the same order, members "
+        f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
+        "all ranks, so what they issue in it, and in every later group, does not meet.",
+        "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
+        "that are no members; init_device_mesh does it right.\n"
+        "Or pass use_local_synchronization=True, and call it on members only.",
+    )
+
+
+def _variants(candidate: Candidate, creation: _Creation) -> str:
+    """The headline: which ranks asked for what, the suspects first."""
+    did = [
+        (ranks, f"{words.ranks(ranks)} called {_call(group)}{words.at_site(group.site)}")
+        for ranks, group in creation.asked
+    ]
+    if creation.absent:
+        did.append((creation.absent, f"{words.ranks(creation.absent)} called none"))
+    suspects = set(candidate.suspects)
+    did.sort(key=lambda one: not set(one[0]) <= suspects)
+    first, *others = [text for _, text in did]
+    link = " where " if suspects else " while "
+    more = len(did) - _MOST_VARIANTS
+    text = first + link + words.listed(others[: _MOST_VARIANTS - 1])
+    return f"{text}, and {more} more variants" if more > 0 else text
+
+
+def _call(group: Group) -> str:
+    """``new_group([0, 1])``; of many members as ranges."""
+    few = len(group.ranks) <= _MOST_MEMBERS
+    members = ", ".join(map(str, group.ranks)) if few else words.ranges(group.ranks)
+    return f"new_group([{members}])" if group.ranks else "new_group()"

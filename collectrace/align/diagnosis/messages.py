@@ -1,0 +1,111 @@
+"""Point-to-point messages: without a partner, or with one that does not fit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import rank_words
+from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import Standing
+from collectrace.records import Call
+
+_FIX: Final = (
+    "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
+    "is a loop over microbatches one longer on one side?\n"
+    "Neighbours that exchange do it best through batch_isend_irecv."
+)
+
+
+def explain(case: Case, candidate: Candidate) -> Wording:
+    """One message of a channel in words."""
+    issue = candidate.source
+    assert isinstance(issue, ChannelIssue)
+    if issue.attribute != "absent":
+        return _unfit(issue)
+    return _unmatched(case, candidate, issue)
+
+
+def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
+    """A send that nobody receives, or a receive that nobody sends to."""
+    channel = issue.channel
+    here, peer, call = channel.source, channel.destination, issue.send
+    missing, way = "recv", "from"
+    if issue.recv is not None:
+        here, peer, call = channel.destination, channel.source, issue.recv
+        missing, way = "send", "to"
+    what = _message(call, issue.seq)
+    other = f"rank {peer}" if peer >= 0 else "any rank"
+    if candidate.severity == "info":
+        return too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
+    tag = f" with tag {channel.tag}" if channel.tag else ""
+    n = issue.seq - 1
+    issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
+    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
+    headline = f"rank {here}'s {what} meets no {missing} of {other}"
+    near = near_miss(issue)
+    headline += f": {near}" if near else ""
+    if candidate.cause is not None:
+        cause += f" {words.upper(other)} could not come to it because of the cause above."
+        return Wording(headline, cause, FOLLOWS)
+    standing = case.standings.get(peer)
+    ended = _how_it_ended(standing) if standing is not None else ""
+    cause += f" {words.upper(other)} {ended}." if ended else ""
+    fix = f"Name the same peer and the same tag on both sides: {near}." if near else _FIX
+    return Wording(headline, cause, fix)
+
+
+def _message(call: Call | None, seq: int) -> str:
+    return f"{call.op}{words.at(call)}" if call is not None else f"message {seq}"
+
+
+def _how_it_ended(standing: Standing) -> str:
+    """How the other side ended, where that is not for want of this very message."""
+    if standing.state == "raised" and not standing.by_peers:
+        return f"ended with an exception ({rank_words.detail(standing)})"
+    return {"finished": "has finished", "died": "died", "missing": "left no file"}.get(
+        standing.state, ""
+    )
+
+
+def near_miss(issue: ChannelIssue) -> str:
+    """The send that a receive would have met but for one thing; empty where there is none."""
+    if issue.near is None:
+        return ""
+    sent, wanted = issue.near.channel, issue.channel
+    match issue.near.differs:
+        case "group":
+            return f"rank {sent.source} sent a message on another group, {sent.group!r}"
+        case "device":
+            return f"rank {sent.source} sent a message on another device, {sent.device!r}"
+        case "tag":
+            return (
+                f"rank {sent.source} sent a message with tag {sent.tag}, the receive waits for "
+                f"tag {wanted.tag}"
+            )
+        case "destination":
+            return (
+                f"rank {sent.source} sent it to rank {sent.destination}, not to rank "
+                f"{wanted.destination}"
+            )
+        case "source":
+            return f"rank {sent.source} sent one, the receive waits for rank {wanted.source}"
+
+
+def _unfit(issue: ChannelIssue) -> Wording:
+    """A send and a receive that meet and differ in dtype or size."""
+    channel, send, recv = issue.channel, issue.send, issue.recv
+    sent = words.tensors(send) + words.at(send) if send is not None else "?"
+    wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
+    what = "dtype" if issue.attribute == "dtype" else "size"
+    return Wording(
+        f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
+        f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
+        f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
+        "bytes are reinterpreted, cut off, or awaited for ever.",
+        f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
+        "the shape first.",
+    )

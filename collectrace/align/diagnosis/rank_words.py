@@ -1,0 +1,186 @@
+"""What ranks were doing, and how they ended, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from collectrace import dumps, words
+from collectrace.align.diagnosis.inputs import Inputs
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks.standing import MAIN, Standing
+from collectrace.dumps import Dump
+
+_DOING: Final = {
+    "batch": "fetching a batch",
+    "backward": "in backward()",
+    "sync": "synchronising its device",
+}
+"""What a busy rank is in, by ``Activity.what``."""
+
+_NUMBER: Final = re.compile(r"\d+")
+
+_MOST_DETAILS: Final = 4
+"""Ranks with different details that are listed."""
+
+_LONGEST_ERROR: Final = 60
+"""Characters of an exception's type that a headline can hold."""
+
+
+# -- what a rank was doing -------------------------------------------------------------------
+
+
+def detail(standing: Standing) -> str:
+    """``in all_reduce 29 at train.py:43 for 61 s``: what the list of ranks says of one.
+
+    Empty where its state says all that is known.
+    """
+    match standing.state:
+        case "missing":
+            return "left no file"
+        case "finished":
+            return "tracing was switched off" if standing.disabled else ""
+        case "raised":
+            return _exception(standing)
+        case "silent":
+            return _file_ends(standing)
+        case "died":
+            return _death(standing)
+        case "blocked":
+            return _wait(standing)
+        case "busy":
+            return _work(standing)
+        case "running":
+            return ""
+
+
+def _exception(standing: Standing) -> str:
+    leaving = standing.exit
+    if leaving is None:
+        return ""
+    if leaving.error is None:
+        return f"sys.exit({leaving.code})"
+    return words.exception(leaving.error, standing.message) + words.at_site(leaving.site)
+
+
+def _file_ends(standing: Standing) -> str:
+    return f"its file ends {words.seconds(standing.behind)} before the last of its peers'"
+
+
+def _death(standing: Standing) -> str:
+    end = standing.log.stack_dumps.end if standing.log is not None else None
+    if end is not None:
+        return _last_stack(end)
+    if standing.lost_by_peer:
+        return "ended without a word; its peers lost the connection"
+    return _file_ends(standing)
+
+
+def _last_stack(end: Dump) -> str:
+    """Why a process ended, and where its main thread was, by what its signal handler wrote."""
+    how = "ended by SIGTERM" if end.fatal is None else f"fatal error: {end.fatal}"
+    frames = dumps.own(end.stacks.get(MAIN, []))
+    return how + (words.at_site(_split(frames[-1])[0]) if frames else "")
+
+
+def _wait(standing: Standing) -> str:
+    w = standing.waiting[0]
+    row = f" {w.seq}" if w.seq is not None else ""
+    held = words.seconds(standing.end - w.since)
+    return f"in {w.op or 'a collective'}{row}{words.at_site(w.site)} for {held}"
+
+
+def _work(standing: Standing) -> str:
+    doing = _DOING.get(standing.doing, "")
+    if standing.last_issued is None:
+        return doing or "no collective so far"
+    since = words.seconds(standing.end - standing.last_issued)
+    return f"{doing or 'in no collective'} {since} after its last call"
+
+
+def details(case: Case, ranks: Iterable[int]) -> str:
+    """A sentence per different :func:`detail` of the ranks.
+
+    Of details that differ in numbers only the first is given, with the number of the others.
+    """
+    alike: dict[str, list[int]] = {}
+    for rank in ranks:
+        alike.setdefault(_NUMBER.sub("#", detail(case.standings[rank])), []).append(rank)
+    sentences = []
+    for those in list(alike.values())[:_MOST_DETAILS]:
+        text, *others = dict.fromkeys(detail(case.standings[rank]) for rank in those)
+        if others:
+            more = words.counted(len(those) - 1, "more rank")
+            sentences.append(f"Rank {those[0]}: {text} ({more} likewise).")
+        elif text:
+            sentences.append(f"{words.upper(words.ranks(those))}: {text}.")
+    return " ".join(sentences)
+
+
+# -- what a rank did instead of a call -------------------------------------------------------
+
+
+def instead(case: Case, ranks: tuple[int, ...], found: Inputs | None) -> str:
+    """``rank 1 is busy at data.py:12``: what ranks did that did not come to a call.
+
+    All are in one state, and the first stands for the others. ``found``: the uneven inputs that
+    explain it, if they do.
+    """
+    return f"{words.ranks(ranks)} {_predicate(case.standings[ranks[0]], ranks, found)}"
+
+
+def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None) -> str:
+    match standing.state:
+        case "finished":
+            return "finished" + (found.after(ranks) if found is not None else "")
+        case "raised":
+            leaving = standing.exit
+            if leaving is None or leaving.error is None:
+                return "raised an exception"
+            error = words.brief(leaving.error, _LONGEST_ERROR)
+            return f"raised {error}{words.at_site(leaving.site)}"
+        case "died":
+            last = standing.last_call
+            return "died" + (f" after {words.name(last)}{words.at(last)}" if last else "")
+        case "blocked":
+            w = standing.waiting[0]
+            alone = f"waits in {w.op or 'another call'}{words.at_site(w.site)}"
+            return words.verb(ranks, alone, "wait elsewhere")
+        case "busy":
+            site, _ = _split(top_frame(standing))
+            at = words.at_site(site) or ", in no collective"
+            return f"{words.verb(ranks, 'is', 'are')} busy{at}"
+        case "silent":
+            return words.verb(ranks, "stands still", "stand still")
+        case "running":
+            return words.verb(ranks, "was elsewhere", "were elsewhere")
+        case "missing":
+            return "left no file"
+
+
+# -- stacks ----------------------------------------------------------------------------------
+
+
+def top_frame(standing: Standing) -> str:
+    """The innermost frame of the main thread in the last stall, the user's own if any.
+
+    ``/job/train.py:20 load``; empty where no stack was recorded.
+    """
+    stall = standing.log.stall if standing.log is not None else None
+    if stall is None:
+        return ""
+    frames = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
+    return words.brief((dumps.own(frames) or frames)[-1]) if frames else ""
+
+
+def frame(text: str) -> str:
+    """``train.py:20 (load)`` for ``/job/train.py:20 load``."""
+    site, function = _split(text)
+    return f"{words.site(site)} ({function})" if function else words.site(site)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """``path:line`` and function of a frame; a path may hold spaces."""
+    site, _, function = text.rpartition(" ")
+    return (site, function) if site else (text, "")

@@ -1,0 +1,69 @@
+"""Calls to which every rank came, and that do not complete."""
+
+from __future__ import annotations
+
+from collectrace import words
+from collectrace.align.diagnosis import lagging, rank_words
+from collectrace.align.diagnosis.wording import Wording, place
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
+from collectrace.align.judging.case import Case
+from collectrace.records import NATIVE
+
+
+def explain(case: Case, candidate: Candidate) -> Wording:
+    """One such call in words."""
+    source = candidate.source
+    assert isinstance(source, IncompleteRow)
+    call = next((c for c in source.calls.values() if c is not None), None)
+    what = words.name(call) + words.at(call) if call is not None else "a call"
+    who = candidate.suspects
+    details = "; ".join(
+        f"rank {rank}: {detail}"
+        for rank in who
+        if (detail := rank_words.detail(case.standings[rank]))
+    )
+    if who:
+        silent = any(case.standings[r].state == "silent" for r in who)
+        state = words.verb(who, "stands", "stand") + " still" if silent else "stopped"
+        return Wording(
+            f"{words.ranks(who)} {state} inside {what}, to which every rank came",
+            f"{words.upper(words.ranks(who))} issued it and then gave no sign of life ({details}), "
+            "so its part is never sent.",
+            f"Look at the process of {words.ranks(who)}: stopped (SIGSTOP, a debugger), killed, or "
+            "on a machine that hangs.",
+            notes=lagging.notes(case, candidate),
+        )
+    headline = f"every rank came to {what}, and it never completes"
+    if _callbacks(case, source) > 1:
+        return Wording(
+            headline,
+            f"Calls after {place(candidate)} were issued by threads of gloo itself, in callbacks "
+            "of earlier calls. gloo has a few threads for all calls of a group (2 by default): "
+            "once each is held by a callback that waits, none is left to run what they wait for.",
+            "Let no callback wait: chain the second call to the future of the first.\n"
+            "With a comm hook that issues calls of its own, such as PowerSGD: raise bucket_cap_mb, "
+            "so that there is one bucket.",
+            notes=lagging.notes(case, candidate),
+        )
+    return Wording(
+        headline,
+        f"All ranks of the group issued {place(candidate)} alike, and none is known to have "
+        "stopped. What fails lies below the collective: the network, a driver, a GPU that hangs.",
+        "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
+        "TORCH_DISTRIBUTED_DEBUG=INFO.",
+        notes=lagging.notes(case, candidate),
+    )
+
+
+def _callbacks(case: Case, source: IncompleteRow) -> int:
+    """How many threads of gloo, on some rank, issued calls after the row that does not complete."""
+    if case.backend(source.stream) != "gloo":
+        return 0
+    most = 0
+    for rank in source.calls:
+        log = case.log(rank)
+        if log is not None:
+            later = log.calls(source.stream, source.seq + 1, log.last_seq[source.stream] + 1)
+            threads = {c.thread for c in later if c is not None and c.thread}
+            most = max(most, sum(name.startswith(NATIVE) for name in threads))
+    return most

@@ -1,0 +1,204 @@
+"""What the threads of one rank wait for when its evidence ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from collectrace import ops, roles
+from collectrace.align.ranks.clocks import Clock
+from collectrace.align.ranks.standing import MAIN, Waiting
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.records import Activity, Call, Done, Group
+
+
+def last_sign(log: RankLog) -> tuple[int, list[Activity]]:
+    """When the last line was written that says what each thread is in, and what it says.
+
+    The time is of the rank's own clock, ns; 0 and an empty list where there is no such line.
+    """
+    signs = [sign for sign in (log.alive, log.stall, log.exit) if sign is not None]
+    if not signs:
+        return 0, []
+    latest = max(signs, key=lambda sign: sign.t)
+    return latest.t, latest.in_
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What one rank's threads wait for, by the last lines of its log; ``when`` is its clock."""
+
+    rank: int
+    log: RankLog
+    when: Clock
+
+    def at_the_end(self) -> tuple[Waiting, ...]:
+        """One for each thread that waits when the log ends."""
+        told, inside = last_sign(self.log)
+        last = self.log.last_call
+        stale = last is not None and last.t > told
+        # A thread that has issued a call since is no longer in what it was in.
+        moved_on = (last.thread or MAIN) if last is not None and stale else None
+        front = None if stale else self._of_device(inside)
+        found = [
+            waiting
+            for activity in inside
+            if activity.what != "device" and activity.thread != moved_on
+            and (waiting := self._of_activity(activity, front)) is not None
+        ]  # fmt: skip
+        if not any(w.thread == MAIN for w in found):
+            main = front if front is not None else self._concluded(told)
+            found += [main] if main is not None else []
+        return tuple(found)
+
+    def behind_exception(self, *, by_peers: bool) -> tuple[Waiting, ...]:
+        """What an exception came out of, where no thread is known to wait.
+
+        That is the call that raised last, unless the rank went on after it. An exception about
+        peers (``by_peers``) comes out of the latest thing that the rank began where no call has
+        failed: the creation of a group, or a backward(), which raises what its buckets ran into.
+        """
+        failed = max(self.log.failed, key=lambda done: done.t, default=None)
+        asked, last = self._unanswered(), self.log.last_call
+        if failed is not None and last is not None and failed.t >= last.t:
+            return (self._of_failed(failed, last),)
+        if not by_peers:
+            return ()
+        if asked is not None and (last is None or asked.t > last.t):
+            return (self._of_creation(asked),)
+        return (self._of_call(last),) if last is not None else ()
+
+    # -- by what a sign of life says ----------------------------------------------------------
+
+    def _of_device(self, inside: Sequence[Activity]) -> Waiting | None:
+        """What a device is in: of the calls it was given and has not completed the first issued.
+
+        The host runs ahead of it, so this, and not the latest call, is what the rank is held up
+        by.
+        """
+        devices = (a for a in inside if a.what == "device" and a.group is not None)
+        first = min(devices, key=lambda a: a.since, default=None)
+        if first is None:
+            return None
+        return self._of_activity(replace(first, thread=MAIN), None)
+
+    def _of_activity(self, activity: Activity, front: Waiting | None) -> Waiting | None:
+        """What a thread waits for; None where it only works. ``front``: what its device is in."""
+        if activity.what == "group":
+            return self._inside_creation(activity)
+        if activity.what in ("backward", "sync") and activity.seq is None:
+            return self._beside_device(activity, front)
+        return self._inside_call(activity)
+
+    def _inside_creation(self, activity: Activity) -> Waiting:
+        """The creation of a group; its own record knows the group better."""
+        asked = self._unanswered()
+        name, site = activity.group or "", activity.site
+        if asked is not None:
+            name, site = asked.group, asked.site
+        return Waiting(
+            self.rank, activity.thread, "group", self.when(activity.since), name, "new_group",
+            site=site,
+        )  # fmt: skip
+
+    def _beside_device(self, activity: Activity, front: Waiting | None) -> Waiting | None:
+        """A backward() or a device synchronise waits for what the device is in.
+
+        Where nothing says what that is, it may wait for the last call that was issued in it: a
+        backward() for DDP's calls only. Else it computes.
+        """
+        last = self.log.last_call
+        if front is None:
+            if last is None or last.t < activity.since or self._is_done(last):
+                return None
+            if activity.what == "backward" and not roles.of(last.role).in_backward:
+                return None
+            front = self._of_call(last)
+        return replace(front, thread=activity.thread, what=activity.what)
+
+    def _inside_call(self, activity: Activity) -> Waiting | None:
+        """A collective, a message, or the wait for one; None where that is known to be over."""
+        if activity.group is None or activity.seq is None:
+            return None
+        stream = StreamKey(activity.group, activity.device or "")
+        done = self.log.dones.get(stream)
+        if activity.peer is None and done is not None and done.seq >= activity.seq:
+            return None
+        last = self.log.last_call
+        known = last.op if last is not None and last.seq == activity.seq else ""
+        return Waiting(
+            self.rank, activity.thread, activity.what, self.when(activity.since), stream.group,
+            activity.op or known, seq=activity.seq, device=stream.device,
+            channel=_channel(self.rank, activity), site=activity.site,
+        )  # fmt: skip
+
+    # -- by what was begun last ---------------------------------------------------------------
+
+    def _concluded(self, told: int) -> Waiting | None:
+        """What the main thread waits for, by the last thing it began after the last sign of life.
+
+        ``told``: when that sign was written, on the rank's own clock, ns.
+        """
+        asked, last = self._unanswered(), self.log.last_call
+        leaving = self.log.exit
+        if leaving is not None and leaving.reason != "signal":
+            return None
+        if asked is not None and asked.t > max(told, last.t if last is not None else 0):
+            return self._of_creation(asked)
+        if last is None or last.t <= told or last.void or self._is_done(last):
+            return None
+        # On a device a call returns at once: that it is the last line says nothing.
+        waits = last.device == "cpu" and (not last.async_ or roles.of(last.role).in_backward)
+        return self._of_call(last) if waits else None
+
+    def _of_creation(self, asked: Group) -> Waiting:
+        """A group that was asked for, and of which nothing says that a thread is in it."""
+        return Waiting(
+            self.rank, MAIN, "group", self.when(asked.t), asked.group, "new_group",
+            site=asked.site, observed=False,
+        )  # fmt: skip
+
+    def _of_call(self, call: Call) -> Waiting:
+        """A call that was issued, and of which nothing says that a thread is in it."""
+        return Waiting(
+            self.rank, call.thread or MAIN, "call", self.when(call.t), call.group, call.op,
+            seq=call.seq, device=call.device, channel=_channel(self.rank, call), site=call.site,
+            observed=False,
+        )  # fmt: skip
+
+    def _of_failed(self, failed: Done, last: Call) -> Waiting:
+        """The call that a record says has raised; ``last`` says more, where it is that call."""
+        is_last = (last.group, last.device, last.seq) == (failed.group, failed.device, failed.seq)
+        found = Waiting(
+            self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",
+            seq=failed.seq, device=failed.device,
+            channel=_channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None,
+        )  # fmt: skip
+        if not is_last:
+            return found
+        return replace(
+            found, thread=last.thread or MAIN, since=self.when(last.t), op=found.op or last.op,
+            site=last.site,
+        )  # fmt: skip
+
+    def _unanswered(self) -> Group | None:
+        """The last group that was asked for, if it never got ready."""
+        last = next((g for g in reversed(self.log.groups) if g.phase != "destroyed"), None)
+        return last if last is not None and last.phase == "asked" else None
+
+    def _is_done(self, call: Call) -> bool:
+        """Whether a watermark says that a call has completed."""
+        channel = _channel(self.rank, call)
+        if channel is not None:
+            done = self.log.channel_dones.get(channel)
+        else:
+            done = self.log.dones.get(StreamKey(call.group, call.device))
+        return done is not None and done.seq >= call.seq
+
+
+def _channel(rank: int, of: Activity | Call | Done) -> ChannelKey | None:
+    """The channel of a message that ``rank`` sends or receives; None for anything else."""
+    if of.peer is None or of.group is None:
+        return None
+    between = ops.ends(of.op, rank, of.peer)
+    return ChannelKey(of.group, of.device or "", *between, of.tag or 0)

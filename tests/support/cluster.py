@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from collectrace.ops import HOLDING
 from tests.support.synthetic import SECOND, Run
 
 LATENCY: Final = 0.0002
@@ -64,7 +65,7 @@ class Cluster:
             for rank in range(self.run.world)
         }
         if holds is None:
-            holds = op in ("all_reduce", "barrier") and not fields.get("async_")
+            holds = op in HOLDING and not fields.get("async_")
         for rank, at in came.items():
             self.run.rank(rank).now = self.clock(rank, at)
             self.run.rank(rank).call(op, t=self.clock(rank, at), **fields)

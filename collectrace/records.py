@@ -143,12 +143,35 @@ class Call(Record):
     site: str | None = _opt("`path:line` of the innermost frame of the user's own code")
     via: str | None = _opt("`path:line` of the library frame between, if any")
     thread: str | None = _opt("thread name, if not the main one; `native-...`: none of Python's")
+    stack: int | None = _opt("number of the `stack` record that tells who called whom")
     iteration: int | None = _opt("ordinal of the DDP forward it belongs to, from 1")
     digest: int | None = _opt(
         "prefix digest of what is fatal on the wire; absent for point-to-point"
     )
     program: int | None = _opt("prefix digest of that plus the pairing class")
     pairs: int | None = _opt("prefix digest of all_to_all pairs; sums to zero over the ranks")
+
+
+@dataclass(slots=True, kw_only=True)
+class Stack(Record):
+    """The user's functions on the stack above calls; written before the first call with it."""
+
+    kind: ClassVar[str] = "stack"
+    stack: int = _doc("its number in this process, from 1; a later one with it is the same")
+    frames: list[str] = _doc("`path:line function` of the user's frames, innermost first")
+    path: list[str] = _doc(
+        "functions of libraries between the innermost frame and torch, outermost first",
+        default_factory=list,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Source(Record):
+    """A line of the user's code that calls were made from, and the statements it is inside of."""
+
+    kind: ClassVar[str] = "source"
+    site: str = _doc("`path:line`")
+    lines: list[str] = _doc("`number text`: the enclosing statements' first lines, itself last")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -271,6 +294,7 @@ class Checkpoint(Record):
         "per point-to-point channel: group, device, source, destination, tag, seq",
         default_factory=list,
     )
+    known_stacks: int = _doc("`stack` records written so far", default=0)
     dropped: int = _doc("records lost so far because writing failed", default=0)
     rotated: int = _doc("segments deleted so far to stay under max_bytes", default=0)
 
@@ -296,8 +320,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Group, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited, Alive, Stall,
-        Checkpoint, Exit,
+        Header, Group, Stack, Source, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
+        Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -439,7 +463,8 @@ def _rows(value: list[Any]) -> list[Any]:
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
-    "dtype": _strings, "argv": _strings, "targets": _strings, "joinables": _strings,
+    "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
+    "argv": _strings, "targets": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

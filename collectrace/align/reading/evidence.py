@@ -20,6 +20,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Stack,
     Stall,
     Sync,
     Unwaited,
@@ -112,6 +113,9 @@ class RankLog(Protocol):
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 
+    def stack(self, call: Call) -> Stack | None:
+        """Who called whom on the way to one of the rank's calls; None: it was not recorded."""
+
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""
 
@@ -156,6 +160,8 @@ class RunEvidence:
     groups: Mapping[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run; the logs use it too."""
     conflicts: Sequence[GroupConflict] = ()
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By site: `number text` of the statements around a line of the user's code, itself last."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     still_exists: Callable[[RankLog], bool | None] = lambda _: None

@@ -25,6 +25,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Stack,
     Stall,
     Sync,
     Unwaited,
@@ -195,6 +196,10 @@ class FileLog:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
         key, shift = self._own(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
+
+    def stack(self, call: Call) -> Stack | None:
+        """Who called whom on the way to a call; None where that was not recorded."""
+        return None if call.stack is None else self._reader.stack(call.stack)
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""

@@ -9,9 +9,13 @@ from typing import Final
 from collectrace.align.reading.rank_records import Key, RankRecords
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.vocabulary import Vocabulary
+from collectrace.records import Stack
 
 _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
+
+_SEARCHED: Final = 160 * 1024
+"""Bytes that hold a checkpoint at least, wherever they begin."""
 
 OnBytes = Callable[[int], None]
 """Told how many more bytes have been read."""
@@ -181,6 +185,24 @@ class RankReader:
             guess = start + int((stop - start) * min(1.0, max(0.0, share)))
             self._read_near(free, guess, min(grow, 16) * page)
         return row
+
+    def stack(self, number: int) -> Stack | None:
+        """A stack record, read now if need be; None: it was lost.
+
+        They are numbered in the order of the file, and checkpoints count them.
+        """
+        found = self.records.stacks
+        while number not in found and not self.scanned:
+            counts = self.records.stack_counts
+            low = max((at for count, at in counts if count < number), default=0)
+            high = min((at for count, at in counts if count >= number and at > low),
+                       default=self.segments.size)  # fmt: skip
+            if high - low > 2 * _SEARCHED:
+                middle = (low + high) // 2
+                low, high = middle - _SEARCHED // 2, middle + _SEARCHED // 2
+            if not self._take(low, high, calls_only=True):
+                break
+        return found.get(number)
 
     def _read_near(self, free: list[tuple[int, int]], guess: int, size: int) -> None:
         """Feed about ``size`` bytes near a guess, out of stretches that were not read."""

@@ -25,6 +25,8 @@ from collectrace.records import (
     Join,
     NoSync,
     Record,
+    Source,
+    Stack,
     Stall,
     Sync,
     Unwaited,
@@ -81,6 +83,12 @@ class RankRecords:
         self.unwaited: list[Unwaited] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
+        self.stacks: dict[int, Stack] = {}
+        """By number."""
+        self.stack_counts: list[tuple[int, int]] = []
+        """(stack records written before an offset, that offset), as checkpoints tell."""
+        self.sources: dict[str, Source] = {}
+        """By site."""
         self.alive: Alive | None = None
         self.stall: Stall | None = None
         self.exit: Exit | None = None
@@ -222,6 +230,8 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record)
+        elif isinstance(record, Stack | Source):
+            self._of_code(record)
         elif calls_only:
             return
         elif isinstance(record, Header):
@@ -242,6 +252,12 @@ class RankRecords:
             self._lists.get(type(record), []).append(record)
         if self.first_t is None:
             self.first_t = record.t
+
+    def _of_code(self, record: Stack | Source) -> None:
+        if isinstance(record, Stack):
+            self.stacks[record.stack] = record
+        else:
+            self.sources[record.site] = record
 
     def _header(self, header: Header) -> None:
         # Each segment begins with one; the first pairs the clocks, later ones may know more.
@@ -271,6 +287,7 @@ class RankRecords:
     def _checkpoint(self, record: Checkpoint, offset: int) -> None:
         self.dropped = max(self.dropped, record.dropped)
         self.rotated = max(self.rotated, record.rotated)
+        self.stack_counts.append((record.known_stacks, offset))
         seen: dict[Key, int] = {}
         for row in record.streams:
             match row:

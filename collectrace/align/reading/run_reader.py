@@ -187,6 +187,11 @@ def _evidence(
         missing=tuple(rank for rank in range(world) if rank not in logs),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
+        sources={
+            site: source.lines
+            for one in opened.values()
+            for site, source in one.reader.records.sources.items()
+        },
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(*notes, *skew, *found.notes, *_newer(logs.values())),
         read_whole=read_whole,

@@ -193,7 +193,7 @@ class RankRecords:
         form = _Form(
             self.rows_of(self.key(call)),
             vocabulary.meaning(call),
-            vocabulary.appearance(call),
+            vocabulary.appearance(call, self._frames(call)),
             call.op in ALL_TO_ALL and not call.void,
             self._step(call),
         )
@@ -214,6 +214,10 @@ class RankRecords:
             if len(self._forms) >= _MAX_FORMS:
                 self._forms.clear()
             self._forms[line[start.end() : cut]] = form
+
+    def _frames(self, call: Call) -> Sequence[str]:
+        stack = self.stacks.get(call.stack) if call.stack is not None else None
+        return stack.frames if stack is not None else ()
 
     def _step(self, call: Call) -> int | None:
         members = self._members.get(call.group)

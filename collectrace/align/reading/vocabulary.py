@@ -5,6 +5,7 @@ A row of a trace is a few numbers; two of them are ids of this vocabulary, equal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -27,6 +28,9 @@ class Appearance(NamedTuple):
     """As text, for ops that mix up values where shapes differ; else empty."""
     role: str
     op: str
+    where: tuple[str, ...] = ()
+    """The user's frames from the call outwards; where no stack was recorded, its line and the
+    library's."""
 
 
 @dataclass(slots=True)
@@ -52,10 +56,11 @@ class Vocabulary:
             self.examples.append(call)
         return found
 
-    def appearance(self, call: Call) -> int:
-        """The id of how a call appears, the same on every rank."""
+    def appearance(self, call: Call, frames: Sequence[str] = ()) -> int:
+        """The id of how a call appears, the same on every rank. ``frames``: of its stack."""
         shape = str(call.shape) if call.op in SHAPED else ""
-        seen = Appearance(call.site or "", shape, call.role, call.op)
+        where = tuple(frames) or (call.site or "", call.via or "")
+        seen = Appearance(call.site or "", shape, call.role, call.op, where)
         found = self.appearance_ids.get(seen)
         if found is None:
             found = self.appearance_ids[seen] = len(self.appearances)

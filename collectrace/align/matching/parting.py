@@ -1,0 +1,152 @@
+"""Where two ranks parted in their programs before they parted on the wire.
+
+Collectives that fit meet without harm to the bytes, whoever issues them: a rank that evaluates
+alone issues the same all-gathers as the others do for training. The wire shows a difference
+calls later, at a place that is innocent. But the lines differ from the first such call on, and
+where one rank has made some calls too many, the rest of its stream is that of the others, moved
+by their number.
+
+Legal programs differ in lines too (a root broadcasts from one line, the others receive in
+another), always in the same way. So lines have parted only where a line that has been come to
+before meets one that it never met.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.vocabulary import Vocabulary
+from collectrace.records import Call
+from collectrace.roles import is_shadow
+
+_MOST_ROWS: Final = 100_000
+"""Rows before a difference that are looked at in logs that were read from end to end."""
+
+_WINDOW: Final = 2000
+"""The same in logs of which a part was read: each is looked up."""
+
+_MOST_EXTRA: Final = 512
+"""Calls that one rank may have made too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Calls of one rank after which its stream goes on as the other's."""
+
+    rank: int
+    calls: tuple[Call, ...]
+    agreeing: int
+    """Calls behind them that are the same on both, moved by their number."""
+    is_alone: bool
+    """Whether the other rank never made a call from any of these places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first row at which two ranks are in different places of their programs."""
+
+    seq: int
+    ranks: tuple[int, int]
+    calls: tuple[Call, Call]
+    extra: Extra | None
+
+
+class _Column:
+    """What one rank did, row by row: ids of what each call is and of where it was made."""
+
+    def __init__(self, log: RankLog, stream: StreamKey, start: int, stop: int) -> None:
+        rows, shift = log.rows(stream)
+        self.vocabulary: Vocabulary = rows.vocabulary
+        self.meaning: Sequence[int]
+        self.appearance: Sequence[int]
+        if log.scanned:
+            low, high = rows.position(start - shift), rows.position(stop - shift)
+            self.meaning = rows.meaning[low:high]
+            self.appearance = rows.appearance[low:high]
+            return
+        meaning, appearance = array("i"), array("i")
+        for call in log.calls(stream, start, stop):
+            if call is None:
+                break
+            stack = log.stack(call)
+            meaning.append(self.vocabulary.meaning(call))
+            frames = stack.frames if stack is not None else ()
+            appearance.append(self.vocabulary.appearance(call, frames))
+        self.meaning, self.appearance = meaning, appearance
+
+    def __len__(self) -> int:
+        return len(self.meaning)
+
+    def where(self, at: int) -> tuple[str, ...]:
+        return self.vocabulary.appearances[self.appearance[at]].where
+
+    def is_shadow(self, at: int) -> bool:
+        return is_shadow(self.vocabulary.appearances[self.appearance[at]].role)
+
+    def step(self, at: int) -> tuple[int, tuple[str, ...]]:
+        """What makes two calls of different ranks the same step of one program."""
+        return self.meaning[at], self.where(at)
+
+
+def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting | None:
+    """Where two ranks parted before row ``before`` of a stream, on which they agree till there.
+
+    Args:
+        one: a rank's log.
+        two: another's.
+        stream: a stream of both.
+        before: the first row on which the calls differ, or that one of them lacks.
+
+    """
+    window = _MOST_ROWS if one.scanned and two.scanned else _WINDOW
+    start = max(1, one.first_row(stream), two.first_row(stream), before - window)
+    stop = max(log.last_seq.get(stream, 0) for log in (one, two)) + 1
+    a = _Column(one, stream, start, min(stop, before + window))
+    b = _Column(two, stream, start, min(stop, before + window))
+    at = _first_apart(a, b, min(before - start, len(a), len(b)))
+    if at is None:
+        return None
+    (mine,), (theirs,) = (log.calls(stream, start + at, start + at + 1) for log in (one, two))
+    if mine is None or theirs is None:
+        return None
+    extra = _extra(one, a, b, stream, start, at) or _extra(two, b, a, stream, start, at)
+    return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
+
+
+def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
+    """The first position at which a place that was come to before meets one it never met."""
+    met_by_a: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    met_by_b: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for at in range(length):
+        here, there = a.where(at), b.where(at)
+        if here != there and not a.is_shadow(at) and not b.is_shadow(at):
+            known, theirs = met_by_a.get(here), met_by_b.get(there)
+            if (known and there not in known) or (theirs and here not in theirs):
+                return at
+        met_by_a.setdefault(here, set()).add(there)
+        met_by_b.setdefault(there, set()).add(here)
+    return None
+
+
+def _extra(
+    log: RankLog, mine: _Column, theirs: _Column, stream: StreamKey, start: int, at: int
+) -> Extra | None:
+    """The calls that ``log``'s rank made too many from a position on, if that is what it is."""
+    rest = [theirs.step(n) for n in range(at, len(theirs))]
+    own = [mine.step(n) for n in range(at, min(len(mine), at + len(rest) + _MOST_EXTRA))]
+    for count in range(1, min(_MOST_EXTRA, len(own) - 1) + 1):
+        moved = own[count : count + len(rest)]
+        if moved and moved == rest[: len(moved)]:
+            calls = log.calls(stream, start + at, start + at + count)
+            places = {theirs.where(n) for n in range(len(theirs))}
+            return Extra(
+                rank=log.rank,
+                calls=tuple(call for call in calls if call is not None),
+                agreeing=len(moved),
+                is_alone=not any(where in places for _, where in own[:count]),
+            )
+    return None

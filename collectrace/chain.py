@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collectrace import ops
-from collectrace.records import Call, Checkpoint, Group, Header, Record, backend_for, encode
+from collectrace.records import Call, Checkpoint, Group, Header, Record, Stack, backend_for, encode
 from collectrace.signature import (
     BASE,
     EMPTY,
@@ -112,6 +112,7 @@ class Chain:
     def __init__(self, rank: int | None) -> None:
         self.rank = rank
         self._groups: dict[str, Group] = {}
+        self._stacks = 0
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._channels: dict[tuple[str, str, int, int, int], _Counter] = {}
 
@@ -121,6 +122,10 @@ class Chain:
         Without them no all_to_all counts in ``pairs``, and a barrier is taken for a real one.
         """
         self._groups[group.group] = group
+
+    def know_stack(self) -> None:
+        """A stack record is written: a checkpoint counts them."""
+        self._stacks += 1
 
     def groups(self) -> list[Group]:
         """The groups that this rank is in: ready, and not destroyed."""
@@ -171,6 +176,7 @@ class Chain:
                 [*key, s.seq, s.digest, s.program, s.pairs] for key, s in self._streams.items()
             ],
             channels=[[*key, channel.seq] for key, channel in self._channels.items()],
+            known_stacks=self._stacks,
             dropped=dropped,
             rotated=rotated,
         )
@@ -224,6 +230,8 @@ class RankFile:
         self._recover()
         if isinstance(record, Group):
             self.chain.know(record)
+        elif isinstance(record, Stack):
+            self.chain.know_stack()
         elif isinstance(record, Call):
             self.chain.number(record)
         self._t = record.t

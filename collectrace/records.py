@@ -136,6 +136,9 @@ class Call(Record):
         "true where the call could not be described; only seq can be relied on"
     )
     role: str = _doc("who issued it: `user`, or a framework's part", default="user")
+    part: str | None = _opt(
+        "which part of the framework's model or loop: a module's name, a metric, a stage"
+    )
     model: int | None = _opt(
         "which DDP model or ZeRO optimizer of its group, from 1; absent: the first"
     )

@@ -48,6 +48,8 @@ class Role:
     rank that trains DDP's reducer in C++ issues it, and does not say for which model."""
     is_bucket: bool = False
     """Carries gradients."""
+    by_part: bool = False
+    """Whether calls pair only where their part, such as the name of a module, is the same."""
 
     @property
     def is_family(self) -> bool:
@@ -136,13 +138,15 @@ def of(role: str) -> Role:
     return Role(role, role, role, role, role)
 
 
-def pairing_class(role: str, model: int = 0) -> str:
+def pairing_class(role: str, model: int = 0, part: str | None = None) -> str:
     """The class that must agree between ranks for calls in this role.
 
     ``model`` is the ordinal of the DDP module (or ZeRO optimizer) on its group, from 0: two
-    models on one group must not be taken for each other. Calls of a user's own have none.
+    models on one group must not be taken for each other. Calls of a user's own have none. ``part``
+    counts where the role's row says so.
     """
-    name = of(role).pairs
+    row = of(role)
+    name = f"{row.pairs}[{part}]" if part and row.by_part else row.pairs
     return f"{name}#{model}" if model else name
 
 

@@ -105,7 +105,7 @@ def wire_text(call: Call, backend: str) -> str:
 def program_text(call: Call) -> str:
     """The wire's string plus the meaning: a barrier stays a barrier, and roles are told apart."""
     model = (call.model or 1) - 1
-    return "|".join(map(str, (*_plain(call), pairing_class(call.role, model))))
+    return "|".join(map(str, (*_plain(call), pairing_class(call.role, model, call.part))))
 
 
 def channel_text(call: Call) -> str:

@@ -154,6 +154,10 @@ class Side:
     state: State
     """What they were doing when their evidence ends; a rank's own state says what it means."""
 
+    stack: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """``path:line function`` of the user's frames above the call, innermost first; left out where
+    they were not recorded."""
+
     site: str | None = field(default=None, metadata=LEFT_OUT)
     """``path:line`` where they asked for a process group, in a finding about one."""
 

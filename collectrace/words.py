@@ -7,7 +7,7 @@ for where they are printed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Final
 
 from collectrace import ops, roles
@@ -65,8 +65,8 @@ def ranks(members: Iterable[int]) -> str:
     return f"rank{'s' * (len(chosen) != 1)} {listed}"
 
 
-def verb(members: Sequence[int], singular: str, plural: str) -> str:
-    """The form of a verb that fits the number of ranks."""
+def verb(members: Sized, singular: str, plural: str) -> str:
+    """The form of a verb that fits how many there are."""
     return singular if len(members) == 1 else plural
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conflict, ddp, inputs, loop, rank_words
+from collectrace.align.diagnosis import conflict, ddp, inputs, loop, parted, rank_words
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -260,5 +260,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_cause, _raised, _died, _elsewhere, _evaluated, _uneven, _finished,
+    _after_cause, _raised, _died, _elsewhere, parted.extra, _evaluated, _uneven, parted.lines,
+    _finished,
 )  # fmt: skip

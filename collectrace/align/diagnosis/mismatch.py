@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs, loop, order
+from collectrace.align.diagnosis import ddp, inputs, loop, order, parted
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
@@ -368,7 +368,7 @@ def _generic(_: Case, candidate: Candidate) -> Reason:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
-    _uneven, ddp.unused_setting, ddp.no_sync, ddp.forward_alone, ddp.models, _other_iteration,
-    order.extra_of_users, ddp.behind, ddp.other_backward, ddp.unused, order.reason,
-    _dtype, _count, _one_value,
+    ddp.forward_alone, parted.extra, _uneven, ddp.unused_setting, ddp.no_sync, ddp.models,
+    parted.lines, _other_iteration, order.extra_of_users, ddp.behind, ddp.other_backward,
+    ddp.unused, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

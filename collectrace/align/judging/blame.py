@@ -13,6 +13,7 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import extra_makers
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -69,7 +70,7 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if found:
         return found
     if candidate.absent and all(case.standings[r].state == "finished" for r in candidate.absent):
-        return smaller_part(candidate)
+        return smaller_part(candidate) or extra_makers(case, candidate)
     return ()
 
 
@@ -132,14 +133,14 @@ def _turned_away(case: Case, candidate: Candidate) -> bool:
 
 
 def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Rules 8 to 10 for one row of a stream."""
+    """Rules 8 to 10 for one row of a stream; in a tie, who alone made calls too many."""
     source = candidate.source
     if not isinstance(source, Divergence) or source.gap is not None:
         return ()
     if source.attribute == "split":
         return in_every_pair(source.bad_pairs)
     called = [side for side in candidate.sides if side.call is not None]
-    return intruders(called) or outvoted(case, candidate, called)
+    return intruders(called) or outvoted(case, candidate, called) or extra_makers(case, candidate)
 
 
 def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:

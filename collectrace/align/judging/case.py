@@ -82,7 +82,10 @@ class Case:
                     break
             else:
                 sides.append((call, [rank]))
-        came = [Side(ranks=tuple(r), call=c, state=self._state(r)) for c, r in sides]
+        came = [
+            Side(ranks=tuple(r), call=c, state=self._state(r), stack=self.stack(r[0], c) or None)
+            for c, r in sides
+        ]
         return (*came, *self.absentees(r for r, c in source.calls.items() if c is None))
 
     def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
@@ -94,7 +97,14 @@ class Case:
 
     def side(self, rank: int, call: Call | None) -> Side:
         """One rank by itself."""
-        return Side(ranks=(rank,), call=call, state=self.standings[rank].state)
+        stack = self.stack(rank, call) or None if call is not None else None
+        return Side(ranks=(rank,), call=call, state=self.standings[rank].state, stack=stack)
+
+    def stack(self, rank: int, call: Call) -> tuple[str, ...]:
+        """The user's frames above a rank's call, innermost first; empty if they are not known."""
+        log = self.log(rank)
+        found = log.stack(call) if log is not None else None
+        return tuple(found.frames) if found is not None else ()
 
     def _state(self, ranks: Sequence[int]) -> State:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]

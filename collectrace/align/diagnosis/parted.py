@@ -1,0 +1,105 @@
+"""Ranks that were at different lines before anything failed: since when, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import parted
+from collectrace.align.matching.parting import Extra
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+_FEW: Final = 3
+
+
+def extra(case: Case, candidate: Candidate) -> Reason | None:
+    """One side made calls that the other never made, and went on as that did."""
+    found = parted(case, candidate)
+    if found is None or found.extra is None:
+        return None
+    more, other = found.extra, next(r for r in found.ranks if r != found.extra.rank)
+    if not more.is_alone and more.agreeing < len(more.calls):
+        return None  # so few calls may fit by chance
+    mine, others = _side(candidate, more.rank), _side(candidate, other)
+    who = words.ranks(mine)
+    never = "never made" if more.is_alone else "did not make there"
+    count = words.counted(len(more.calls), "call")
+    went_on = f"the calls of {who} are those of {words.ranks(others)} again, {count} later"
+    same = (
+        f" Their bytes fit what {words.ranks(others)} issued meanwhile, so nothing failed before "
+        f"call {candidate.seq}."
+        if candidate.seq is not None and candidate.seq > found.seq
+        else ""
+    )
+    return Reason(
+        f"From call {found.seq} on {who} issued {_calls(case, more)}, {count} that "
+        f"{words.ranks(others)} {never}; behind them {went_on}.{same}",
+        f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
+        f"look above {_place(case, more.rank, more.calls[0])} for a branch that only {who} "
+        f"{words.verb(mine, 'takes', 'take')}.",
+    )
+
+
+def lines(case: Case, candidate: Candidate) -> Reason | None:
+    """The sides have been at different lines since before the row; no more is known."""
+    found = parted(case, candidate)
+    if found is None or candidate.seq is None:
+        return None
+    sides = [_side(candidate, rank) for rank in found.ranks]
+    here, there = telling(
+        *(case.stack(r, c) for r, c in zip(found.ranks, found.calls, strict=True))
+    )
+    if not here or not there:
+        here, there = (call.site or "" for call in found.calls)
+    if not here or not there or here == there:
+        return None
+    have = words.verb(sides[0], "has", "have")
+    return Reason(
+        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at {_short(here)}, "
+        f"{words.ranks(sides[1])} at {_short(there)}, where before each line met the same line of "
+        f"the others. Their calls fitted until here, so nothing failed before call "
+        f"{candidate.seq}.",
+        "Look above these two lines for the branch or the loop that sent the ranks to different "
+        "ones, and let all ranks take the same way through it.",
+    )
+
+
+def telling(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
+    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
+    a, b = [*reversed(one)], [*reversed(two)]
+    for mine, theirs in zip(a, b, strict=False):
+        if mine != theirs:
+            return mine, theirs
+    return "", ""
+
+
+def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:
+    return next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,))
+
+
+def _calls(case: Case, more: Extra) -> str:
+    """``all_gather_single at eval.py:28``: each kind of call once."""
+    told = dict.fromkeys(
+        f"{words.name(call)} at {_place(case, more.rank, call)}" for call in more.calls
+    )
+    rest = len(told) - _FEW
+    return words.listed([*list(told)[:_FEW], *([f"{rest} more kinds"] if rest > 0 else [])])
+
+
+def _place(case: Case, rank: int, call: Call) -> str:
+    stack = case.stack(rank, call)
+    if stack and not is_user(call):
+        return _short(stack[0])
+    if len(stack) > 1:
+        return f"{_short(stack[0])}, called at {_short(stack[1])}"
+    return _short(stack[0] if stack else call.site or "an unknown line")
+
+
+def _short(frame: str) -> str:
+    """``train.py:14`` for ``/job/train.py:14 clip``."""
+    return words.site(frame.partition(" ")[0])

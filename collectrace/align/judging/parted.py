@@ -1,0 +1,46 @@
+"""Where the sides of a candidate parted in their programs before they did on the wire."""
+
+from __future__ import annotations
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.matching import parting
+from collectrace.align.matching.parting import Parting
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import KINDS
+
+
+@once
+def parted(case: Case, candidate: Candidate) -> Parting | None:
+    """The first row before a candidate's at which its sides were at different lines.
+
+    One rank stands for each side: of the smallest and of the largest that came, or of those that
+    did not come and those that did.
+    """
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None or KINDS[candidate.what].family != "call":
+        return None
+    sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
+    if len(sides) < 2:
+        return None
+    one, two = (_log(case, side.ranks[0]) for side in (sides[0], sides[-1]))
+    if one is None or two is None:
+        return None
+    return parting.find(one, two, stream, seq)
+
+
+def _log(case: Case, rank: int) -> RankLog | None:
+    return case.log(rank)
+
+
+def extra_makers(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks that alone made calls which the others never made, and went on as those after it.
+
+    Proof enough where as many ranks stand on one side as on the other: calls from a place that
+    no other rank ever came to, and behind them the same program, moved by their number.
+    """
+    found = parted(case, candidate)
+    if found is None or found.extra is None or not found.extra.is_alone:
+        return ()
+    side = next((s for s in candidate.sides if found.extra.rank in s.ranks), None)
+    return tuple(sorted(side.ranks)) if side is not None else ()

@@ -10,7 +10,6 @@ from collectrace.align.diagnosis import (
     absence,
     conflict,
     deadlock,
-    lines,
     loop,
     messages,
     mismatch,
@@ -21,6 +20,7 @@ from collectrace.align.diagnosis.wording import Wording, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import Call
@@ -88,7 +88,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [line.site for line in leaving if line is not None]
-    found = (lines.of_site(site) for site in dict.fromkeys(sites))
+    found = (code_lines.of_site(site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.diagnosis import lines
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.roles import is_shadow
@@ -112,7 +112,7 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
     if _came_before(case, side, candidate):
         return False
     return any(
-        other.call is not None and lines.loop_left(call.site, other.call.site) is not None
+        other.call is not None and code_lines.loop_left(call.site, other.call.site) is not None
         for other in candidate.sides
     )
 

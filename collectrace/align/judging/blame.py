@@ -13,7 +13,7 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import extra_makers
+from collectrace.align.judging.parted import chosen_by_rank, extra_makers
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -140,7 +140,12 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if source.attribute == "split":
         return in_every_pair(source.bad_pairs)
     called = [side for side in candidate.sides if side.call is not None]
-    return intruders(called) or outvoted(case, candidate, called) or extra_makers(case, candidate)
+    return (
+        intruders(called)
+        or outvoted(case, candidate, called)
+        or extra_makers(case, candidate)
+        or chosen_by_rank(case, candidate)
+    )
 
 
 def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:

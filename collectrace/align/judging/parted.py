@@ -6,8 +6,11 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
+from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import KINDS
+from collectrace.records import Call
+from collectrace.signature import is_user
 
 
 @once
@@ -31,6 +34,27 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
 
 def _log(case: Case, rank: int) -> RankLog | None:
     return case.log(rank)
+
+
+def condition(case: Case, call: Call) -> str | None:
+    """The ``if`` around a call's line that asks for the rank, as ``number text``.
+
+    None where there is none, or the source is not known. What was recorded counts more than the
+    file as it is now.
+    """
+    if call.site is None or not is_user(call):
+        return None
+    recorded = case.evidence.sources.get(call.site)
+    return code_lines.rank_condition(recorded or code_lines.enclosing(call.site))
+
+
+def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks whose call, and no other's, stands under an ``if`` that asks for the rank."""
+    called = [(side, side.call) for side in candidate.sides if side.call is not None]
+    under = [side for side, call in called if condition(case, call) is not None]
+    if len(under) != 1 or len(candidate.sides) < 2 or candidate.absent:
+        return ()
+    return tuple(sorted(under[0].ranks))
 
 
 def extra_makers(case: Case, candidate: Candidate) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from collectrace import words
-from collectrace.align.diagnosis import inputs, lines, loop
+from collectrace.align.diagnosis import inputs, loop
+from collectrace.align.reading import code_lines
 from collectrace.findings import Finding
 from tests.support import kind_examples
 from tests.support.judging import aligned, case_of
@@ -266,7 +267,7 @@ def test_the_own_calls_of_a_loop(tmp_path: Path) -> None:
 def test_a_line_after_the_loop_is_read_in_the_script(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("for b in bs:\n  step(b)\nbarrier()\ndef f():\n  barrier()\n")
-    assert lines.loop_left(f"{script}:3", f"{script}:2") == 1
-    assert lines.loop_left(f"{script}:2", f"{script}:3") is None
-    assert lines.loop_left(f"{script}:5", f"{script}:2") is None
-    assert lines.loop_left("/nowhere.py:3", "/nowhere.py:2") is None
+    assert code_lines.loop_left(f"{script}:3", f"{script}:2") == 1
+    assert code_lines.loop_left(f"{script}:2", f"{script}:3") is None
+    assert code_lines.loop_left(f"{script}:5", f"{script}:2") is None
+    assert code_lines.loop_left("/nowhere.py:3", "/nowhere.py:2") is None

@@ -6,7 +6,8 @@ Sites come from logs and may name anything: only Python files of usual size are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -52,12 +53,51 @@ def loop_left(site: str | None, other: str | None) -> int | None:
     return min(found)[0] if found else None
 
 
+def enclosing(site: str | None) -> list[str]:
+    """The statements around a line, as a ``source`` record has them, by the file as it is now.
+
+    ``number text`` of the first line of each ``if``, ``for``, ``while``, ``with``, ``try``,
+    function and class that it is inside of, outermost first, and the line itself last; empty where
+    the file cannot be read.
+    """
+    file, number = _split(site)
+    text = _read(file)
+    here = of_site(site)
+    if text is None or here is None:
+        return []
+    lines = text.splitlines()
+    around = [n for n, first, last in _spans(file).blocks if first <= number <= last and n < number]
+    return [f"{n} {lines[n - 1][:_LONGEST]}" for n in (*sorted(set(around)), number)]
+
+
+def rank_condition(lines: Sequence[str]) -> str | None:
+    """The innermost ``if`` around a line that asks for the rank, as ``number text``.
+
+    ``lines``: as in a ``source`` record. None where there is none.
+    """
+    for line in reversed(lines[:-1]):
+        statement = line.partition(" ")[2].strip()
+        if statement.startswith(("if ", "elif ", "while ")) and _RANK.search(statement):
+            return line
+    return None
+
+
+_RANK: Final = re.compile(
+    r"\b(\w*_?rank\w*|is_(local_)?main(_process)?|is_global_zero|is_world_process_zero"
+    r"|is_master|is_chief|main_process)\b",
+    re.IGNORECASE,
+)
+"""Names by which programs ask who they are."""
+
+
 @dataclass(frozen=True)
 class _Spans:
     """First and last line of each loop and each function of a file."""
 
     loops: tuple[tuple[int, int], ...] = ()
     functions: tuple[tuple[int, int], ...] = ()
+    blocks: tuple[tuple[int, int, int], ...] = ()
+    """Of each compound statement its own line, and the first and last line of what it encloses."""
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:
@@ -94,7 +134,20 @@ def _spans(file: str) -> _Spans:
     return _Spans(
         tuple(_span(n) for n in nodes if isinstance(n, ast.For | ast.While | ast.AsyncFor)),
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
+        tuple(block for n in nodes for block in _blocks(n)),
     )
+
+
+def _blocks(node: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """What a compound statement encloses, an ``else`` with the line of its ``if``."""
+    line = getattr(node, "lineno", None)
+    if line is None or isinstance(node, ast.expr):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        inside = getattr(node, name, None)
+        if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):
+            last = inside[-1]
+            yield line, inside[0].lineno, last.end_lineno or last.lineno
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:

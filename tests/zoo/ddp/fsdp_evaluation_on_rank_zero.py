@@ -1,7 +1,7 @@
 """Rank 0 alone runs a forward pass of a sharded model: its all_gather meets no other.
 
 expect: op_mismatch
-suspects: none
+suspects: 0
 status: diverged
 """
 

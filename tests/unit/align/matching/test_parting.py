@@ -1,0 +1,157 @@
+"""Lines that part before the bytes do: where, and calls that one rank alone made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.align.matching import parting
+from collectrace.align.matching.parting import Parting
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.run_reader import read
+from collectrace.records import Stack
+from tests.support.judging import aligned
+from tests.support.synthetic import Rank, Run
+
+STREAM = StreamKey("0", "cpu")
+TRAIN: dict[str, Any] = {"site": "/job/train.py:21", "shape": [8]}
+EVALUATE: dict[str, Any] = {"site": "/job/train.py:28", "shape": [8]}
+
+
+def step(rank: Rank) -> None:
+    """Two all-gathers and a reduce-scatter, as sharded training issues them."""
+    rank.call("all_gather_single", **TRAIN)
+    rank.call("all_gather_single", **TRAIN)
+    rank.call("reduce_scatter_single", **TRAIN)
+
+
+def waits(rank: Rank) -> None:
+    last = rank.call("all_gather_single", **TRAIN)
+    rank.beat(30, rank.inside(last))
+
+
+def evaluated_alone(rounds: int = 5) -> Run:
+    """Rank 0 evaluates once, with the calls that training issues."""
+    run = Run(2)
+    for _ in range(rounds):
+        for rank in run:
+            step(rank)
+    for _ in range(2):
+        run.rank(0).call("all_gather_single", **EVALUATE)
+    zero, one = run
+    call = zero.call("all_gather_single", **TRAIN)
+    zero.beat(30, zero.inside(call))
+    one.call("all_gather_single", **TRAIN)
+    one.call("all_gather_single", **TRAIN)
+    call = one.call("reduce_scatter_single", **TRAIN)
+    one.beat(30, one.inside(call))
+    return run
+
+
+def found(run: Run, folder: Path, before: int, **how: Any) -> Parting | None:
+    evidence = read(run.write(folder), **how)
+    return parting.find(evidence.logs[0], evidence.logs[1], STREAM, before)
+
+
+@pytest.mark.parametrize("how", [{}, {"small": 0, "page": 256}])
+def test_extra_calls_after_which_the_streams_are_one_again(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    parted = found(evaluated_alone(), tmp_path, 18, **how)
+    assert parted is not None
+    assert parted.seq == 16
+    assert [call.site for call in parted.calls] == ["/job/train.py:28", "/job/train.py:21"]
+    assert parted.extra is not None
+    assert (parted.extra.rank, len(parted.extra.calls)) == (0, 2)
+    assert parted.extra.is_alone
+    assert parted.extra.agreeing == 1
+
+
+def test_it_decides_a_tie_and_names_the_line(tmp_path: Path) -> None:
+    first = aligned(evaluated_alone(), tmp_path).findings[0]
+    assert first.kind == "op_mismatch"
+    assert first.suspects == (0,)
+    assert "From call 16 on rank 0 issued all_gather_single at train.py:28" in first.cause
+    assert "2 calls that rank 1 never made" in first.cause
+    assert "ambiguous" not in first.cause
+    assert "ragged" not in first.cause
+
+
+def test_lines_that_always_differed_have_not_parted(tmp_path: Path) -> None:
+    run = Run(2)
+    for _ in range(6):
+        for rank in run:
+            rank.call("broadcast", site=f"/job/train.py:{30 + rank.rank}")
+            step(rank)
+    run.rank(0).call("barrier")
+    run.rank(1).call("all_reduce")
+    assert found(run, tmp_path, 25) is None
+
+
+def test_new_lines_on_both_sides_have_not_parted(tmp_path: Path) -> None:
+    """A first evaluation, in which each rank runs another function."""
+    run = Run(2)
+    for _ in range(6):
+        for rank in run:
+            step(rank)
+    for rank in run:
+        rank.call("all_reduce", site=f"/job/eval.py:{10 + rank.rank}")
+    run.rank(0).call("barrier")
+    run.rank(1).call("all_reduce")
+    assert found(run, tmp_path, 20) is None
+
+
+def test_a_rank_that_left_the_loop_for_good_has_made_nothing_too_much(tmp_path: Path) -> None:
+    """Uneven inputs: rank 0 is behind its loop, and comes back to it no more."""
+    run = Run(2)
+    for _ in range(6):
+        for rank in run:
+            rank.call("all_reduce", site="/job/train.py:21")
+    zero, one = run
+    zero.call("all_reduce", site="/job/train.py:40")
+    one.call("all_reduce", site="/job/train.py:21")
+    zero.call("barrier", site="/job/train.py:41")
+    one.call("all_reduce", site="/job/train.py:40")
+    parted = found(run, tmp_path, 8)
+    assert parted is not None
+    assert parted.seq == 7
+    assert parted.extra is None or not parted.extra.is_alone
+    assert aligned(run, tmp_path / "again").findings[0].suspects == ()
+
+
+def test_one_helper_for_all_calls_is_told_apart_by_who_called_it(tmp_path: Path) -> None:
+    run = Run(2)
+    site: dict[str, Any] = {"site": "/job/comm.py:8"}
+    for rank in run:
+        rank.record(Stack(stack=1, frames=["/job/comm.py:8 reduce", "/job/train.py:20 main"]))
+        rank.record(Stack(stack=2, frames=["/job/comm.py:8 reduce", "/job/train.py:14 clip"]))
+        for _ in range(5):
+            rank.call("all_reduce", stack=1, **site)
+    zero, one = run
+    zero.call("all_reduce", stack=2, **site)
+    zero.call("all_reduce", stack=1, **site)
+    one.call("all_reduce", stack=1, **site)
+    one.call("barrier", stack=1, **site)
+    parted = found(run, tmp_path, 7)
+    assert parted is not None
+    assert parted.seq == 6
+    cause = aligned(run, tmp_path / "again").findings[0].cause
+    assert "train.py:14" in cause
+
+
+def test_ranks_whose_inputs_ended_under_join_have_not_parted(tmp_path: Path) -> None:
+    run = Run(2)
+    for n in range(1, 5):
+        for rank in run:
+            rank.call("all_reduce", role="ddp.forward.notify_join", site="/job/t.py:5", iteration=n)
+            rank.call("all_reduce", role="ddp.backward.bucket", site="/job/t.py:6", iteration=n)
+    zero, one = run
+    zero.call("all_reduce", role="join.count_nonjoined", site="/job/t.py:3")
+    one.call("all_reduce", role="ddp.forward.notify_join", site="/job/t.py:5", iteration=5)
+    zero.call("all_reduce", role="join.bucket", site="/job/t.py:3")
+    one.call("all_reduce", role="ddp.backward.bucket", site="/job/t.py:6", iteration=5)
+    zero.call("barrier")
+    one.call("all_reduce")
+    assert found(run, tmp_path, 11) is None

@@ -13,7 +13,7 @@ from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import chosen_by_rank, extra_makers
+from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -145,6 +145,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         or outvoted(case, candidate, called)
         or extra_makers(case, candidate)
         or chosen_by_rank(case, candidate)
+        or alone_in_loop(case, candidate)
     )
 
 

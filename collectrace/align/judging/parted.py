@@ -7,8 +7,8 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import code_lines
-from collectrace.align.reading.evidence import RankLog
-from collectrace.findings import KINDS
+from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.findings import KINDS, Side
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -48,13 +48,73 @@ def condition(case: Case, call: Call) -> str | None:
     return code_lines.rank_condition(recorded or code_lines.enclosing(call.site))
 
 
+def around(case: Case, side: Side) -> list[str]:
+    """The statements around a side's call, as ``number text``; empty where that is not known.
+
+    In a project where a helper makes the calls these are those around the helper's caller.
+    """
+    site = side.call.site if side.call is not None else None
+    if site is None:
+        return []
+    return list(case.evidence.sources.get(site) or code_lines.enclosing(site))
+
+
 def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The ranks whose call, and no other's, stands under an ``if`` that asks for the rank."""
-    called = [(side, side.call) for side in candidate.sides if side.call is not None]
-    under = [side for side, call in called if condition(case, call) is not None]
-    if len(under) != 1 or len(candidate.sides) < 2 or candidate.absent:
+    """The ranks whose call stands under an ``if`` that asks for the rank, and has no ``else``.
+
+    It proves nothing where another side is in a branch that this one is not in: then either may
+    have taken the wrong way.
+    """
+    called = [side for side in candidate.sides if side.call is not None]
+    if len(called) < 2 or candidate.absent:
         return ()
-    return tuple(sorted(under[0].ranks))
+    branches = [code_lines.branches(around(case, side)) for side in called]
+    asking = [
+        n
+        for n, (side, lines) in enumerate(zip(called, branches, strict=True))
+        if side.call is not None
+        and (found := condition(case, side.call)) is not None
+        and not code_lines.has_else(side.call.site, found)
+        and all(set(others) < set(lines) for m, others in enumerate(branches) if m != n)
+    ]
+    return tuple(sorted(called[asking[0]].ranks)) if len(asking) == 1 else ()
+
+
+def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks that are at a line to which no rank ever came, in the loop that the others are in.
+
+    The others are where they have been before. A line behind the loop would prove nothing: then
+    the loop may have ended too early on one side, or too late on the other.
+    """
+    stream, seq = candidate.stream, candidate.seq
+    called = [side for side in candidate.sides if side.call is not None]
+    if stream is None or seq is None or len(called) != 2 or candidate.absent or candidate.unknown:
+        return ()
+    logs = [case.log(rank) for rank in case.comparison.streams.get(stream, ())]
+    if any(log is None or parting.is_partial(log) for log in logs):
+        return ()
+    sites = {site for log in logs if log is not None for site in _sites(log, stream, seq)}
+    found = []
+    for side, others in (called, called[::-1]):
+        mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
+        if mine not in sites and theirs in sites and _in_one_loop(case, side, others):
+            found.append(side)
+    return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
+
+
+def _sites(log: RankLog, stream: StreamKey, before: int) -> set[str]:
+    """The lines from which a rank issued the calls before a row."""
+    rows, shift = log.rows(stream)
+    seen = set(rows.appearance[: rows.position(before - shift)])
+    return {rows.vocabulary.appearances[n].site for n in seen}
+
+
+def _in_one_loop(case: Case, side: Side, others: Side) -> bool:
+    """Whether the innermost loop around one call is around the other too."""
+    mine, theirs = around(case, side), around(case, others)
+    sites = [s.call.site.rpartition(":")[0] for s in (side, others) if s.call and s.call.site]
+    loop = code_lines.innermost_loop(theirs)
+    return len(set(sites)) == 1 and loop is not None and loop in mine[:-1]
 
 
 def extra_makers(case: Case, candidate: Candidate) -> tuple[int, ...]:

@@ -113,27 +113,54 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
     (mine,), (theirs,) = (log.calls(stream, start + at, start + at + 1) for log in (one, two))
     if mine is None or theirs is None:
         return None
-    extra = _extra(one, a, b, stream, start, at) or _extra(two, b, a, stream, start, at)
+    whole = start == 1 and not any(is_partial(log) for log in (one, two))
+    extra = _extra(one, a, b, stream, start, at, whole=whole) or _extra(
+        two, b, a, stream, start, at, whole=whole
+    )
     return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
 
 
+def is_partial(log: RankLog) -> bool:
+    """Whether calls of a rank are missing: what it never did cannot be told then."""
+    return not log.scanned or log.rotated or bool(log.dropped) or log.disabled
+
+
 def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
-    """The first position at which a place that was come to before meets one it never met."""
+    """The position since which the ranks are apart: a place come to before met one it never met.
+
+    Ranks that were at the same places again for longer than a round, as one that logs from a line
+    of its own, were not apart for good.
+    """
     met_by_a: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     met_by_b: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    apart: int | None = None
+    together = 0
     for at in range(length):
         here, there = a.where(at), b.where(at)
-        if here != there and not a.is_shadow(at) and not b.is_shadow(at):
-            known, theirs = met_by_a.get(here), met_by_b.get(there)
-            if (known and there not in known) or (theirs and here not in theirs):
-                return at
+        if here == there:
+            together += 1
+            if together > len(met_by_a):
+                apart = None
+        else:
+            together = 0
+            if apart is None and not a.is_shadow(at) and not b.is_shadow(at):
+                known, theirs = met_by_a.get(here), met_by_b.get(there)
+                if (known and there not in known) or (theirs and here not in theirs):
+                    apart = at
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)
-    return None
+    return apart
 
 
 def _extra(
-    log: RankLog, mine: _Column, theirs: _Column, stream: StreamKey, start: int, at: int
+    log: RankLog,
+    mine: _Column,
+    theirs: _Column,
+    stream: StreamKey,
+    start: int,
+    at: int,
+    *,
+    whole: bool,
 ) -> Extra | None:
     """The calls that ``log``'s rank made too many from a position on, if that is what it is."""
     rest = [theirs.step(n) for n in range(at, len(theirs))]
@@ -143,10 +170,11 @@ def _extra(
         if moved and moved == rest[: len(moved)]:
             calls = log.calls(stream, start + at, start + at + count)
             places = {theirs.where(n) for n in range(len(theirs))}
+            never = not any(where in places for _, where in own[:count])
             return Extra(
                 rank=log.rank,
                 calls=tuple(call for call in calls if call is not None),
                 agreeing=len(moved),
-                is_alone=not any(where in places for _, where in own[:count]),
+                is_alone=whole and never,
             )
     return None

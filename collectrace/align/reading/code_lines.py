@@ -76,11 +76,45 @@ def rank_condition(lines: Sequence[str]) -> str | None:
     ``lines``: as in a ``source`` record. None where there is none.
     """
     for line in reversed(lines[:-1]):
-        statement = line.partition(" ")[2].strip()
+        statement = _statement(line)
         if statement.startswith(("if ", "elif ", "while ")) and _RANK.search(statement):
             return line
     return None
 
+
+def branches(lines: Sequence[str]) -> list[str]:
+    """The conditions around a line, out of what is around it: ``if``, ``while``, ``except``."""
+    return [line for line in lines[:-1] if _statement(line).startswith(_CONDITIONS)]
+
+
+def innermost_loop(lines: Sequence[str]) -> str | None:
+    """The innermost ``for`` or ``while`` around a line, in its own function."""
+    for line in reversed(lines[:-1]):
+        if _statement(line).startswith(("for ", "while ", "async for ")):
+            return line
+        if _statement(line).startswith(("def ", "async def ", "class ")):
+            return None
+    return None
+
+
+def has_else(site: str | None, line: str) -> bool:
+    """Whether an ``if``, given as ``number text``, has an ``else``.
+
+    So it is taken to where the file cannot be read, or is another by now.
+    """
+    file, _ = _split(site)
+    number, _, text = line.partition(" ")
+    source = (_read(file) or "").splitlines()
+    if not number.isdigit() or not 0 < int(number) <= len(source):
+        return True
+    return source[int(number) - 1].strip() != text.strip() or int(number) in _spans(file).forked
+
+
+def _statement(line: str) -> str:
+    return line.partition(" ")[2].strip()
+
+
+_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ")
 
 _RANK: Final = re.compile(
     r"\b(\w*_?rank\w*|is_(local_)?main(_process)?|is_global_zero|is_world_process_zero"
@@ -98,6 +132,8 @@ class _Spans:
     functions: tuple[tuple[int, int], ...] = ()
     blocks: tuple[tuple[int, int, int], ...] = ()
     """Of each compound statement its own line, and the first and last line of what it encloses."""
+    forked: frozenset[int] = frozenset()
+    """Lines of each ``if`` that has an ``else`` or an ``elif``."""
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:
@@ -135,6 +171,7 @@ def _spans(file: str) -> _Spans:
         tuple(_span(n) for n in nodes if isinstance(n, ast.For | ast.While | ast.AsyncFor)),
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
         tuple(block for n in nodes for block in _blocks(n)),
+        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
     )
 
 

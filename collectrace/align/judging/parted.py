@@ -91,7 +91,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if stream is None or seq is None or len(called) != 2 or candidate.absent or candidate.unknown:
         return ()
     logs = [case.log(rank) for rank in case.comparison.streams.get(stream, ())]
-    if any(log is None or parting.is_partial(log) for log in logs):
+    if any(log is None or not log.scanned or parting.has_lost(log) for log in logs):
         return ()
     sites = {site for log in logs if log is not None for site in _sites(log, stream, seq)}
     found = []

@@ -113,16 +113,19 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
     (mine,), (theirs,) = (log.calls(stream, start + at, start + at + 1) for log in (one, two))
     if mine is None or theirs is None:
         return None
-    whole = start == 1 and not any(is_partial(log) for log in (one, two))
+    whole = start == 1 and not any(
+        has_lost(log) or len(column) < log.last_seq.get(stream, 0)
+        for log, column in ((one, a), (two, b))
+    )
     extra = _extra(one, a, b, stream, start, at, whole=whole) or _extra(
         two, b, a, stream, start, at, whole=whole
     )
     return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
 
 
-def is_partial(log: RankLog) -> bool:
+def has_lost(log: RankLog) -> bool:
     """Whether calls of a rank are missing: what it never did cannot be told then."""
-    return not log.scanned or log.rotated or bool(log.dropped) or log.disabled
+    return log.rotated or bool(log.dropped) or log.disabled
 
 
 def _first_apart(a: _Column, b: _Column, length: int) -> int | None:

@@ -29,16 +29,20 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     who = words.ranks(mine)
     never = "never made" if more.is_alone else "did not make there"
     count = words.counted(len(more.calls), "call")
-    went_on = f"the calls of {who} are those of {words.ranks(others)} again, {count} later"
+    went_on = (
+        f"; behind them the calls of {who} are those of {words.ranks(others)} again, {count} later"
+    )
+    if not more.agreeing:
+        went_on = f"; then {words.verb(mine, 'it was', 'they were')} back at lines of {words.ranks(others)}"
     same = (
-        f" Their bytes fit what {words.ranks(others)} issued meanwhile, so nothing failed before "
-        f"call {candidate.seq}."
+        f" Their bytes fit what {those} issued meanwhile, so nothing failed before call "
+        f"{candidate.seq}."
         if candidate.seq is not None and candidate.seq > found.seq
         else ""
     )
     return Reason(
         f"From call {found.seq} on {who} issued {_calls(case, more)}, {count} that "
-        f"{words.ranks(others)} {never}; behind them {went_on}.{same}",
+        f"{those} {never}; {behind}.{same}",
         f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
         f"look above {_place(case, more.rank, more.calls[0])} for a branch that only {who} "
         f"{words.verb(mine, 'takes', 'take')}.",

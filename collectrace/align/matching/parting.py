@@ -33,14 +33,19 @@ _MOST_EXTRA: Final = 512
 """Calls that one rank may have made too many."""
 
 
+_Step = tuple[int, tuple[str, ...]]
+"""What a call means, and where it was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Calls of one rank after which its stream goes on as the other's."""
+    """Calls of one rank after which it was again where the other is."""
 
     rank: int
     calls: tuple[Call, ...]
     agreeing: int
-    """Calls behind them that are the same on both, moved by their number."""
+    """Calls behind them that are the same on both, moved by their number; 0: it came back to the
+    other's lines, and not at the same place of the program."""
     is_alone: bool
     """Whether the other rank never made a call from any of these places."""
 
@@ -87,7 +92,7 @@ class _Column:
     def is_shadow(self, at: int) -> bool:
         return is_shadow(self.vocabulary.appearances[self.appearance[at]].role)
 
-    def step(self, at: int) -> tuple[int, tuple[str, ...]]:
+    def step(self, at: int) -> _Step:
         """What makes two calls of different ranks the same step of one program."""
         return self.meaning[at], self.where(at)
 
@@ -168,16 +173,28 @@ def _extra(
     """The calls that ``log``'s rank made too many from a position on, if that is what it is."""
     rest = [theirs.step(n) for n in range(at, len(theirs))]
     own = [mine.step(n) for n in range(at, min(len(mine), at + len(rest) + _MOST_EXTRA))]
+    places = {theirs.where(n) for n in range(len(theirs))}
+    apart = next((n for n, (_, where) in enumerate(own) if where in places), len(own))
+    count, agreeing = _shift(own, rest)
+    if not agreeing and whole and 0 < apart < len(own):
+        # It came back from places where the other never was, though what it left behind (a module
+        # that is still unsharded) spares it calls that the other makes.
+        count = apart
+    if not count:
+        return None
+    calls = log.calls(stream, start + at, start + at + count)
+    return Extra(
+        rank=log.rank,
+        calls=tuple(call for call in calls if call is not None),
+        agreeing=agreeing,
+        is_alone=whole and count <= apart,
+    )
+
+
+def _shift(own: Sequence[_Step], rest: Sequence[_Step]) -> tuple[int, int]:
+    """After how many calls of one rank its steps are the other's again, and how many those are."""
     for count in range(1, min(_MOST_EXTRA, len(own) - 1) + 1):
         moved = own[count : count + len(rest)]
         if moved and moved == rest[: len(moved)]:
-            calls = log.calls(stream, start + at, start + at + count)
-            places = {theirs.where(n) for n in range(len(theirs))}
-            never = not any(where in places for _, where in own[:count])
-            return Extra(
-                rank=log.rank,
-                calls=tuple(call for call in calls if call is not None),
-                agreeing=len(moved),
-                is_alone=whole and never,
-            )
-    return None
+            return count, len(moved)
+    return 0, 0

@@ -69,6 +69,29 @@ def test_extra_calls_after_which_the_streams_are_one_again(
     assert parted.extra.agreeing == 1
 
 
+def test_calls_that_spare_others_later(tmp_path: Path) -> None:
+    """As an evaluation that leaves the outermost module unsharded: two calls more, one less."""
+    run = Run(2)
+    for _ in range(5):
+        for rank in run:
+            rank.call("all_gather_single", site="/job/train.py:20", shape=[9])
+            step(rank)
+    zero, one = run
+    zero.call("all_gather_single", site="/job/train.py:28", shape=[9])
+    zero.call("all_gather_single", **EVALUATE)
+    zero.call("all_gather_single", **TRAIN)
+    zero.call("all_gather_single", **TRAIN)
+    one.call("all_gather_single", site="/job/train.py:20", shape=[9])
+    step(one)
+    parted = found(run, tmp_path, 24)
+    assert parted is not None
+    assert parted.seq == 21
+    assert parted.extra is not None
+    assert (parted.extra.rank, len(parted.extra.calls)) == (0, 2)
+    assert parted.extra.is_alone
+    assert parted.extra.agreeing == 0
+
+
 def test_it_decides_a_tie_and_names_the_line(tmp_path: Path) -> None:
     first = aligned(evaluated_alone(), tmp_path).findings[0]
     assert first.kind == "op_mismatch"

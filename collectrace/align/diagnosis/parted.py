@@ -29,11 +29,10 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     who = words.ranks(mine)
     never = "never made" if more.is_alone else "did not make there"
     count = words.counted(len(more.calls), "call")
-    went_on = (
-        f"; behind them the calls of {who} are those of {words.ranks(others)} again, {count} later"
-    )
+    those = words.ranks(others)
+    behind = f"behind them its calls are those of {those} again, {count} later"
     if not more.agreeing:
-        went_on = f"; then {words.verb(mine, 'it was', 'they were')} back at lines of {words.ranks(others)}"
+        behind = f"then it was back at lines of {those}"
     same = (
         f" Their bytes fit what {those} issued meanwhile, so nothing failed before call "
         f"{candidate.seq}."

@@ -57,7 +57,7 @@ class Session:
         self.failures: list[tuple[str, str]] = []
         self.seen: list[Any] = []
 
-    def failed(self, problem: Exception, doing: str) -> None:
+    def count_failure(self, problem: Exception, doing: str) -> None:
         self.failures.append((str(problem), doing))
 
 

@@ -56,8 +56,8 @@ def test_what_a_framework_calls_is_not_the_users_call() -> None:
         ("ddp.forward", "ddp.forward.notify_join", "ddp.forward.notify_join"),
         ("ddp.forward", "ddp.forward.sync_buffers", "ddp.forward.sync_buffers"),
         ("ddp.construct", "ddp.forward.sync_buffers", "ddp.forward.sync_buffers"),
-        ("join.exit", "join.bucket", "join.bucket"),
-        ("join.exit", "join.final_sync", "join.final_sync"),
+        ("join", "join.bucket", "join.bucket"),
+        ("join", "join.final_sync", "join.final_sync"),
         ("join.final_sync", "join.common_rank", "join.common_rank"),
         ("join.common_rank", "ddp.forward.sync_buffers", "join.common_rank"),
         ("ddp.forward.notify_join", "ddp.forward", "ddp.forward.notify_join"),
@@ -80,7 +80,7 @@ def test_which_role_counts_where_two_nest(outer: str, inner: str, role: str) -> 
 
 def test_a_buffers_broadcast_on_a_joined_rank_is_joins_all_the_way_down() -> None:
     inside = ROOT
-    for role in ("join.exit", "join.sync_buffers", "ddp.forward.sync_buffers", "join.common_rank"):
+    for role in ("join", "join.sync_buffers", "ddp.forward.sync_buffers", "join.common_rank"):
         inside = inside.inside_role(role, None)
     assert inside.role == "join.buffers_rank"
 
@@ -138,7 +138,7 @@ def test_an_owner_that_takes_no_weak_reference_is_none() -> None:
 
 
 def test_a_scope_lasts_as_long_as_the_call_even_if_that_raises() -> None:
-    mine, outer = scopes.state(), ROOT.inside_what("sync")
+    mine, outer = scopes.local.state, ROOT.inside_what("sync")
 
     def fail(*args: Any, **kwargs: Any) -> None:
         seen.append((mine.scope, args, kwargs))
@@ -150,7 +150,12 @@ def test_a_scope_lasts_as_long_as_the_call_even_if_that_raises() -> None:
         scopes.within(outer, scopes.within, (ROOT.inside_api("x"), fail, (1,), {"a": 2}), {})
     assert seen == [(ROOT.inside_api("x"), (1,), {"a": 2})]
     assert mine.scope is ROOT
-    assert scopes.within(outer, lambda: scopes.state().scope, (), {}) is outer
+    assert scopes.within(outer, lambda: scopes.local.state.scope, (), {}) is outer
+
+
+def known() -> ThreadState:
+    """The calling thread's state, which there is from now on."""
+    return scopes.local.state
 
 
 def on_a_thread(function: Callable[[], Any], start: Callable[..., Any] | None = None) -> Any:
@@ -176,18 +181,18 @@ def on_a_thread(function: Callable[[], Any], start: Callable[..., Any] | None = 
 
 def test_the_main_thread_has_a_name_and_no_label() -> None:
     mine = ThreadState()
-    assert (mine.is_main, mine.name, mine.label) == (True, "MainThread", "")
+    assert (mine.name, mine.label) == ("MainThread", "")
 
 
 def test_another_thread_is_labelled_by_its_name_and_starts_anew() -> None:
     def look() -> tuple[Any, ...]:
-        mine = scopes.state()
-        return mine.is_main, mine.name, mine.label, mine.scope, mine
+        mine = scopes.local.state
+        return mine.name, mine.label, mine.scope, mine
 
     with_scope = ROOT.inside_what("batch")
     found = scopes.within(with_scope, on_a_thread, (look,), {})
-    assert found[:4] == (False, "saver", "saver", ROOT)
-    assert found[4] is not scopes.state()
+    assert found[:3] == ("saver", "saver", ROOT)
+    assert found[3] is not scopes.local.state
 
 
 def test_a_thread_that_python_did_not_start_is_told_by_its_number_and_stays_unknown() -> None:
@@ -195,7 +200,7 @@ def test_a_thread_that_python_did_not_start_is_told_by_its_number_and_stays_unkn
     before = threading.enumerate()
 
     def look() -> tuple[str, str, int]:
-        mine = scopes.state()
+        mine = scopes.local.state
         return mine.name, mine.label, threading.get_native_id()
 
     name, label, number = on_a_thread(look, _thread.start_new_thread)
@@ -205,10 +210,10 @@ def test_a_thread_that_python_did_not_start_is_told_by_its_number_and_stays_unkn
 
 def test_all_threads_are_seen_from_outside_while_they_live() -> None:
     entered, leave = threading.Event(), threading.Event()
-    mine = scopes.state()
+    mine = scopes.local.state
 
     def stay() -> None:
-        scopes.state().scope = ROOT.inside_what("batch")
+        scopes.local.state.scope = ROOT.inside_what("batch")
         entered.set()
         leave.wait(30)
 
@@ -234,7 +239,7 @@ def test_threads_that_have_ended_are_forgotten() -> None:
     met = threading.Barrier(21)
 
     def meet() -> None:
-        scopes.state()
+        known()
         met.wait(30)
 
     crew = [threading.Thread(target=meet) for _ in range(20)]
@@ -253,7 +258,7 @@ def test_a_forked_child_has_the_thread_that_forked_and_no_other() -> None:
     leave, entered = threading.Event(), threading.Event()
 
     def stay() -> None:
-        scopes.state()
+        known()
         entered.set()
         leave.wait(30)
 
@@ -263,16 +268,16 @@ def test_a_forked_child_has_the_thread_that_forked_and_no_other() -> None:
 
     def fork() -> int:
         """On a thread that is not the main one; in the child it is."""
-        mine = scopes.state()
+        mine = scopes.local.state
         mine.wait, mine.call = (None, 3, 4), (None, 3)  # type: ignore[assignment]
         scopes.backward.enter("train.py:1", None)
         try:
             child = os.fork()
             if child == 0:
                 scopes.after_fork()
-                alone = scopes.all_states() == [mine] and scopes.state() is mine
+                alone = scopes.all_states() == [mine] and scopes.local.state is mine
                 idle = mine.wait is None and mine.call is None and not scopes.backward
-                os._exit(0 if alone and idle and mine.is_main and mine.label == "" else 1)
+                os._exit(0 if alone and idle and mine.label == "" else 1)
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         finally:
             scopes.backward.leave()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace.signature import EMPTY
-from collectrace.tracer.record.streams import Channel, Progress, Stream
+from collectrace.tracer.record.streams import CallCounter, Channel, Stream
 
 LONG_AGO, LATELY, NOW = 1, 2, 3
 
@@ -24,7 +24,7 @@ def stream(backend: str = "gloo", *, opened: int = 0, t: int = LATELY) -> Stream
 
 
 def test_nothing_is_complete_at_first() -> None:
-    counter = Progress("0", "cpu")
+    counter = CallCounter("0", "cpu")
     assert (counter.seq, counter.reported, counter.watermark(None)) == (0, 0, 0)
     assert stream(opened=3).watermark(None) == 0
 
@@ -115,14 +115,14 @@ def test_a_dropped_work_that_was_overtaken_is_waited_for_no_longer() -> None:
     counter = stream(opened=2, t=LONG_AGO)
     counter.complete(3)
     assert counter.watermark(None) == 0
-    counter.give_up(before=NOW)
+    counter.forget_overtaken(before=NOW)
     assert counter.watermark(None) == 3
 
 
 def test_a_call_that_nothing_has_overtaken_may_hang_and_stays() -> None:
     counter = stream(opened=3, t=LONG_AGO)
     counter.complete(1)
-    counter.give_up(before=NOW)
+    counter.forget_overtaken(before=NOW)
     assert list(counter.open) == [2, 3]
     assert counter.watermark(None) == 1
 
@@ -130,13 +130,13 @@ def test_a_call_that_nothing_has_overtaken_may_hang_and_stays() -> None:
 def test_a_call_is_given_its_time() -> None:
     counter = stream(opened=2, t=LATELY)
     counter.complete(3)
-    counter.give_up(before=LATELY)
+    counter.forget_overtaken(before=LATELY)
     assert (counter.watermark(None), list(counter.open)) == (0, [1, 2])
 
 
 def test_works_that_nobody_ever_asks_fill_no_memory() -> None:
     counter = stream(opened=25_000)
-    counter.give_up(before=LONG_AGO)
+    counter.forget_overtaken(before=LONG_AGO)
     assert list(counter.open) == list(range(15_001, 25_001)), "the latest ten thousand"
 
 

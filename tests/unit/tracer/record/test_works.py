@@ -25,7 +25,7 @@ from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.streams import Stream
 from collectrace.tracer.record.template import Template
 from collectrace.tracer.record.works import Works
-from collectrace.tracer.tap.describe import Fields
+from collectrace.tracer.tap.arguments import CallFields
 
 MIB: Final = 1 << 20
 FOR_EVER: Final = 10**18
@@ -93,7 +93,7 @@ def template(
 ) -> Template:  # fmt: skip
     counter = counter or Stream("0", device, "gloo" if device == "cpu" else "nccl")
     call = Call(seq=0, group="0", device=device, op=op, role=role, site=site)
-    return Template(call, counter, Fields(op, device, nbytes=nbytes, is_async=True), None)
+    return Template(call, counter, CallFields(op, device, nbytes=nbytes, is_async=True))
 
 
 def is_gone(reference: weakref.ref[Any]) -> bool:
@@ -102,7 +102,7 @@ def is_gone(reference: weakref.ref[Any]) -> bool:
 
 
 def told(works: Works) -> list[tuple[int, str, str | None, int, bool | None]]:
-    return [(r.seq, r.op, r.site, r.count, r.touched) for r in works.misused()]
+    return [(r.seq, r.op, r.site, r.count, r.touched) for r in works.unwaited_records()]
 
 
 def hold(works: Works, kind: Template, seq: int, boxed: Any) -> weakref.ref[Any]:
@@ -174,8 +174,8 @@ def test_who_was_waited_for_is_asked_no_more(pair: Pair) -> None:
     works, one, other = Works(), template(), template(site="train.py:8")
     calls = [(other, 2), (one, 1), (one, 2), (one, 3)]
     references = [hold(works, *call, pair.boxed()) for call in calls]
-    works.done((one, 2))
-    works.done((one, 4))  # never held
+    works.release((one, 2))
+    works.release((one, 4))  # never held
     assert [is_gone(reference) for reference in references] == [False, False, True, False]
 
 
@@ -215,7 +215,7 @@ def test_works_are_held_up_to_so_many_bytes_in_all(pair: Pair) -> None:
     assert (left[0], left[-1]) == (1, 20)
 
 
-@pytest.mark.parametrize("go", ["done", "poll", "forget_all"])
+@pytest.mark.parametrize("go", ["release", "poll", "forget_all"])
 def test_what_was_let_go_counts_no_more(go: str, pair: Pair) -> None:
     works, kind = Works(), template(nbytes=10 * MIB)
     for _ in range(3):
@@ -226,7 +226,7 @@ def test_what_was_let_go_counts_no_more(go: str, pair: Pair) -> None:
             works.poll(0)
         else:
             for seq in range(1, 7):
-                works.done((kind, seq))
+                works.release((kind, seq))
 
 
 def test_before_its_group_goes_every_work_does(pair: Pair) -> None:
@@ -234,7 +234,7 @@ def test_before_its_group_goes_every_work_does(pair: Pair) -> None:
     references = hold_many(works, pair, template(device="cuda"), 3)
     works.forget_all()
     assert held(references) == []
-    assert list(works.fronts()) == []
+    assert list(works.oldest_incomplete()) == []
 
 
 def test_what_a_device_is_in_is_its_oldest_incomplete_call(pair: Pair) -> None:
@@ -245,13 +245,13 @@ def test_what_a_device_is_in_is_its_oldest_incomplete_call(pair: Pair) -> None:
     for seq, kind in ((1, streams[0]), (1, streams[1]), (2, streams[0])):
         issued.append(pair.issue())
         works.hold(kind, seq, Work.boxed(issued[-1]), now())
-    fronts = [(front.template, front.seq) for front in works.fronts()]
+    fronts = [(front.template, front.seq) for front in works.oldest_incomplete()]
     assert fronts == [(streams[0], 1), (streams[1], 1)]
     pair.complete(2)
     for work in issued[:1]:
         wait_until_complete(work)
     works.poll(FOR_EVER)
-    fronts = [(front.template, front.seq) for front in works.fronts()]
+    fronts = [(front.template, front.seq) for front in works.oldest_incomplete()]
     assert fronts == [(streams[1], 1), (streams[0], 2)]
 
 
@@ -261,7 +261,7 @@ def test_what_a_device_is_in_is_its_oldest_incomplete_call(pair: Pair) -> None:
 def test_a_work_is_known_by_its_call_while_the_user_has_it(pair: Pair) -> None:
     works, call = Works(), (template(), 3)
     mine, other, boxed = pair.issue(), pair.issue(), pair.issue()
-    works.hand(mine, call, torch.ones(1))
+    works.track(mine, call, torch.ones(1))
     works.hold(call[0], 4, Work.boxed(boxed), now())
     assert works.call_of(mine) == call
     assert works.call_of(boxed) == (call[0], 4), "from a future's wait, or DDP's"
@@ -271,21 +271,21 @@ def test_a_work_is_known_by_its_call_while_the_user_has_it(pair: Pair) -> None:
 def test_what_is_handed_over_is_not_kept_alive(pair: Pair) -> None:
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template(), 1), tensor)
+    works.track(work, (template(), 1), tensor)
     pair.complete()
     wait_until_complete(work)
     mine, buffer = weakref.ref(work), weakref.ref(tensor)
     del work, tensor
     assert is_gone(mine)
     assert is_gone(buffer)
-    assert works._handed == {}
+    assert works._tracked == {}
 
 
 def test_who_waits_in_time_is_not_told_of(pair: Pair) -> None:
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template(), 1), tensor)
-    works.awaited(work)
+    works.track(work, (template(), 1), tensor)
+    works.waited_for(work)
     pair.complete()
     work.wait()
     tensor.add_(1)
@@ -296,7 +296,7 @@ def test_who_waits_in_time_is_not_told_of(pair: Pair) -> None:
 
 def test_a_work_that_nobody_waited_for_is_told_with_its_line(pair: Pair) -> None:
     works = Works()
-    works.hand(pair.issue(), (template("broadcast", site="sync.py:9"), 5), torch.ones(1))
+    works.track(pair.issue(), (template("broadcast", site="sync.py:9"), 5), torch.ones(1))
     gc.collect()
     assert told(works) == [(5, "broadcast", "sync.py:9", 1, None)]
     assert told(works) == [], "once"
@@ -305,7 +305,7 @@ def test_a_work_that_nobody_waited_for_is_told_with_its_line(pair: Pair) -> None
 def test_a_line_is_told_once_with_how_many(pair: Pair) -> None:
     works, loop, other = Works(), template(), template(site="train.py:8")
     for seq, kind in ((1, loop), (2, other), (3, loop), (4, loop)):
-        works.hand(pair.issue(), (kind, seq), None)
+        works.track(pair.issue(), (kind, seq), None)
     gc.collect()
     assert told(works) == [
         (1, "all_reduce", "train.py:7", 3, None), (2, "all_reduce", "train.py:8", 1, None),
@@ -314,9 +314,9 @@ def test_a_line_is_told_once_with_how_many(pair: Pair) -> None:
 
 def test_it_is_told_of_which_stream(pair: Pair) -> None:
     works = Works()
-    works.hand(pair.issue(), (template(counter=Stream("3", "xpu", "xccl")), 1), None)
+    works.track(pair.issue(), (template(counter=Stream("3", "xpu", "xccl")), 1), None)
     gc.collect()
-    (record,) = works.misused()
+    (record,) = works.unwaited_records()
     assert isinstance(record, Unwaited)
     assert (record.group, record.device) == ("3", "xpu")
 
@@ -324,7 +324,7 @@ def test_it_is_told_of_which_stream(pair: Pair) -> None:
 @pytest.mark.parametrize("role", ["ddp.backward.bucket", "zero.step", "unknown"])
 def test_what_a_framework_drops_is_its_own_affair(role: str, pair: Pair) -> None:
     works = Works()
-    works.hand(pair.issue(), (template(role=role), 1), None)
+    works.track(pair.issue(), (template(role=role), 1), None)
     gc.collect()
     assert told(works) == []
 
@@ -332,10 +332,10 @@ def test_what_a_framework_drops_is_its_own_affair(role: str, pair: Pair) -> None
 def test_a_buffer_that_is_written_to_before_the_wait_is_told(pair: Pair) -> None:
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template(), 2), tensor)
+    works.track(work, (template(), 2), tensor)
     tensor.add_(1)
-    works.awaited(work)
-    works.awaited(work)  # a second wait finds nothing new
+    works.waited_for(work)
+    works.waited_for(work)  # a second wait finds nothing new
     assert told(works) == [(2, "all_reduce", "train.py:7", 1, True)]
     del work
     gc.collect()
@@ -345,21 +345,21 @@ def test_a_buffer_that_is_written_to_before_the_wait_is_told(pair: Pair) -> None
 def test_what_the_backend_writes_is_no_touch(pair: Pair) -> None:
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template(), 2), tensor)
+    works.track(work, (template(), 2), tensor)
     pair.complete()
     work.wait()
     assert tensor.tolist() == [2, 2, 2]
-    works.awaited(work)
+    works.waited_for(work)
     assert told(works) == []
 
 
 def test_a_read_is_no_touch_and_neither_is_a_write_elsewhere(pair: Pair) -> None:
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template(), 2), tensor)
+    works.track(work, (template(), 2), tensor)
     other = tensor + tensor.sum()
     other.add_(1)
-    works.awaited(work)
+    works.waited_for(work)
     assert told(works) == []
 
 
@@ -367,9 +367,9 @@ def test_only_where_the_result_is_written_in_place_a_touch_counts(pair: Pair) ->
     """The input of an all_gather may change as soon as the call returns, as far as anyone sees."""
     works, tensor = Works(), torch.ones(3)
     work = pair.issue(tensor)
-    works.hand(work, (template("all_gather_single"), 2), tensor)
+    works.track(work, (template("all_gather_single"), 2), tensor)
     tensor.add_(1)
-    works.awaited(work)
+    works.waited_for(work)
     assert told(works) == []
 
 
@@ -378,28 +378,28 @@ def test_a_tensor_that_counts_no_versions_is_no_failure(pair: Pair) -> None:
     with torch.inference_mode():
         tensor = torch.ones(3)
     work = pair.issue()
-    works.hand(work, (template(), 2), tensor)
+    works.track(work, (template(), 2), tensor)
     with torch.inference_mode():
         tensor.add_(1)
-    works.awaited(work)
+    works.waited_for(work)
     assert told(works) == []
 
 
 def test_a_tensor_that_is_gone_was_touched_by_nobody(pair: Pair) -> None:
     works, work = Works(), pair.issue()
-    works.hand(work, (template(), 2), torch.ones(3))
-    works.awaited(work)
+    works.track(work, (template(), 2), torch.ones(3))
+    works.waited_for(work)
     assert told(works) == []
 
 
 def test_at_a_good_end_what_was_not_waited_for_never_will_be(pair: Pair) -> None:
     works = Works()
     waited, kept, bucket = (pair.issue() for _ in range(3))
-    works.hand(waited, (template(), 1), None)
-    works.hand(kept, (template(site="train.py:8"), 2), None)
-    works.hand(bucket, (template(role="ddp.backward.bucket"), 3), None)
-    works.awaited(waited)
-    works.give_up()
+    works.track(waited, (template(), 1), None)
+    works.track(kept, (template(site="train.py:8"), 2), None)
+    works.track(bucket, (template(role="ddp.backward.bucket"), 3), None)
+    works.waited_for(waited)
+    works.mark_rest_unwaited()
     assert told(works) == [(2, "all_reduce", "train.py:8", 1, None)]
     del waited, kept, bucket
     gc.collect()
@@ -408,7 +408,7 @@ def test_at_a_good_end_what_was_not_waited_for_never_will_be(pair: Pair) -> None
 
 def test_a_work_of_someone_else_is_no_failure(pair: Pair) -> None:
     works = Works()
-    works.awaited(pair.issue())
+    works.waited_for(pair.issue())
     assert told(works) == []
 
 
@@ -428,7 +428,7 @@ def test_torch_itself_touches_no_buffer_after_the_call_has_returned() -> None:
     works, tensor = Works(), torch.ones(3)
     work = dist.all_reduce(tensor, async_op=True)
     assert work is not None
-    works.hand(work, (template(), 1), tensor)
+    works.track(work, (template(), 1), tensor)
     work.wait()
-    works.awaited(work)
+    works.waited_for(work)
     assert told(works) == []

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from collectrace.records import Exit
-from collectrace.tracer.life.exits import Exits
+from collectrace.tracer.life.exit_hooks import ExitHooks
 
 HERE = f"{__file__}:"
 
@@ -40,11 +40,11 @@ def told() -> Told:
 
 
 @pytest.fixture
-def exits(told: Told) -> Exits:
-    return Exits(told)
+def exits(told: Told) -> ExitHooks:
+    return ExitHooks(told)
 
 
-def end(exits: Exits, told: Told) -> Exit:
+def end(exits: ExitHooks, told: Told) -> Exit:
     """What is written when the process gets to its end."""
     exits.at_end()
     (last,) = told.ends
@@ -66,7 +66,7 @@ def caught(fail: Callable[[], Any]) -> BaseException:
 # -- a normal end ---------------------------------------------------------------------------
 
 
-def test_without_a_word_it_finished(exits: Exits, told: Told) -> None:
+def test_without_a_word_it_finished(exits: ExitHooks, told: Told) -> None:
     last = end(exits, told)
     assert status(last) == ("finished", None, None)
     assert last.error is None
@@ -78,28 +78,28 @@ def test_without_a_word_it_finished(exits: Exits, told: Told) -> None:
      (["odd"], 1, "['odd']")],
 )  # fmt: skip
 def test_the_status_that_sys_exit_was_given(
-    code: object, number: int, words: str | None, exits: Exits, told: Told
+    code: object, number: int, words: str | None, exits: ExitHooks, told: Told
 ) -> None:
     """As the interpreter does: None is 0, and what is no number goes to stderr and is 1."""
-    exits.exit_code(code)
+    exits.note_sys_exit(code)
     assert status(end(exits, told)) == ("finished", number, words)
 
 
-def test_a_sys_exit_that_was_caught_is_none(exits: Exits, told: Told) -> None:
+def test_a_sys_exit_that_was_caught_is_none(exits: ExitHooks, told: Told) -> None:
     """The program went on, and issued more."""
-    exits.exit_code(3)
+    exits.note_sys_exit(3)
     told.last_call = time.monotonic_ns() + 1
     assert status(end(exits, told)) == ("finished", None, None)
 
 
-def test_calls_before_sys_exit_do_not_make_it_undone(exits: Exits, told: Told) -> None:
+def test_calls_before_sys_exit_do_not_make_it_undone(exits: ExitHooks, told: Told) -> None:
     told.last_call = time.monotonic_ns()
-    exits.exit_code(3)
+    exits.note_sys_exit(3)
     assert status(end(exits, told)) == ("finished", 3, None)
 
 
-def test_no_words_are_endless(exits: Exits, told: Told) -> None:
-    exits.exit_code("x" * 1_000_000)
+def test_no_words_are_endless(exits: ExitHooks, told: Told) -> None:
+    exits.note_sys_exit("x" * 1_000_000)
     assert end(exits, told).message == "x" * 2000
 
 
@@ -113,25 +113,25 @@ def _fails(message: str = "loss is nan") -> NoReturn:
 LINE = _fails.__code__.co_firstlineno + 1
 
 
-def test_an_exception_is_told_with_its_line(exits: Exits, told: Told) -> None:
+def test_an_exception_is_told_with_its_line(exits: ExitHooks, told: Told) -> None:
     problem = caught(_fails)
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     last = end(exits, told)
     assert (last.reason, last.error, last.message) == ("exception", "ValueError", "loss is nan")
     assert last.site == f"{HERE}{LINE}"
     assert last.code is None
 
 
-def test_an_exception_counts_even_if_calls_were_issued_after_it(exits: Exits, told: Told) -> None:
+def test_an_exception_counts_even_if_calls_came_after_it(exits: ExitHooks, told: Told) -> None:
     problem = caught(_fails)
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     told.last_call = time.monotonic_ns() + 1
     assert end(exits, told).reason == "exception"
 
 
-def test_an_exceptions_text_is_cut(exits: Exits, told: Told) -> None:
+def test_an_exceptions_text_is_cut(exits: ExitHooks, told: Told) -> None:
     problem = caught(lambda: _fails("x" * 1_000_000))
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     assert end(exits, told).message == "x" * 2000
 
 
@@ -142,23 +142,23 @@ def _as_torch_multiprocessing_does(code: object) -> None:
         sys.exit(code)  # type: ignore[arg-type]
 
 
-def test_an_exception_that_was_turned_into_sys_exit_is_told(exits: Exits, told: Told) -> None:
+def test_an_exception_that_was_turned_into_sys_exit_is_told(exits: ExitHooks, told: Told) -> None:
     problem = caught(lambda: _as_torch_multiprocessing_does(1))
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     last = end(exits, told)
     assert (last.reason, last.error, last.site) == ("exception", "ValueError", f"{HERE}{LINE}")
 
 
 @pytest.mark.parametrize("code", [0, None])
 def test_who_handles_an_exception_and_leaves_well_has_left_well(
-    code: object, exits: Exits, told: Told
+    code: object, exits: ExitHooks, told: Told
 ) -> None:
     problem = caught(lambda: _as_torch_multiprocessing_does(code))
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     assert status(end(exits, told)) == ("finished", 0, None)
 
 
-def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: Exits, told: Told) -> None:
+def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: ExitHooks, told: Told) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
@@ -169,13 +169,13 @@ def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: Exits, told: Tol
             sys.exit(130)
 
     problem = caught(stop)
-    exits.exception(problem, problem.__traceback__)
+    exits.note_exception(problem, problem.__traceback__)
     assert status(end(exits, told)) == ("finished", 130, None)
 
 
-def test_the_end_is_told_from_the_latest_and_not_a_second_time(exits: Exits, told: Told) -> None:
+def test_the_end_is_told_from_the_latest_and_only_once(exits: ExitHooks, told: Told) -> None:
     """A run ends with its group; the next one of this process has an end of its own."""
-    exits.exit_code(3)
+    exits.note_sys_exit(3)
     exits.at_end()
     exits.at_end()
     assert [status(last) for last in told.ends] == [
@@ -199,7 +199,7 @@ def hooks(monkeypatch: pytest.MonkeyPatch, told: Told) -> list[Any]:
 
 
 def test_an_uncaught_exception_is_told_before_anybody_hears_of_it(
-    exits: Exits, told: Told, hooks: list[Any]
+    exits: ExitHooks, told: Told, hooks: list[Any]
 ) -> None:
     """torch's own shutdown may hang on what just went wrong."""
     undo = exits.install()
@@ -213,7 +213,7 @@ def test_an_uncaught_exception_is_told_before_anybody_hears_of_it(
     assert (told.ends[0].error, told.ends[0].site) == ("ValueError", f"{HERE}{LINE}")
 
 
-def test_the_undo_puts_back_what_was_there(exits: Exits, hooks: list[Any]) -> None:
+def test_the_undo_puts_back_what_was_there(exits: ExitHooks, hooks: list[Any]) -> None:
     before = sys.excepthook
     undo = exits.install()
     assert sys.excepthook is not before
@@ -223,7 +223,7 @@ def test_the_undo_puts_back_what_was_there(exits: Exits, hooks: list[Any]) -> No
 
 @pytest.mark.parametrize("undone", [False, True])
 def test_a_process_that_leaves_says_so_once_while_it_is_installed(
-    undone: bool, exits: Exits, told: Told
+    undone: bool, exits: ExitHooks, told: Told
 ) -> None:
     child = os.fork()
     if child == 0:
@@ -237,7 +237,7 @@ def test_a_process_that_leaves_says_so_once_while_it_is_installed(
 
 
 def test_a_hook_that_was_put_over_ours_stays_and_ours_goes_quiet(
-    exits: Exits, told: Told, hooks: list[Any]
+    exits: ExitHooks, told: Told, hooks: list[Any]
 ) -> None:
     undo = exits.install()
     ours = sys.excepthook
@@ -270,7 +270,7 @@ class Wire(Told):
 
 
 def _child(wire: Connection, leave: Callable[[], Any]) -> None:
-    exits = Exits(Wire(wire))
+    exits = ExitHooks(Wire(wire))
     exits.watch_child()
     leave()
 
@@ -300,7 +300,7 @@ def test_a_child_tells_its_end_though_it_runs_no_atexit(
     assert (child.exitcode == 0) == (leave is int)
 
 
-def test_a_parent_has_no_such_end(exits: Exits) -> None:
+def test_a_parent_has_no_such_end(exits: ExitHooks) -> None:
     registered: dict[Any, Any] = vars(multiprocessing.util)["_finalizer_registry"]
     before = dict(registered)
     exits.watch_child()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -64,8 +65,11 @@ class Config:
             values["log_dir"] = Path(values["log_dir"])
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
-            if getattr(config, name) <= 0:
+            value = getattr(config, name)
+            if not value > 0:  # nan is not, either
                 raise CollectraceError(f"{name} must be greater than zero")
+            if value == math.inf:
+                raise CollectraceError(f"{name} must be finite")
         return config
 
     def to_environment(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
@@ -14,6 +15,12 @@ from collectrace.findings import Alignment, Kind
 from tests.support.real_ranks import Ran, Ranks
 
 SLOW = 0.06
+TURN = 0.3
+"""Seconds. Many times what a busy machine makes a rank late by; and what one rank may be later than
+the other, in all, to be no straggler: a twentieth of the whole."""
+
+TURNS = 12
+ATTEMPTS = 5
 
 
 class _Slow(Dataset[int]):
@@ -41,10 +48,16 @@ def _computes_slowly() -> None:
         dist.all_reduce(torch.ones(1))
 
 
-def _keeps_step() -> None:
-    for n in range(40):
-        time.sleep(SLOW if n % 2 == dist.get_rank() else 0)
+def _keeps_step() -> float:
+    """Each rank is slow in turn; seconds by which the machine made it slower than that."""
+    late, free = 0.0, time.monotonic()
+    for n in range(2 * TURNS):
+        turn = TURN if n % 2 == dist.get_rank() else 0
+        time.sleep(turn)
+        late += time.monotonic() - free - turn
         dist.all_reduce(torch.ones(1))
+        free = time.monotonic()
+    return late
 
 
 class _Stream(IterableDataset[int]):
@@ -100,7 +113,13 @@ def test_a_slow_rank_is_a_straggler_and_nothing_else(ranks: Ranks) -> None:
 
 
 def test_ranks_that_are_slow_in_turn_keep_step(ranks: Ranks) -> None:
-    assert noticed(ranks.run(_keeps_step))[1] == set()
+    for _ in range(ATTEMPTS):
+        ran = ranks.run(_keeps_step)
+        _, kinds = noticed(ran)
+        if abs(ran.result(0) - ran.result(1)) < TURN:
+            assert kinds == set()
+            return
+    pytest.skip("a busy machine makes one rank a straggler, and that is what it is then")
 
 
 def test_a_loader_that_holds_more_on_one_rank_is_told_with_a_table(ranks: Ranks) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import random
 import re
@@ -11,7 +10,6 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,10 +165,13 @@ def test_compiled_ddp(backend: str, ranks: Ranks) -> None:
 
 def test_every_collective(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.every_collective)
-    told = ops(files[0])
+    told, others = map(ops, files)
     assert told["all_reduce"] == 5
     assert {"broadcast", "reduce", "all_gather", "gather", "scatter", "barrier"} <= told.keys()
-    assert sum((file.calls[-1].seq for file in files), 0) > 0
+    messages = {"send", "recv"}
+    assert {op: told[op] for op in told.keys() - messages} == {
+        op: others[op] for op in others.keys() - messages
+    }
 
 
 # -- what else could change -----------------------------------------------------------------
@@ -179,7 +180,6 @@ def test_every_collective(ranks: Ranks) -> None:
 def rng_states(rank: int) -> Any:
     return (
         torch.random.get_rng_state().tolist(),
-        random.Random(0).random(),
         [torch.rand(3).tolist(), trainings.ddp(rank)],
         torch.random.get_rng_state().tolist(),
     )
@@ -192,8 +192,8 @@ def test_random_numbers_stay_the_same(ranks: Ranks) -> None:
 def python_random(rank: int) -> Any:
     random.seed(rank)
     before = random.getstate()
-    with collectrace.trace(Path.cwd()) if rank < 0 else contextlib.nullcontext():
-        dist.all_reduce(torch.ones(1))
+    dist.all_reduce(torch.ones(1))
+    dist.barrier()
     return before == random.getstate(), random.random()
 
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,13 +21,14 @@ from collectrace.align import align
 from collectrace.errors import DamagedRecord
 from collectrace.findings import Alignment
 from collectrace.records import Alive, Call, Checkpoint, Exit, Group, Header, Record, decode
+from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.switch import current
 from tests.support import rank_file_checks
+from tests.support.meeting import inits
 from tests.support.real_ranks import Ran, Ranks
 
 CALLS: Final = 60
-HEARTBEATS: Final = 1.0
-"""Seconds; the runner's heartbeat is 0.3 s."""
 
 
 def work(calls: int = CALLS) -> None:
@@ -36,6 +37,23 @@ def work(calls: int = CALLS) -> None:
         tensor = torch.full((3,), float(n + dist.get_rank()))
         dist.all_reduce(tensor)
         assert tensor.tolist() == [2.0 * n + 1] * 3
+
+
+def writer() -> Writer:
+    return recorder().writer
+
+
+def recorder() -> Recorder:
+    session = current()
+    assert session is not None
+    assert session.recorder is not None
+    return session.recorder
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """The watchdog has found it out; how soon is the machine's business."""
+    while not condition():
+        time.sleep(0.05)
 
 
 def lines(ran: Ran, rank: int) -> tuple[list[Record], int]:
@@ -93,15 +111,13 @@ def check_verdict(ran: Ran, ranks_lost: int = 1) -> Alignment:
 def file_sizes_are_limited() -> None:
     """Rank 1's disk is full for a while, as far as it can tell."""
     work()
-    recorder = current().recorder  # type: ignore[union-attr]
-    assert recorder is not None
     if dist.get_rank() == 1:
-        size = recorder.writer.path.stat().st_size
+        size = writer().path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))
     work()
     if dist.get_rank() == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-    time.sleep(HEARTBEATS)
+        until(lambda: writer().fd >= 0)
     work()
 
 
@@ -142,7 +158,7 @@ def disk_fills(folder: str) -> None:
     dist.barrier()
     work(CALLS * 5)
     ballast.unlink()
-    time.sleep(HEARTBEATS)
+    until(lambda: writer().fd >= 0)
     work()
 
 
@@ -163,12 +179,13 @@ def folder_goes(folder: str) -> None:
     """Deleted in the middle of it, and the working directory with it."""
     os.chdir(folder)
     work()
-    dist.barrier()
-    if dist.get_rank() == 0:
-        shutil.rmtree(folder)
-    dist.barrier()
-    work(CALLS - 2)
-    time.sleep(HEARTBEATS)
+    with recorder().lock:  # else a heartbeat that falls into the calls finds it out at once
+        dist.barrier()
+        if dist.get_rank() == 0:
+            shutil.rmtree(folder)
+        dist.barrier()
+        work(CALLS - 2)
+    until(writer().path.exists)
     work()
 
 
@@ -188,14 +205,14 @@ def test_a_folder_that_is_deleted(ranks: Ranks, tmp_path: Path) -> None:
 
 def folder_comes(blocker: str, command: list[str]) -> None:
     """Nothing can be written until something is out of the way."""
-    assert current().recorder.writer.fd < 0  # type: ignore[union-attr]
+    assert writer().fd < 0
     work()
     dist.barrier()
     if dist.get_rank() == 0 and command:
         subprocess.run(command, check=True)
     elif dist.get_rank() == 0:
         Path(blocker).unlink()
-    time.sleep(HEARTBEATS)
+    until(lambda: writer().fd >= 0)
     work()
     work(CALLS - 1)
 
@@ -336,16 +353,14 @@ def test_handlers_that_interrupt_the_tracer(ranks: Ranks) -> None:
 
 def two_runs(first: int) -> None:
     """One process, two inits; a folder that already holds other runs."""
-    work(first)
-    dist.destroy_process_group()
-    dist.init_process_group("gloo")
-    work(first + 1)
+    for n in inits(2):
+        work(first + n - 1)
 
 
 def test_runs_in_one_folder_never_mix(ranks: Ranks, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     for first in (1, 3):
-        ranks.run(two_runs, 2, first, env={"COLLECTRACE_LOG_DIR": str(logs)})
+        ranks.run(two_runs, 2, first, init=False, env={"COLLECTRACE_LOG_DIR": str(logs)})
     runs = sorted(logs.iterdir(), key=lambda run: run.stat().st_mtime_ns)
     assert "pending" not in {run.name for run in runs}
     for count, run in zip((1, 2, 3, 4), runs, strict=True):

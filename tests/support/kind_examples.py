@@ -105,6 +105,38 @@ def group_mismatch() -> Run:
     return run
 
 
+def group_that_some_never_called_for() -> Run:
+    """Rank 0 alone makes a group of itself: nobody waits, and the next group would part them."""
+    run = steps(3)
+    run.rank(0).group("1", [0], site="/job/train.py:9")
+    run.all("all_reduce", **STEP)
+    run.finish()
+    return run
+
+
+def group_creation_that_one_rank_misses() -> Run:
+    """Two of three ranks wait in ``new_group`` for the third, which computes."""
+    run = steps(3)
+    for rank in run:
+        if rank.rank == 1:
+            rank.beat(30)
+        else:
+            asked = rank.group("1", [0, 1, 2], phase="asked", site="/job/mesh.py:9")
+            rank.beat(30, rank.creating(asked))
+    return run
+
+
+def two_metrics_in_swapped_order() -> Run:
+    """The bytes and the meaning agree; only the lines tell."""
+    run = Run(3)
+    for _ in range(4):
+        for rank in run:
+            for line in (17, 21) if rank.rank != 1 else (21, 17):
+                rank.call("all_reduce", site=f"/job/eval.py:{line}")
+    run.finish()
+    return run
+
+
 def missing_call() -> Run:
     """A few of 512 ranks raised, each in words of its own."""
     run = steps(512, rows=2)
@@ -249,6 +281,7 @@ def killed_everywhere() -> Run:
 
 KINDS: Final[dict[str, Callable[[], Run]]] = {
     "role_mismatch": lambda: seed_cases.case(4, "zeros"),
+    "swapped_role_mismatch": two_metrics_in_swapped_order,
     "op_mismatch_uneven_inputs": lambda: seed_cases.case(5),
     "missing_call_uneven_inputs": lambda: seed_cases.case(3),
     "aligned_uneven_inputs": lambda: seed_cases.case(1),
@@ -259,7 +292,9 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "root_mismatch": root_mismatch,
     "split_mismatch": split_mismatch,
     "group_mismatch": group_mismatch,
+    "uncalled_group_mismatch": group_that_some_never_called_for,
     "missing_call": missing_call,
+    "creation_missing_call": group_creation_that_one_rank_misses,
     "p2p_unmatched": p2p_unmatched,
     "p2p_mismatch": p2p_mismatch,
     "deadlock": deadlock,

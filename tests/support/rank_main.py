@@ -22,8 +22,8 @@ def main() -> None:
     if options["trace"]:
         collectrace.enable()
     if options["init"]:
-        # Far below the time limit of a test: a rank that waits in vain says where.
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+        timeout = datetime.timedelta(seconds=options["timeout"])
+        dist.init_process_group("gloo", timeout=timeout)
     result = function(*options["args"])
     # Beside what the rank prints, and its rank is in the environment whatever was initialised.
     output = Path("/proc/self/fd/1").readlink()

@@ -104,16 +104,19 @@ class Ranks:
         trace: bool = True,
         init: bool = True,
         limit: float = 60,
+        timeout: float = 40,
         env: Mapping[str, str] | None = None,
         exits: tuple[int | None, ...] | None = None,
         fails: bool = False,
     ) -> Ran:
         """Call ``function(*args)`` on each rank, traced, between init and destroy of gloo.
 
-        ``args`` travel as JSON. ``exits``: how they must end; None: well, all of them. ``fails``:
-        the tracer is made to fail, and must say so.
+        ``args`` travel as JSON. ``limit``: seconds until ranks that still run are killed;
+        ``timeout``: seconds until a collective that waits in vain raises, and so says where.
+        ``exits``: how they must end; None: well, all of them. ``fails``: the tracer is made to
+        fail, and must say so.
         """
-        options = {"trace": trace, "init": init, "args": args}
+        options = {"trace": trace, "init": init, "timeout": timeout, "args": args}
         ran = self._submit(
             Request(
                 script=str(Path(__file__).with_name("rank_main.py")),

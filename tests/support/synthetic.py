@@ -215,6 +215,13 @@ class Rank:
             seq=call.seq, op=call.op, peer=call.peer, tag=call.tag, site=call.site,
         )  # fmt: skip
 
+    def creating(self, asked: Group, thread: str = "MainThread") -> Activity:
+        """What a thread that is in the creation of this group is doing."""
+        return Activity(
+            thread=thread, what="group", since=asked.t, op="new_group", group=asked.group,
+            site=asked.site,
+        )  # fmt: skip
+
     def alive(self, *inside: Activity) -> Alive:
         return self.record(Alive(in_=list(inside)))
 

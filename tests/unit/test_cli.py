@@ -245,7 +245,7 @@ def test_the_short_form_is_the_same_command() -> None:
         )
         for module in (["collectrace", "align"], ["collectrace.align"])
     )  # fmt: skip
-    assert long.stdout == short.stdout
+    assert long.stdout == short.stdout != ""
 
 
 class Terminal(io.StringIO):

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
+# In the order in which a line of theirs is preferred, the last one first.
 TORCH: Final = 0
 """Code of torch, of this package, or of Python and its standard library."""
 
@@ -135,6 +136,10 @@ def line(code: CodeType, lasti: int) -> str:
         if start <= lasti < end and candidate is not None:
             number = candidate
             break
+    return _told(code, number)
+
+
+def _told(code: CodeType, number: int) -> str:
     path = code.co_filename
     # A script started as `python train.py` has a relative name on some versions.
     return f"{path if path.startswith('<') else os.path.abspath(path)}:{number}"
@@ -170,11 +175,15 @@ def here(depth: int = 1) -> tuple[str | None, str | None]:
 
 
 def of_traceback(traceback: TracebackType | None) -> str | None:
-    """``path:line`` of the innermost user frame of a traceback, else of its outermost frame."""
+    """``path:line`` of a traceback's innermost user frame, else of its innermost outside torch.
+
+    Where there is nothing but torch, of the innermost of all.
+    """
     best: str | None = None
+    whose = TORCH
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if classify(code) == USER or best is None:
-            best = f"{os.path.abspath(code.co_filename)}:{traceback.tb_lineno}"
+        if (kind := classify(code)) >= whose:
+            best, whose = _told(code, traceback.tb_lineno), kind
         traceback = traceback.tb_next
     return best

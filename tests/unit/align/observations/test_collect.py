@@ -218,3 +218,66 @@ def test_a_group_of_two_backends_is_told(tmp_path: Path) -> None:
     assert found is not None
     assert "dp" in found.headline
     assert "gloo on rank 0, nccl on rank 1" in found.headline
+
+
+# -- ends ------------------------------------------------------------------------------------
+
+
+def thrown(throws: bool, *messages: str) -> Run:
+    """Ranks inside join() that agree, and raise this."""
+    run = Run(len(messages))
+    for rank, message in zip(run, messages, strict=True):
+        rank.join("entered", group="0", throws=throws or None)
+        rank.call("all_reduce")
+        rank.exit("exception", error="RuntimeError", message=message, site="/job/train.py:36")
+    return run
+
+
+EXHAUSTED = (
+    "Rank 0 exhausted all inputs.",
+    "Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+)
+
+
+def first(run: Run, folder: Path) -> Finding:
+    run.write(folder)
+    return align(folder).findings[0]
+
+
+def test_an_early_termination_that_was_asked_for_is_no_crash(tmp_path: Path) -> None:
+    found = first(thrown(True, *EXHAUSTED), tmp_path)
+    assert (found.kind, found.severity) == ("early_termination", "info")
+    assert found.headline == "join() ended ranks 0-1 when the first ran out of inputs"
+    assert "This is what it is for, no fault." in found.cause
+
+
+@pytest.mark.parametrize(
+    ("throws", "messages"), [(False, EXHAUSTED), (True, ("loss is nan", "loss is nan"))]
+)
+def test_any_other_exception_is_a_crash(
+    throws: bool, messages: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = first(thrown(throws, *messages), tmp_path)
+    assert (found.kind, found.severity) == ("raised", "warning")
+    assert found.headline.startswith("the job crashed: ranks 0-1 ended with an exception")
+    assert "Rank 0 was the first." in found.cause
+    assert found.fix == "Fix what raised; no collective has to be changed."
+
+
+def test_a_crash_over_lost_connections_is_not_told_to_fix_its_exception(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.exit("exception", error="DistStoreError", message="wait timeout after 7000ms")
+    found = first(run, tmp_path)
+    assert found.headline == (
+        "the job crashed: ranks 0-1 lost a connection or timed out, though the collectives agree"
+    )
+    assert found.fix.startswith("Look at the network")
+
+
+def test_a_crash_in_many_words_tells_some(tmp_path: Path) -> None:
+    found = first(thrown(False, *(f"shard {n} is corrupt" for n in range(7))), tmp_path)
+    assert "shard 3 is corrupt" in found.cause
+    assert "shard 4 is corrupt" not in found.cause
+    assert "; and 3 more. Rank 0 was the first." in found.cause
+    assert len(found.sides) == 4

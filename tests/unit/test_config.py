@@ -1,0 +1,125 @@
+"""The options: what wins over what, what is refused, and what a child process gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.config import PREFIX, Config
+from collectrace.errors import CollectraceError
+
+NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("log_dir", *NUMBERS):
+        monkeypatch.delenv(PREFIX + name.upper(), raising=False)
+
+
+def test_without_a_word_the_defaults_hold() -> None:
+    assert Config.from_environment() == Config(
+        log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("log_dir", "/scratch/logs", Path("/scratch/logs")),
+        ("max_bytes", "1000", 1000),
+        ("heartbeat", "0.5", 0.5),
+        ("stall_after", "120", 120.0),
+        ("max_failures", "3", 3),
+    ],
+)
+def test_every_option_has_a_variable(
+    name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
+    found = getattr(Config.from_environment(), name)
+    assert (found, type(found)) == (value, type(getattr(Config(), name)))
+
+
+def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLECTRACE_HEARTBEAT", "3")
+    monkeypatch.setenv("COLLECTRACE_LOG_DIR", "theirs")
+    assert Config.from_environment(heartbeat=1.0, log_dir="mine") == Config(
+        heartbeat=1.0, log_dir=Path("mine")
+    )
+
+
+def test_none_is_an_argument_that_was_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLECTRACE_HEARTBEAT", "3")
+    assert Config.from_environment(heartbeat=None, max_bytes=None) == Config(heartbeat=3.0)
+
+
+def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HEARTBEAT", "LOG_DIR"):
+        monkeypatch.setenv(f"COLLECTRACE_{name}", "")
+    assert Config.from_environment() == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [("max_bytes", "1GiB", "a whole number"), ("max_failures", "2.5", "a whole number"),
+     ("heartbeat", "soon", "a number")],
+)  # fmt: skip
+def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
+    name: str, text: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
+    with pytest.raises(CollectraceError) as refused:
+        Config.from_environment()
+    assert f"COLLECTRACE_{name.upper()}='{text}' is not {wanted};" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [0, -1])
+def test_nothing_may_be_zero_or_less(name: str, value: int) -> None:
+    with pytest.raises(CollectraceError, match=f"^{name} must be greater than zero"):
+        Config.from_environment(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["heartbeat", "stall_after"])
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_a_time_that_no_clock_can_wait_for_is_refused(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end the watching thread with a traceback, or stop the record."""
+    monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
+    with pytest.raises(CollectraceError, match=name):
+        Config.from_environment()
+
+
+def test_an_unknown_option_is_told_with_those_there_are() -> None:
+    with pytest.raises(CollectraceError) as refused:
+        Config.from_environment(hartbeat=1, logdir="x", heartbeat=2)
+    told = str(refused.value)
+    assert told.startswith("unknown option hartbeat, logdir; the options are ")
+    assert all(name in told for name in ("log_dir", *NUMBERS))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"log_dir": "/a b/c", "max_bytes": 1, "heartbeat": 0.1, "stall_after": 1e9,
+          "max_failures": 1 << 40}],
+)  # fmt: skip
+def test_a_child_gets_the_same_options(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Config.from_environment(**given)
+    for name, text in mine.to_environment().items():
+        monkeypatch.setenv(name, text)
+    child = Config.from_environment()
+    assert child.log_dir == mine.log_dir.absolute()
+    assert [getattr(child, name) for name in NUMBERS] == [getattr(mine, name) for name in NUMBERS]
+
+
+def test_a_child_that_starts_in_another_folder_writes_into_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Config().to_environment()["COLLECTRACE_LOG_DIR"] == str(tmp_path / "logs")

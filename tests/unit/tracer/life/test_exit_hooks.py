@@ -1,0 +1,307 @@
+"""How a process ends, as it tells it itself: its status, its exception, and the line of that."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+import pytest
+
+from collectrace.records import Exit
+from collectrace.tracer.life.exit_hooks import ExitHooks
+
+HERE = f"{__file__}:"
+
+
+class Told:
+    """A run that is told how it ends."""
+
+    def __init__(self) -> None:
+        self.live = True
+        self.ends: list[Exit] = []
+        self.last_call = 0
+
+    def finish(self, last: Exit) -> None:
+        self.ends.append(last)
+
+    def issued_since(self, t: int) -> bool:
+        return self.last_call > t
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def exits(told: Told) -> ExitHooks:
+    return ExitHooks(told)
+
+
+def end(exits: ExitHooks, told: Told) -> Exit:
+    """What is written when the process gets to its end."""
+    exits.at_end()
+    (last,) = told.ends
+    return last
+
+
+def status(last: Exit) -> tuple[str, int | None, str | None]:
+    return last.reason, last.code, last.message
+
+
+def caught(fail: Callable[[], Any]) -> BaseException:
+    try:
+        fail()
+    except BaseException as problem:  # noqa: BLE001 - SystemExit too
+        return problem
+    raise AssertionError
+
+
+# -- a normal end ---------------------------------------------------------------------------
+
+
+def test_without_a_word_it_finished(exits: ExitHooks, told: Told) -> None:
+    last = end(exits, told)
+    assert status(last) == ("finished", None, None)
+    assert last.error is None
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "words"),
+    [(None, 0, None), (0, 0, None), (3, 3, None), (True, 1, None), ("no data", 1, "no data"),
+     (["odd"], 1, "['odd']")],
+)  # fmt: skip
+def test_the_status_that_sys_exit_was_given(
+    code: object, number: int, words: str | None, exits: ExitHooks, told: Told
+) -> None:
+    """As the interpreter does: None is 0, and what is no number goes to stderr and is 1."""
+    exits.note_sys_exit(code)
+    assert status(end(exits, told)) == ("finished", number, words)
+
+
+def test_a_sys_exit_that_was_caught_is_none(exits: ExitHooks, told: Told) -> None:
+    """The program went on, and issued more."""
+    exits.note_sys_exit(3)
+    told.last_call = time.monotonic_ns() + 1
+    assert status(end(exits, told)) == ("finished", None, None)
+
+
+def test_calls_before_sys_exit_do_not_make_it_undone(exits: ExitHooks, told: Told) -> None:
+    told.last_call = time.monotonic_ns()
+    exits.note_sys_exit(3)
+    assert status(end(exits, told)) == ("finished", 3, None)
+
+
+def test_no_words_are_endless(exits: ExitHooks, told: Told) -> None:
+    exits.note_sys_exit("x" * 1_000_000)
+    assert end(exits, told).message == "x" * 2000
+
+
+# -- exceptions -----------------------------------------------------------------------------
+
+
+def _fails(message: str = "loss is nan") -> NoReturn:
+    raise ValueError(message)
+
+
+LINE = _fails.__code__.co_firstlineno + 1
+
+
+def test_an_exception_is_told_with_its_line(exits: ExitHooks, told: Told) -> None:
+    problem = caught(_fails)
+    exits.note_exception(problem, problem.__traceback__)
+    last = end(exits, told)
+    assert (last.reason, last.error, last.message) == ("exception", "ValueError", "loss is nan")
+    assert last.site == f"{HERE}{LINE}"
+    assert last.code is None
+
+
+def test_an_exception_counts_even_if_calls_came_after_it(exits: ExitHooks, told: Told) -> None:
+    problem = caught(_fails)
+    exits.note_exception(problem, problem.__traceback__)
+    told.last_call = time.monotonic_ns() + 1
+    assert end(exits, told).reason == "exception"
+
+
+def test_an_exceptions_text_is_cut(exits: ExitHooks, told: Told) -> None:
+    problem = caught(lambda: _fails("x" * 1_000_000))
+    exits.note_exception(problem, problem.__traceback__)
+    assert end(exits, told).message == "x" * 2000
+
+
+def _as_torch_multiprocessing_does(code: object) -> None:
+    try:
+        _fails()
+    except ValueError:
+        sys.exit(code)  # type: ignore[arg-type]
+
+
+def test_an_exception_that_was_turned_into_sys_exit_is_told(exits: ExitHooks, told: Told) -> None:
+    problem = caught(lambda: _as_torch_multiprocessing_does(1))
+    exits.note_exception(problem, problem.__traceback__)
+    last = end(exits, told)
+    assert (last.reason, last.error, last.site) == ("exception", "ValueError", f"{HERE}{LINE}")
+
+
+@pytest.mark.parametrize("code", [0, None])
+def test_who_handles_an_exception_and_leaves_well_has_left_well(
+    code: object, exits: ExitHooks, told: Told
+) -> None:
+    problem = caught(lambda: _as_torch_multiprocessing_does(code))
+    exits.note_exception(problem, problem.__traceback__)
+    assert status(end(exits, told)) == ("finished", 0, None)
+
+
+def test_a_sys_exit_after_nothing_but_ctrl_c_is_a_status(exits: ExitHooks, told: Told) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    def stop() -> None:
+        try:
+            interrupted()
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+    problem = caught(stop)
+    exits.note_exception(problem, problem.__traceback__)
+    assert status(end(exits, told)) == ("finished", 130, None)
+
+
+def test_the_end_is_told_from_the_latest_and_only_once(exits: ExitHooks, told: Told) -> None:
+    """A run ends with its group; the next one of this process has an end of its own."""
+    exits.note_sys_exit(3)
+    exits.at_end()
+    exits.at_end()
+    assert [status(last) for last in told.ends] == [
+        ("finished", 3, None), ("finished", None, None),
+    ]  # fmt: skip
+
+
+# -- installed ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch, told: Told) -> list[Any]:
+    """What reached the hook that was there before, and how much the run had been told by then."""
+    heard: list[Any] = []
+
+    def theirs(*given: Any) -> None:
+        heard.append((given, len(told.ends)))
+
+    monkeypatch.setattr(sys, "excepthook", theirs)
+    return heard
+
+
+def test_an_uncaught_exception_is_told_before_anybody_hears_of_it(
+    exits: ExitHooks, told: Told, hooks: list[Any]
+) -> None:
+    """torch's own shutdown may hang on what just went wrong."""
+    undo = exits.install()
+    problem = caught(_fails)
+    given = (ValueError, problem, problem.__traceback__)
+    try:
+        sys.excepthook(*given)
+    finally:
+        undo()
+    assert hooks == [(given, 1)]
+    assert (told.ends[0].error, told.ends[0].site) == ("ValueError", f"{HERE}{LINE}")
+
+
+def test_the_undo_puts_back_what_was_there(exits: ExitHooks, hooks: list[Any]) -> None:
+    before = sys.excepthook
+    undo = exits.install()
+    assert sys.excepthook is not before
+    undo()
+    assert sys.excepthook is before
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_process_that_leaves_says_so_once_while_it_is_installed(
+    undone: bool, exits: ExitHooks, told: Told
+) -> None:
+    child = os.fork()
+    if child == 0:
+        atexit._clear()
+        undo = exits.install()
+        if undone:
+            undo()
+        atexit._run_exitfuncs()
+        os._exit(len(told.ends))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (0 if undone else 1)
+
+
+def test_a_hook_that_was_put_over_ours_stays_and_ours_goes_quiet(
+    exits: ExitHooks, told: Told, hooks: list[Any]
+) -> None:
+    undo = exits.install()
+    ours = sys.excepthook
+
+    def over(*given: Any) -> None:
+        ours(*given)
+
+    sys.excepthook = over
+    undo()
+    told.live = False
+    assert sys.excepthook is over
+    problem = caught(_fails)
+    sys.excepthook(ValueError, problem, None)
+    assert hooks == [((ValueError, problem, None), 0)]
+    assert told.ends == []
+
+
+# -- children of multiprocessing ------------------------------------------------------------
+
+
+class Wire(Told):
+    """Sends what it is told to the parent."""
+
+    def __init__(self, wire: Connection) -> None:
+        super().__init__()
+        self.wire = wire
+
+    def finish(self, last: Exit) -> None:
+        self.wire.send((last.reason, last.code, last.error, last.site))
+
+
+def _child(wire: Connection, leave: Callable[[], Any]) -> None:
+    exits = ExitHooks(Wire(wire))
+    exits.watch_child()
+    leave()
+
+
+@pytest.mark.parametrize(
+    ("leave", "last"),
+    [
+        (int, ("finished", None, None, None)),
+        (_fails, ("exception", None, "ValueError", f"{HERE}{LINE}")),
+        (lambda: sys.exit(5), ("finished", 5, None, None)),
+    ],
+    ids=["well", "raises", "exits"],
+)
+def test_a_child_tells_its_end_though_it_runs_no_atexit(
+    leave: Callable[[], Any], last: tuple[Any, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(theirs, leave))
+    child.start()
+    theirs.close()
+    assert mine.poll(60)
+    assert mine.recv() == last
+    child.join()
+    with pytest.raises(EOFError):
+        mine.recv()  # once
+    assert (child.exitcode == 0) == (leave is int)
+
+
+def test_a_parent_has_no_such_end(exits: ExitHooks) -> None:
+    registered: dict[Any, Any] = vars(multiprocessing.util)["_finalizer_registry"]
+    before = dict(registered)
+    exits.watch_child()
+    assert registered == before

@@ -202,6 +202,9 @@ class Join(Record):
     joinables: list[str] = _doc("class names, in order", default_factory=list)
     throws: bool = _doc("throw_on_early_termination", default=False)
     iteration: int | None = _opt("DDP forwards so far")
+    rounds: list[int] | None = _opt(
+        "times that its first joinable gave notice of an input, by the line that called it"
+    )
     site: str | None = _opt("`path:line`")
 
 
@@ -466,6 +469,7 @@ def _rows(value: list[Any]) -> list[Any]:
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
+    "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
     "argv": _strings, "targets": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import sys
 import threading
+import weakref
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
@@ -64,6 +65,12 @@ class Recorder:
         """None until the ranks have met."""
         self.iteration = 0
         """Ordinal of the latest DDP forward, those shadowed in join() counted; 0: none so far."""
+        self.forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Forwards per DDP module. Those shadowed in join() count, and so a module's are equal on
+        all ranks when they leave it."""
+        self.rounds: dict[sites.Place, int] = {}
+        """Since join() was entered, how often its first joinable gave notice, by the place of the
+        user's code that called it."""
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
@@ -277,6 +284,10 @@ class Recorder:
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""
         call[0].counter.complete(call[1])
+
+    def forward_begins(self, module: Any) -> None:
+        """A DDP module begins another forward, or a rank that has joined shadows one."""
+        self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
 
     def backward_over(self) -> None:
         """A backward returned, and did not raise: DDP has waited for its buckets."""

@@ -189,6 +189,9 @@ class Done(Record):
     tag: int | None = _opt("point-to-point: the tag")
     op: str | None = _opt("point-to-point: `send` or `recv`")
     failed: bool | None = _opt("true where this one call raised; it is not a watermark then")
+    refused: bool | None = _opt(
+        "true where it never reached a peer: the next call bears its number again"
+    )
     error: str | None = _opt("type and text of what it raised")
 
 

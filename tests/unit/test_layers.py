@@ -24,7 +24,7 @@ FLOORS = (
     {"words", "chain"},
     {"signature", "findings"},
     {"records", "roles", "config"},
-    {"ops", "errors", "dumps", "version"},
+    {"ops", "errors", "exceptions", "dumps", "version"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

@@ -7,11 +7,10 @@ launcher that ends all ranks after one failed changes nothing about what they we
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
-from typing import Final
 
+from collectrace import exceptions
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import MAIN, Standing, patience
@@ -19,18 +18,6 @@ from collectrace.align.ranks.waits import Waits, last_sign
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.findings import Ended
 from collectrace.records import Exit
-
-# What torch 2.13 raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
-# ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp
-# (doWait).
-_LOST: Final = re.compile(
-    r"connection (was )?(closed|reset|refused)|broken pipe|remote process exited|socket ?closed"
-    r"|failed to recv, got 0 bytes",
-    re.IGNORECASE,
-)
-_GAVE_UP: Final = re.compile(r"timed? ?out|timeout|wait timeout", re.IGNORECASE)
-_COMMUNICATION: Final = re.compile(r"gloo/|NCCL (error|communicator)|ncclRemoteError|abort")
-_ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
 def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
@@ -89,11 +76,9 @@ def _ctrl_c(leaving: Exit) -> bool:
 def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
     """A rank that ended with an exception, or by sys.exit with a status that is not 0."""
     message = leaving.message or ""
-    by_peers = leaving.error in _ERRORS or any(
-        pattern.search(message) for pattern in (_LOST, _GAVE_UP, _COMMUNICATION)
-    )
+    by_peers = exceptions.blames_peers(leaving.error, message)
     return replace(
         standing, state="raised", ended="exit", by_peers=by_peers,
         waiting=standing.waiting or waits.behind_exception(by_peers=by_peers),
-        lost_peer=bool(_LOST.search(message)),
+        lost_peer=exceptions.lost_peer(message),
     )  # fmt: skip

@@ -83,6 +83,9 @@ class RankRecords:
         self.unwaited: list[Unwaited] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
+        self.refused: list[tuple[Key, int | None, Done]] = []
+        """Calls that never reached a peer: stream or channel, offset of the line if it was read,
+        and the record that says so."""
         self.stacks: dict[int, Stack] = {}
         """By number."""
         self.stack_counts: list[tuple[int, int]] = []
@@ -135,7 +138,8 @@ class RankRecords:
                 if form is not None:
                     end = tail(line, cut)
                     seq, rows = int(start[2]), form.rows
-                    if end is not None and seq > (rows.seq[-1] if rows.seq else 0):
+                    is_next = seq > (rows.seq[-1] if rows.seq else 0)
+                    if end is not None and is_next and seq not in rows.refused:
                         rows.seq.append(seq)
                         rows.t.append(int(start[1]))
                         rows.offset.append(offset)
@@ -233,7 +237,7 @@ class RankRecords:
         if isinstance(record, Checkpoint):
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
-            self._done(record)
+            self._done(record, offset)
         elif isinstance(record, Stack | Source):
             self._of_code(record)
         elif calls_only:
@@ -275,8 +279,8 @@ class RankRecords:
         }
         self.header = replace(self.header, **known)
 
-    def _done(self, done: Done) -> None:
-        if done.failed:
+    def _done(self, done: Done, offset: int) -> None:
+        if done.failed and not done.refused:
             self.failed.append(done)
             return
         if done.op in POINT_TO_POINT:
@@ -284,6 +288,9 @@ class RankRecords:
             key: Key = ChannelKey(done.group, done.device, *between, done.tag or 0)
         else:
             key = StreamKey(done.group, done.device)
+        if done.refused:
+            self.refused.append((key, self.rows_of(key).refuse(done.seq, offset), done))
+            return
         known = self.dones.get(key)
         if known is None or done.seq > known.seq:
             self.dones[key] = done

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
-from collectrace import records
+from collectrace import exceptions, records
 from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.ops import BARRIERS
 from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
@@ -40,6 +41,12 @@ _MAX_TEMPLATES: Final = 20_000
 
 _MAX_BUCKETS: Final = 10_000
 """Gradient buckets remembered until a backward ends; of those beyond the Works are asked."""
+
+_AT_ONCE: Final = 5_000_000_000
+"""ns within which an operator raises that finds fault with its own arguments."""
+
+_INVERSE: Final = pow(BASE, -1, PRIME)
+"""Undoes a step of a digest."""
 
 _MAX_TEXT: Final = 500
 """Characters of an exception's text that are written down."""
@@ -218,21 +225,75 @@ class Recorder:
         except Exception as problem:
             self.count_failure(problem, "following a call up")
 
-    def raised(self, call: Issued, problem: BaseException) -> None:
-        """The call raised ``problem``, or waiting for it did: write that down."""
+    def not_taken(
+        self, reader: ArgumentReader, args: tuple[Any, ...], call: Issued | None,
+        problem: BaseException,
+    ) -> None:  # fmt: skip
+        """The operator itself raised ``problem``, before or after it had sent something.
+
+        ``call``: what :meth:`issue` returned; where that is None, the call may be a synchronous
+        one, which stands in the state of its thread.
+        """
+        try:
+            state = self._local.state
+            if call is None:
+                call, group = state.call, self._groups.get(reader.unbox(args[reader.group_index]))
+                if call is None or group is None or state.scope.within:
+                    return  # it is not recorded
+                if call[0].counter.group != group.name:
+                    return
+            refused = now() - state.call_t < _AT_ONCE and _is_refusal(call, problem)
+            self.raised(call, problem, refused=refused)
+        except Exception as ours:
+            self.count_failure(ours, "following a call that raised")
+
+    def _take_back(self, call: Issued) -> bool:
+        """Give the number of the stream's latest call back; False: another has been issued since.
+
+        As in :meth:`_number`, nothing is called between the comparison and the last assignment.
+        """
+        template, seq = call
+        counter, stream = template.counter, template.stream
+        with self.lock:
+            if stream is None:
+                if counter.seq != seq:
+                    return False
+                counter.seq = seq - 1
+                return True
+            digest = (stream.digest - template.wire_step) * _INVERSE % PRIME
+            program = (stream.program - template.program_step) * _INVERSE % PRIME
+            pairs = stream.pairs
+            if pairs is not None:
+                # EMPTY: it was the stream's first all_to_all.
+                pairs = (pairs - (template.pair_step or 0)) * _INVERSE % PRIME or None
+            if counter.seq != seq:
+                return False
+            counter.seq = seq - 1
+            stream.digest, stream.program, stream.pairs = digest, program, pairs
+            return True
+
+    def raised(self, call: Issued, problem: BaseException, *, refused: bool = False) -> None:
+        """The call raised ``problem``, or waiting for it did: write that down.
+
+        ``refused``: its operator raised over its own arguments, and nothing reached a peer. Then
+        its line stays, and its number is the next call's.
+        """
         state = self._local.state
         state.call = None
         if not self.active:
             return
         template, seq = call
-        template.counter.open[seq] = now()
+        refused = refused and self._take_back(call)
+        if not refused:
+            template.counter.open[seq] = now()
         try:
             self.write(
                 records.Done(
                     t=now(), group=template.counter.group, device=template.counter.device,
                     seq=seq, peer=template.peer, tag=template.tag,
                     op=template.op if template.stream is None else None,
-                    failed=True, error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
+                    failed=True, refused=refused or None,
+                    error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
                 )
             )  # fmt: skip
         except Exception as ours:
@@ -339,3 +400,16 @@ class Recorder:
             return self._number(void_template(group, reader, args), t, self._local.state)
         except Exception:
             return None
+
+
+def _is_refusal(call: Issued, problem: BaseException) -> bool:
+    """Whether an operator that raised at once did so over its own arguments.
+
+    Not one that waits inside, as a barrier does, and not where the exception is about peers: the
+    first collective of a group may make its connections.
+    """
+    return (
+        isinstance(problem, Exception)
+        and call[0].op not in BARRIERS
+        and not exceptions.blames_peers(type(problem).__name__, str(problem))
+    )

@@ -271,6 +271,20 @@ class Unwaited(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Raised(Record):
+    """An exception that left a function of torch's; where calls follow, the program caught it."""
+
+    kind: ClassVar[str] = "raised"
+    what: str = _doc(
+        "what raised: the public function, `backward`, `batch`; `thread`: it ended one"
+    )
+    error: str = _doc("type of the exception")
+    message: str = _doc("text of the exception", default="")
+    site: str | None = _opt("`path:line` in the user's code that raised it")
+    thread: str | None = _opt("thread name, if not the main one")
+
+
+@dataclass(slots=True, kw_only=True)
 class Alive(Record):
     """A heartbeat."""
 
@@ -318,6 +332,10 @@ class Exit(Record):
     error: str | None = _opt("type of the exception")
     message: str | None = _opt("text of the exception")
     site: str | None = _opt("`path:line` in the user's code that raised it")
+    causes: list[str] = _doc(
+        "`Type: text` of what it was raised from, or while that was handled, the nearest first",
+        default_factory=list,
+    )
     in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
     calls: int = _doc("calls recorded", default=0)
     ns: int = _doc("time the tracer took, ns", default=0)
@@ -330,7 +348,7 @@ KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
         Header, Group, Stack, Source, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
-        Alive, Stall, Checkpoint, Exit,
+        Raised, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -474,7 +492,7 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "argv": _strings, "targets": _strings, "joinables": _strings,
+    "argv": _strings, "causes": _strings, "targets": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

@@ -23,8 +23,8 @@ FLOORS = (
     {"", "launch", "schema", "tracer", "align", "report"},
     {"words", "chain"},
     {"signature", "findings"},
-    {"records", "roles", "config"},
-    {"ops", "errors", "exceptions", "dumps", "version"},
+    {"records", "roles", "config", "exceptions"},
+    {"ops", "errors", "dumps", "version"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

@@ -20,6 +20,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Stack,
     Stall,
     Sync,
@@ -101,6 +102,8 @@ class RankLog(Protocol):
     """Calls that raised while others took part, or may have."""
     refused: Sequence[Refusal]
     """Calls that never reached a peer, in order of time."""
+    caught: Sequence[Raised]
+    """Exceptions that left a function of torch's and did not end the rank: it made calls after."""
     alive: Alive | None
     """The latest heartbeat."""
     stall: Stall | None

@@ -25,6 +25,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Stack,
     Stall,
     Sync,
@@ -144,6 +145,10 @@ class FileLog:
             names.channel(k): n for k, n in lasts if isinstance(k, ChannelKey)
         }
         self.last_call = self._last_call()
+        last = self.last_call.t if self.last_call is not None else 0
+        self.caught: Sequence[Raised] = [raised for raised in found.raised if raised.t < last]
+        if self.exit is None:
+            self.exit = _end_of_thread(found.raised, last)
 
     def _refusal(self, key: Key, offset: int | None, done: Done) -> Refusal:
         names = self._names
@@ -267,3 +272,16 @@ class FileLog:
         if rows.last() >= first:
             spans.append((first + shift, rows.last() + shift))
         return spans
+
+
+def _end_of_thread(raised: Sequence[Raised], last: int) -> Exit | None:
+    """The exception that ended the thread of the calls, though the process may live on.
+
+    ``last``: when the last call was issued.
+    """
+    ended = next((r for r in reversed(raised) if r.what == "thread"), None)
+    if ended is None or ended.t < last:
+        return None
+    return Exit(
+        t=ended.t, reason="exception", error=ended.error, message=ended.message, site=ended.site
+    )

@@ -24,6 +24,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Record,
     Source,
     Stack,
@@ -81,6 +82,7 @@ class RankRecords:
         self.epochs: list[Epoch] = []
         self.syncs: list[Sync] = []
         self.unwaited: list[Unwaited] = []
+        self.raised: list[Raised] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
         self.refused: list[tuple[Key, int | None, Done]] = []
@@ -110,7 +112,7 @@ class RankRecords:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], list[Any]] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited,
+            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised,
         }  # fmt: skip
 
     def last_t(self) -> int:

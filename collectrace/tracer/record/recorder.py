@@ -42,6 +42,9 @@ _MAX_TEMPLATES: Final = 20_000
 _MAX_BUCKETS: Final = 10_000
 """Gradient buckets remembered until a backward ends; of those beyond the Works are asked."""
 
+_MOST_RAISED: Final = 100
+"""``raised`` records per run: a program may live with exceptions."""
+
 _AT_ONCE: Final = 5_000_000_000
 """ns within which an operator raises that finds fault with its own arguments."""
 
@@ -93,6 +96,11 @@ class Recorder:
         self.failures = 0
         """Internal failures."""
         self._max_failures = max_failures
+        self._left_by = 0
+        """``raised`` records written."""
+        self._noted = 0, 0
+        """Id of the exception that was recorded last, and when the last call was issued by then:
+        another may come to have that id."""
         # Looked up for every call: here they cost one attribute less.
         self._local = scopes.local
         self._groups = self.book.states
@@ -282,6 +290,7 @@ class Recorder:
         state.call = None
         if not self.active:
             return
+        self._noted = id(problem), self.last_t
         template, seq = call
         refused = refused and self._take_back(call)
         if not refused:
@@ -298,6 +307,30 @@ class Recorder:
             )  # fmt: skip
         except Exception as ours:
             self.count_failure(ours, "recording a failed call")
+
+    def left_by(self, problem: BaseException, what: str) -> None:
+        """An exception leaves ``what``, a function that calls are made in: write that down.
+
+        Only the first ones, and not one that a record tells of already.
+        """
+        if (
+            (id(problem), self.last_t) == self._noted
+            or self._left_by >= _MOST_RAISED
+            or not self.active
+        ):
+            return
+        self._noted = id(problem), self.last_t
+        self._left_by += 1
+        try:
+            self.write(
+                records.Raised(
+                    what=what, error=type(problem).__name__, thread=self._local.state.label or None,
+                    message=exceptions.both_ends(str(problem), _MAX_TEXT),
+                    site=sites.of_traceback(problem.__traceback__),
+                )
+            )  # fmt: skip
+        except Exception as ours:
+            self.count_failure(ours, "recording an exception")
 
     # -- off the hot path -----------------------------------------------------------------
 

@@ -70,5 +70,7 @@ def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -
     enable(log_dir, **options)  # type: ignore[arg-type]
     try:
         yield
-    finally:
-        disable()
+    except BaseException as problem:
+        switch.disable(problem)
+        raise
+    disable()

@@ -189,6 +189,9 @@ class Done(Record):
     tag: int | None = _opt("point-to-point: the tag")
     op: str | None = _opt("point-to-point: `send` or `recv`")
     failed: bool | None = _opt("true where this one call raised; it is not a watermark then")
+    refused: bool | None = _opt(
+        "true where it never reached a peer: the next call bears its number again"
+    )
     error: str | None = _opt("type and text of what it raised")
 
 
@@ -202,6 +205,9 @@ class Join(Record):
     joinables: list[str] = _doc("class names, in order", default_factory=list)
     throws: bool = _doc("throw_on_early_termination", default=False)
     iteration: int | None = _opt("DDP forwards so far")
+    rounds: list[int] | None = _opt(
+        "times that its first joinable gave notice of an input, by the line that called it"
+    )
     site: str | None = _opt("`path:line`")
 
 
@@ -265,6 +271,20 @@ class Unwaited(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Raised(Record):
+    """An exception that left a function of torch's; where calls follow, the program caught it."""
+
+    kind: ClassVar[str] = "raised"
+    what: str = _doc(
+        "what raised: the public function, `backward`, `batch`; `thread`: it ended one"
+    )
+    error: str = _doc("type of the exception")
+    message: str = _doc("text of the exception", default="")
+    site: str | None = _opt("`path:line` in the user's code that raised it")
+    thread: str | None = _opt("thread name, if not the main one")
+
+
+@dataclass(slots=True, kw_only=True)
 class Alive(Record):
     """A heartbeat."""
 
@@ -312,6 +332,10 @@ class Exit(Record):
     error: str | None = _opt("type of the exception")
     message: str | None = _opt("text of the exception")
     site: str | None = _opt("`path:line` in the user's code that raised it")
+    causes: list[str] = _doc(
+        "`Type: text` of what it was raised from, or while that was handled, the nearest first",
+        default_factory=list,
+    )
     in_: list[Activity] = _doc("per thread what it was in", default_factory=list)
     calls: int = _doc("calls recorded", default=0)
     ns: int = _doc("time the tracer took, ns", default=0)
@@ -324,7 +348,7 @@ KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
         Header, Group, Stack, Source, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
-        Alive, Stall, Checkpoint, Exit,
+        Raised, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -466,8 +490,9 @@ def _rows(value: list[Any]) -> list[Any]:
 
 _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
+    "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "argv": _strings, "targets": _strings, "joinables": _strings,
+    "argv": _strings, "causes": _strings, "targets": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

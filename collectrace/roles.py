@@ -115,6 +115,9 @@ _TABLE: Final = (
     Role("join.final_sync", "ddp.final_sync", _JOIN,
          "sync final model", "join() broadcasting the final model", precision=3),
 
+    Role("join.own_hook", USER, _JOIN, "join() own hook",
+         "join() running a join hook of the script's own", shadows=True),
+
     Role("zero.step", "zero.step", _ZERO, "ZeRO step()", _ZERO, precision=2),
 )  # fmt: skip
 

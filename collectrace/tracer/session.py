@@ -30,7 +30,7 @@ from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
 from collectrace.tracer.record import groups
 from collectrace.tracer.record.recorder import Recorder
-from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.writer import Writer
 from collectrace.version import __version__
 
@@ -176,6 +176,13 @@ class Session:
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""
         return self.recorder is not None and self.recorder.last_t > t
+
+    def thread_raised(self, value: BaseException) -> bool:
+        """Write that an exception ends the calling thread. False: it has issued no call."""
+        if self.recorder is None or not local.state.call_t:
+            return False
+        self.recorder.left_by(value, "thread")
+        return True
 
     def write_progress(self) -> None:
         """Write what has completed and where the streams stand, since no later chance is sure."""

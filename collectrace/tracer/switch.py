@@ -53,12 +53,18 @@ def _install(session: Session) -> None:
     _undos.append(children.install(session.config))
 
 
-def disable() -> None:
-    """Switch tracing off: end the file, and take off all that was installed, latest first."""
+def disable(problem: BaseException | None = None) -> None:
+    """Switch tracing off: end the file, and take off all that was installed, latest first.
+
+    ``problem``: the exception because of which, so that the file ends with it.
+    """
     global _session
     session, _session = _session, None
     if session is None:
         return
+    if problem is not None:
+        session.exit_hooks.note_exception(problem, problem.__traceback__)
+        session.exit_hooks.at_end()
     session.finish(records.Exit(reason="disabled"))
     session.live = False
     while _undos:

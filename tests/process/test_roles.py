@@ -199,7 +199,7 @@ def test_join(ranks: Ranks) -> None:
         "join.count_nonjoined", "join.common_rank", "join.final_sync",
     ]  # fmt: skip
     phases = [(j.phase, j.iteration) for j in joined.of(JoinRecord)]
-    assert phases == [("entered", None), ("joined", 2), ("left", 5)]
+    assert phases == [("entered", None), ("joined", 2), ("left", 4)]
     assert [c.iteration for c in joined.calls if c.role == "join.bucket"] == [3, 4]
 
 

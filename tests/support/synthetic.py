@@ -170,6 +170,22 @@ class Rank:
             return call
         return self.record(call)
 
+    def refused(self, op: str, error: str = "ValueError: bad", **fields: Any) -> Call:
+        """A call that raised over its own arguments: the next one bears its number again."""
+        streams, channels = (
+            {key: replace(counter) for key, counter in counters.items()}
+            for counters in (self._chain._streams, self._chain._channels)
+        )
+        issue = self.send if op == "send" else self.recv if op == "recv" else None
+        call = issue(**fields) if issue is not None else self.call(op, **fields)
+        self._chain._streams, self._chain._channels = streams, channels  # type: ignore[assignment]
+        self.record(
+            Done(group=call.group, device=call.device, seq=call.seq, failed=True, refused=True,
+                 error=error, peer=call.peer, tag=call.tag,
+                 op=op if op in ops.POINT_TO_POINT else None)
+        )  # fmt: skip
+        return call
+
     def calls(self, count: int, op: str, group: str = DEFAULT, **fields: Any) -> None:
         """The same call so many times."""
         for _ in range(count):

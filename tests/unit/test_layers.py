@@ -23,7 +23,7 @@ FLOORS = (
     {"", "launch", "schema", "tracer", "align", "report"},
     {"words", "chain"},
     {"signature", "findings"},
-    {"records", "roles", "config"},
+    {"records", "roles", "config", "exceptions"},
     {"ops", "errors", "dumps", "version"},
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conflict, ddp, inputs, loop, parted, rank_words
+from collectrace.align.diagnosis import conflict, ddp, inputs, loop, parted, rank_words, refused
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -42,6 +42,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     what = words.name(came[0][1]) + words.at(came[0][1]) if came else "a call"
     if candidate.severity == "info":
         return too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
+    wording = refused.explain(case, candidate)
+    if wording is not None:
+        return wording
     found = inputs.of_candidate(case, candidate)
     did = [
         rank_words.instead(case, side.ranks, found) for side in candidate.sides if side.call is None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis import refused
 from collectrace.align.diagnosis.wording import Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -16,6 +17,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     """One circle in words."""
     source = candidate.source
     assert isinstance(source, tuple)
+    wording = refused.explain(case, candidate)
+    if wording is not None:
+        return wording
     steps = [_edge(case, edge) for edge in source]
     messages = [edge for edge in source if edge.waiting.channel is not None]
     cause = (

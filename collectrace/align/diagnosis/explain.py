@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     loop,
     messages,
     mismatch,
+    rank_words,
     stall,
     table,
 )
@@ -87,7 +88,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
-    sites += [line.site for line in leaving if line is not None]
+    sites += [rank_words.failure(line).site for line in leaving if line is not None]
     found = (code_lines.of_site(site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from collectrace import words
@@ -12,10 +12,16 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
-from collectrace.roles import is_shadow
+from collectrace.records import Join
+from collectrace.roles import is_shadow, pairing_class
 
 _LOOK_BACK: Final = 64
 """Calls of a stream that are searched for the latest iteration."""
+
+_MOST_ROUNDS: Final = 4000
+"""Calls of a stream among which a rank's notices to ``join()`` are counted."""
+
+_NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
 _WINDOW: Final = 400
 """Rows before a difference that are searched for an earlier visit to its line."""
@@ -127,21 +133,94 @@ def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
 
 
 def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
-    """The latest ``join()`` of each rank: forwards between its entry and the last input."""
-    counts: dict[int, int] = {}
-    ended: set[int] = set()
-    for rank, log in logs.items():
-        entered = next((j for j in reversed(log.joins) if j.phase == "entered"), None)
-        if entered is None:
-            return None
-        joined = next((j for j in log.joins if j.phase == "joined" and j.t >= entered.t), None)
-        before = entered.iteration or 0
-        if joined is not None:
-            counts[rank] = (joined.iteration or 0) - before
-            ended.add(rank)
-        else:
-            counts[rank] = (last_iteration(log) or 0) - before
-    return Inputs(counts, frozenset(ended), "join")
+    """The latest ``join()`` that all ranks have entered: how often each gave notice of an input."""
+    passes = {rank: _passes(log) for rank, log in logs.items()}
+    if not all(passes.values()):
+        return None
+    # Where every line was read, the n-th on one rank is the n-th on another.
+    whole = all(log.scanned for log in logs.values())
+    common = min(len(found) for found in passes.values())
+    latest = {rank: found[common - 1 if whole else -1] for rank, found in passes.items()}
+    ended = frozenset(rank for rank, found in latest.items() if found.joined is not None)
+    noticed: dict[int, Sequence[int]] = {}
+    for rank, found in latest.items():
+        if found.entered.rounds is None:
+            noticed = {}
+            break
+        rounds = _rounds(logs[rank], found)
+        if rounds is not None:
+            noticed[rank] = rounds
+    if len(noticed) == len(logs):
+        per_line = _every_line_each_round(noticed.values(), logs.values())
+        counts = {r: (max if per_line else sum)([0, *n]) for r, n in noticed.items()}
+    else:
+        counts = {rank: _forwards(logs[rank], found) for rank, found in latest.items()}
+    return Inputs(counts, ended, "join")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One ``join()`` of one rank."""
+
+    entered: Join
+    joined: Join | None = None
+    """None: the rank has not run out of inputs, as far as its log tells."""
+    left: Join | None = None
+
+
+def _passes(log: RankLog) -> list[_Pass]:
+    found: list[_Pass] = []
+    for join in log.joins:
+        if join.phase == "entered":
+            found.append(_Pass(join))
+        elif found and join.phase == "joined":
+            found[-1] = replace(found[-1], joined=join)
+        elif found and join.phase == "left":
+            found[-1] = replace(found[-1], left=join)
+    return found
+
+
+def _rounds(log: RankLog, found: _Pass) -> Sequence[int] | None:
+    """Notices that a rank gave in a ``join()``, by line; None where the log does not tell.
+
+    While it is in there, only its calls tell.
+    """
+    told = found.joined or found.left
+    if told is not None:
+        return told.rounds
+    by_line: dict[str | None, int] = {}
+    for stream, seq in log.last_seq.items():
+        if stream.group != found.entered.group:
+            continue
+        start = max(1, seq - _MOST_ROUNDS)
+        for n, call in enumerate(reversed(log.calls(stream, start, seq + 1))):
+            if call is None:
+                return None
+            if call.t < found.entered.t:
+                break
+            if pairing_class(call.role) == _NOTICE and not is_shadow(call.role):
+                by_line[call.site] = by_line.get(call.site, 0) + 1
+            if start > 1 and n == seq - start:
+                return None  # it has been in there for longer
+    return tuple(by_line.values())
+
+
+def _every_line_each_round(noticed: Iterable[Sequence[int]], logs: Iterable[RankLog]) -> bool:
+    """Whether a model is called several times for one input: from several lines, from each alike.
+
+    Lines of which some keep their gradients to themselves are branches of one forward.
+    """
+    some = [rounds for rounds in noticed if rounds]
+    several = {len(rounds) for rounds in some}
+    alike = all(max(rounds) - min(rounds) <= 1 for rounds in some)
+    return len(several) == 1 and several != {1} and alike and not any(g.no_syncs for g in logs)
+
+
+def _forwards(log: RankLog, found: _Pass) -> int:
+    """DDP forwards between a rank's entry into ``join()`` and its last input."""
+    before = found.entered.iteration or 0
+    told = found.joined.iteration if found.joined is not None else last_iteration(log)
+    return max(0, (told or 0) - before)
 
 
 def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:

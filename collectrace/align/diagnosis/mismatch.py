@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs, loop, order, parted
+from collectrace.align.diagnosis import ddp, inputs, loop, order, parted, refused
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
@@ -29,6 +29,9 @@ from collectrace.signature import counts
 
 def explain(case: Case, candidate: Candidate) -> Wording:
     """One row in words."""
+    wording = refused.explain(case, candidate)
+    if wording is not None:
+        return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     cause, fix = reason
     if _is_ambiguous(candidate):

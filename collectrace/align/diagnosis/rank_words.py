@@ -11,6 +11,8 @@ from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.standing import MAIN, Standing
 from collectrace.dumps import Dump
+from collectrace.exceptions import Failure, original
+from collectrace.records import Exit
 
 _DOING: Final = {
     "batch": "fetching a batch",
@@ -61,7 +63,15 @@ def _exception(standing: Standing) -> str:
         return ""
     if leaving.error is None:
         return f"sys.exit({leaving.code})"
-    return words.exception(leaving.error, standing.message) + words.at_site(leaving.site)
+    found = failure(leaving)
+    text = words.exception(found.error, found.text) + words.at_site(found.site)
+    return text + (f", after {words.brief(leaving.causes[0])}" if leaving.causes else "")
+
+
+def failure(leaving: Exit) -> Failure:
+    """The exception that ended a rank; of one that came from a DataLoader's worker, that there."""
+    message = leaving.message or ""
+    return original(message) or Failure(leaving.error or "", message, leaving.site)
 
 
 def _file_ends(standing: Standing) -> str:
@@ -138,8 +148,8 @@ def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None)
             leaving = standing.exit
             if leaving is None or leaving.error is None:
                 return "raised an exception"
-            error = words.brief(leaving.error, _LONGEST_ERROR)
-            return f"raised {error}{words.at_site(leaving.site)}"
+            what = failure(leaving)
+            return f"raised {words.brief(what.error, _LONGEST_ERROR)}{words.at_site(what.site)}"
         case "died":
             last = standing.last_call
             return "died" + (f" after {words.name(last)}{words.at(last)}" if last else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from collectrace.align.judging import patience
+from collectrace.align.judging import patience, refusals
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
@@ -53,6 +53,9 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     elif isinstance(source, Divergence):
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
+    refused = refusals.refused(case, candidate)
+    if refused is not None:
+        suspects = refused.ranks
     needs_proof = KINDS[kind].is_absence or (isinstance(source, GroupConflict) and candidate.absent)
     if needs_proof and not is_proven(case, candidate):
         severity = "info"

@@ -7,11 +7,10 @@ launcher that ends all ranks after one failed changes nothing about what they we
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
-from typing import Final
 
+from collectrace import exceptions
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
 from collectrace.align.ranks.standing import MAIN, Standing, patience
@@ -19,18 +18,6 @@ from collectrace.align.ranks.waits import Waits, last_sign
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.findings import Ended
 from collectrace.records import Exit
-
-# What torch 2.13 raises where a peer, not the caller, is to blame. Sources: gloo/transport/tcp,
-# ProcessGroupNCCL.cpp (watchdog and abort), ProcessGroupGloo.cpp (monitoredBarrier), TCPStore.cpp
-# (doWait).
-_LOST: Final = re.compile(
-    r"connection (was )?(closed|reset|refused)|broken pipe|remote process exited|socket ?closed"
-    r"|failed to recv, got 0 bytes",
-    re.IGNORECASE,
-)
-_GAVE_UP: Final = re.compile(r"timed? ?out|timeout|wait timeout", re.IGNORECASE)
-_COMMUNICATION: Final = re.compile(r"gloo/|NCCL (error|communicator)|ncclRemoteError|abort")
-_ERRORS: Final = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
 def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
@@ -53,6 +40,10 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
         last_issued=when(log.last_call.t) if log.last_call is not None else None,
     )  # fmt: skip
     leaving = log.exit
+    cut_short = waits.interrupted()
+    if leaving is not None and cut_short:
+        # Ctrl-C on a hang, or a handler of SIGTERM that leaves: it waited until then.
+        return replace(standing, state="blocked", ended=_left(leaving), waiting=cut_short)
     if log.disabled and (leaving is None or leaving.reason in ("disabled", "finished")):
         return replace(standing, state="finished", ended="exit", disabled=True)
     if leaving is not None and leaving.reason == "finished" and not leaving.code:
@@ -64,7 +55,7 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     )
     if standing.waiting:
         return replace(standing, state="blocked", ended=ended)
-    told, inside = last_sign(log)
+    told, inside = last_sign(log, of_end=leaving is None or not _ctrl_c(leaving))
     if log.last_call is not None and told <= log.last_call.t:
         return replace(standing, state="running", ended=ended)
     doing = next((activity.what for activity in inside if activity.thread == MAIN), "")
@@ -81,6 +72,11 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
     return "gone" if log.stack_dumps.end is None else "signal"
 
 
+def _left(leaving: Exit) -> Ended:
+    """How a rank ended whose wait was interrupted."""
+    return "signal" if leaving.reason == "signal" or _ctrl_c(leaving) else "exit"
+
+
 def _ctrl_c(leaving: Exit) -> bool:
     """Whether a person, or a launcher that sends SIGINT, ended it: not a failure of its own."""
     return leaving.error == "KeyboardInterrupt"
@@ -89,11 +85,17 @@ def _ctrl_c(leaving: Exit) -> bool:
 def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
     """A rank that ended with an exception, or by sys.exit with a status that is not 0."""
     message = leaving.message or ""
-    by_peers = leaving.error in _ERRORS or any(
-        pattern.search(message) for pattern in (_LOST, _GAVE_UP, _COMMUNICATION)
-    )
+    by_peers = exceptions.blames_peers(leaving.error, message) or _peers_led_to(leaving, waits)
     return replace(
         standing, state="raised", ended="exit", by_peers=by_peers,
         waiting=standing.waiting or waits.behind_exception(by_peers=by_peers),
-        lost_peer=bool(_LOST.search(message)),
+        lost_peer=exceptions.lost_peer(message),
     )  # fmt: skip
+
+
+def _peers_led_to(leaving: Exit, waits: Waits) -> bool:
+    """Whether an exception was raised while one about peers was handled, out of a call."""
+    named = (cause.partition(": ") for cause in leaving.causes)
+    return bool(waits.log.failed) and any(
+        exceptions.blames_peers(error, text) for error, _, text in named
+    )

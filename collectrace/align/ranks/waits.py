@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from collectrace import ops, roles
 from collectrace.align.ranks.clocks import Clock
@@ -11,13 +12,18 @@ from collectrace.align.ranks.standing import MAIN, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Activity, Call, Done, Group
 
+_INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
+"""What a call raises that was ended from outside: by Ctrl-C, or by a handler that leaves."""
 
-def last_sign(log: RankLog) -> tuple[int, list[Activity]]:
+
+def last_sign(log: RankLog, *, of_end: bool = True) -> tuple[int, list[Activity]]:
     """When the last line was written that says what each thread is in, and what it says.
 
     The time is of the rank's own clock, ns; 0 and an empty list where there is no such line.
+    ``of_end``: whether the process's last line counts.
     """
-    signs = [sign for sign in (log.alive, log.stall, log.exit) if sign is not None]
+    last = log.exit if of_end else None
+    signs = [sign for sign in (log.alive, log.stall, last) if sign is not None]
     if not signs:
         return 0, []
     latest = max(signs, key=lambda sign: sign.t)
@@ -50,6 +56,33 @@ class Waits:
             main = front if front is not None else self._concluded(told)
             found += [main] if main is not None else []
         return tuple(found)
+
+    def interrupted(self) -> tuple[Waiting, ...]:
+        """What a rank was in that was ended from outside, or by a main thread that did not wait.
+
+        Empty where it ended otherwise, or was in nothing.
+        """
+        leaving, last = self.log.exit, self.log.last_call
+        if leaving is None:
+            return ()
+        if leaving.reason == "finished" and any(a.what in ("call", "wait") for a in leaving.in_):
+            return tuple(w for w in self.at_the_end() if w.thread != MAIN and w.observed)
+        failed = max(self.log.failed, key=lambda done: done.t, default=None)
+        if failed is None or last is None or failed.t < last.t:
+            failed = None
+        elif (failed.error or "").partition(":")[0] not in _INTERRUPTS:
+            return ()
+        if failed is None and leaving.error not in _INTERRUPTS:
+            return ()
+        told, inside = last_sign(self.log, of_end=False)
+        if last is None or last.t <= told:
+            # The heartbeats say so until the end, and since when.
+            front = self._of_device(inside)
+            found = (self._of_activity(a, front) for a in inside if a.what != "device")
+            waiting = tuple(w for w in found if w is not None)
+            if waiting:
+                return waiting
+        return (self._of_failed(failed, last),) if failed is not None and last is not None else ()
 
     def behind_exception(self, *, by_peers: bool) -> tuple[Waiting, ...]:
         """What an exception came out of, where no thread is known to wait.

@@ -20,6 +20,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Stack,
     Stall,
     Sync,
@@ -55,6 +56,23 @@ class Digests(NamedTuple):
     pairs: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call whose operator raised over its own arguments: it never reached a peer.
+
+    It has no place in its stream: ``seq`` is the place that it would have had.
+    """
+
+    key: StreamKey | ChannelKey
+    seq: int
+    t: int
+    """When it raised, ns."""
+    error: str
+    """Type and text of what it raised."""
+    call: Call | None
+    """What its own line says; None where that was not read."""
+
+
 class RankLog(Protocol):
     """One rank's evidence. Large logs are read in part: sequences hold what was needed.
 
@@ -81,7 +99,11 @@ class RankLog(Protocol):
     channel_dones: Mapping[ChannelKey, Done]
     """The latest watermark per point-to-point channel, of the rank's own side."""
     failed: Sequence[Done]
-    """Calls that raised."""
+    """Calls that raised while others took part, or may have."""
+    refused: Sequence[Refusal]
+    """Calls that never reached a peer, in order of time."""
+    caught: Sequence[Raised]
+    """Exceptions that left a function of torch's and did not end the rank: it made calls after."""
     alive: Alive | None
     """The latest heartbeat."""
     stall: Stall | None

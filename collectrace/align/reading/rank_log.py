@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from collectrace.align.reading.evidence import ChannelKey, Digests, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, Digests, Refusal, StreamKey
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.rows import Rows
@@ -25,6 +25,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Stack,
     Stall,
     Sync,
@@ -126,6 +127,9 @@ class FileLog:
             self.stall = stack_dumps.sign(self.last_t) or self.stall
         self.disabled = found.disabled
         self.failed: Sequence[Done] = [names.numbered(done) for done in found.failed]
+        self.refused: Sequence[Refusal] = sorted(
+            (self._refusal(*one) for one in found.refused), key=lambda refusal: refusal.t
+        )
         dones = [(key, names.numbered(done)) for key, done in found.dones.items()]
         self.dones: Mapping[StreamKey, Done] = {
             names.stream(k): d for k, d in dones if isinstance(k, StreamKey)
@@ -141,6 +145,17 @@ class FileLog:
             names.channel(k): n for k, n in lasts if isinstance(k, ChannelKey)
         }
         self.last_call = self._last_call()
+        last = self.last_call.t if self.last_call is not None else 0
+        self.caught: Sequence[Raised] = [raised for raised in found.raised if raised.t < last]
+        if self.exit is None:
+            self.exit = _end_of_thread(found.raised, last)
+
+    def _refusal(self, key: Key, offset: int | None, done: Done) -> Refusal:
+        names = self._names
+        shared = names.stream(key) if isinstance(key, StreamKey) else names.channel(key)
+        seq = names.numbered(done).seq if isinstance(key, StreamKey) else done.seq
+        call = None if offset is None else self._named(key, offset)
+        return Refusal(shared, seq, done.t, done.error or "", call)
 
     def _last_call(self) -> Call | None:
         read = ((key, rows) for key, rows in self._reader.records.rows.items() if rows)
@@ -166,7 +181,10 @@ class FileLog:
         row = self._reader.locate(key, seq)
         if row is None:
             return None
-        offset = self._reader.records.rows[key].offset[row]
+        return self._named(key, self._reader.records.rows[key].offset[row])
+
+    def _named(self, key: Key, offset: int) -> Call | None:
+        """The call whose line begins at an offset, under shared name and number."""
         try:
             call = decode(self._reader.segments.line(offset))
         except DamagedRecord:
@@ -254,3 +272,16 @@ class FileLog:
         if rows.last() >= first:
             spans.append((first + shift, rows.last() + shift))
         return spans
+
+
+def _end_of_thread(raised: Sequence[Raised], last: int) -> Exit | None:
+    """The exception that ended the thread of the calls, though the process may live on.
+
+    ``last``: when the last call was issued.
+    """
+    ended = next((r for r in reversed(raised) if r.what == "thread"), None)
+    if ended is None or ended.t < last:
+        return None
+    return Exit(
+        t=ended.t, reason="exception", error=ended.error, message=ended.message, site=ended.site
+    )

@@ -24,6 +24,7 @@ from collectrace.records import (
     Header,
     Join,
     NoSync,
+    Raised,
     Record,
     Source,
     Stack,
@@ -81,8 +82,12 @@ class RankRecords:
         self.epochs: list[Epoch] = []
         self.syncs: list[Sync] = []
         self.unwaited: list[Unwaited] = []
+        self.raised: list[Raised] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
+        self.refused: list[tuple[Key, int | None, Done]] = []
+        """Calls that never reached a peer: stream or channel, offset of the line if it was read,
+        and the record that says so."""
         self.stacks: dict[int, Stack] = {}
         """By number."""
         self.stack_counts: list[tuple[int, int]] = []
@@ -107,7 +112,7 @@ class RankRecords:
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], list[Any]] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
-            Sync: self.syncs, Unwaited: self.unwaited,
+            Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised,
         }  # fmt: skip
 
     def last_t(self) -> int:
@@ -135,7 +140,8 @@ class RankRecords:
                 if form is not None:
                     end = tail(line, cut)
                     seq, rows = int(start[2]), form.rows
-                    if end is not None and seq > (rows.seq[-1] if rows.seq else 0):
+                    is_next = seq > (rows.seq[-1] if rows.seq else 0)
+                    if end is not None and is_next and seq not in rows.refused:
                         rows.seq.append(seq)
                         rows.t.append(int(start[1]))
                         rows.offset.append(offset)
@@ -233,7 +239,7 @@ class RankRecords:
         if isinstance(record, Checkpoint):
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
-            self._done(record)
+            self._done(record, offset)
         elif isinstance(record, Stack | Source):
             self._of_code(record)
         elif calls_only:
@@ -275,8 +281,8 @@ class RankRecords:
         }
         self.header = replace(self.header, **known)
 
-    def _done(self, done: Done) -> None:
-        if done.failed:
+    def _done(self, done: Done, offset: int) -> None:
+        if done.failed and not done.refused:
             self.failed.append(done)
             return
         if done.op in POINT_TO_POINT:
@@ -284,6 +290,9 @@ class RankRecords:
             key: Key = ChannelKey(done.group, done.device, *between, done.tag or 0)
         else:
             key = StreamKey(done.group, done.device)
+        if done.refused:
+            self.refused.append((key, self.rows_of(key).refuse(done.seq, offset), done))
+            return
         known = self.dones.get(key)
         if known is None or done.seq > known.seq:
             self.dones[key] = done

@@ -20,8 +20,8 @@ class Rows:
     """
 
     __slots__ = (
-        "appearance", "checkpoints", "iteration", "marks", "meaning", "offset", "seq", "steps", "t",
-        "vocabulary",
+        "appearance", "checkpoints", "iteration", "marks", "meaning", "offset", "refused", "seq",
+        "steps", "t", "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -38,6 +38,9 @@ class Rows:
         """(calls written before an offset, that offset), ascending in both."""
         self.checkpoints: dict[int, tuple[int | None, int | None, int | None]] = {}
         """Digest, program and pairs after a call, where a checkpoint tells them."""
+        self.refused: dict[int, int] = {}
+        """By sequence number, the offset of the latest line that says that such a call was refused:
+        calls of that number before it have no place here."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -46,6 +49,8 @@ class Rows:
         self, seq: int, t: int, offset: int, meaning: int, appearance: int, iteration: int
     ) -> bool:
         """Take a row; false where it is there already."""
+        if offset < self.refused.get(seq, 0):
+            return True  # it has no place in the stream
         at = bisect_left(self.seq, seq)
         if at < len(self.seq) and self.seq[at] == seq:
             return False
@@ -56,6 +61,25 @@ class Rows:
         self.appearance.insert(at, appearance)
         self.iteration.insert(at, iteration)
         return True
+
+    def refuse(self, seq: int, offset: int) -> int | None:
+        """Take back the row of a call that was refused, as a line at ``offset`` says.
+
+        The offset of the call's own line; None where that has not been read.
+        """
+        self.refused[seq] = max(offset, self.refused.get(seq, 0))
+        self.marks = [mark for mark in self.marks if mark[0] < seq or mark[1] > offset]
+        at = self.find(seq)
+        if at is None or self.offset[at] > offset:
+            return None
+        self.checkpoints.pop(seq, None)
+        self.steps.pop(seq, None)
+        found = self.offset[at]
+        for column in (
+            self.seq, self.t, self.offset, self.meaning, self.appearance, self.iteration
+        ):  # fmt: skip
+            del column[at]
+        return found
 
     def mark(self, count: int, offset: int) -> None:
         """Note that ``count`` calls of the stream were written before an offset of the file."""

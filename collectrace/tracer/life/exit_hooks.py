@@ -5,16 +5,25 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import sys
+import threading
+from collections.abc import Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
+from collectrace.exceptions import both_ends
 from collectrace.tracer.record import sites
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.tap.wire import Undo
 
 _MAX_TEXT: Final = 2000
 """Characters of an exception's text, or of what ``sys.exit`` was given, that are written down."""
+
+
+_MAX_CAUSE: Final = 500
+_MOST_CAUSES: Final = 4
+"""Exceptions before the one that ended the process: how many, and characters of their texts."""
 
 
 class ExitListener(Protocol):
@@ -29,6 +38,9 @@ class ExitListener(Protocol):
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""
 
+    def thread_raised(self, value: BaseException) -> bool:
+        """An exception ends the calling thread. False: it is none that has issued a call."""
+
 
 class ExitHooks:
     """Hooks on a normal exit, on an uncaught exception, and, through a patch, on ``sys.exit``."""
@@ -39,10 +51,14 @@ class ExitHooks:
         """What is known of the exit so far."""
         self._sys_exit_t = 0
         """When ``sys.exit`` was called last, ns."""
+        self._of_thread: records.Exit | None = None
+        """The exception that ended a thread that had issued calls: what the process makes of it
+        is not to be seen, and it may end as if nothing had been."""
 
     def install(self) -> Undo:
-        """Set ``sys.excepthook`` and an ``atexit`` function; the undo takes both back."""
+        """Set both excepthooks and an ``atexit`` function; the undo takes all of them back."""
         previous = sys.excepthook
+        previous_of_thread = threading.excepthook
 
         def excepthook(
             kind: type[BaseException], value: BaseException, traceback: TracebackType | None
@@ -53,12 +69,21 @@ class ExitHooks:
                 self.at_end()
             previous(kind, value, traceback)
 
+        def thread_excepthook(args: threading.ExceptHookArgs) -> None:
+            value = args.exc_value
+            if self._listener.live and value is not None and self._listener.thread_raised(value):
+                self._of_thread = _exit(value, args.exc_traceback)
+            previous_of_thread(args)
+
         sys.excepthook = excepthook
+        threading.excepthook = thread_excepthook
         atexit.register(self.at_end)
 
         def undo() -> None:
             if sys.excepthook is excepthook:
                 sys.excepthook = previous
+            if threading.excepthook is thread_excepthook:
+                threading.excepthook = previous_of_thread
             atexit.unregister(self.at_end)
 
         return undo
@@ -89,12 +114,7 @@ class ExitHooks:
                 return
             value = value.__context__
             traceback = value.__traceback__
-        self._last = records.Exit(
-            reason="exception",
-            error=type(value).__name__,
-            message=str(value)[:_MAX_TEXT],
-            site=sites.of_traceback(traceback),
-        )
+        self._last = _exit(value, traceback)
 
     def note_sys_exit(self, code: Any) -> None:
         """Note that ``sys.exit`` was called, with ``code``: the status, a text, or None."""
@@ -110,4 +130,32 @@ class ExitHooks:
         if last is None or (last.reason == "finished" and was_caught):
             # sys.exit was not called, or it was caught: calls were issued after it.
             last = records.Exit(reason="finished")
+        if last.reason == "finished" and self._of_thread is not None:
+            last, self._of_thread = self._of_thread, None
         self._listener.finish(last)
+
+
+def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:
+    return records.Exit(
+        reason="exception",
+        error=type(value).__name__,
+        message=both_ends(str(value), _MAX_TEXT),
+        site=sites.of_traceback(traceback),
+        causes=[
+            f"{type(cause).__name__}: {both_ends(str(cause), _MAX_CAUSE)}"
+            for cause in islice(_causes(value), _MOST_CAUSES)
+        ],
+    )
+
+
+def _causes(value: BaseException) -> Iterator[BaseException]:
+    """What an exception was raised from, or while that was handled, as a traceback shows it."""
+    seen = {id(value)}
+    while True:
+        hidden = value.__suppress_context__ or value.__cause__ is not None
+        cause = value.__cause__ if hidden else value.__context__
+        if cause is None or id(cause) in seen:
+            return
+        seen.add(id(cause))
+        yield cause
+        value = cause

@@ -31,6 +31,9 @@ def next_batch(session: Session) -> Wrapper:
         except StopIteration:
             ended = True
             raise
+        except BaseException as problem:
+            recorder.left_by(problem, "batch")
+            raise
         finally:
             write(recorder, instance, now() - began, ended=ended)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -17,17 +16,12 @@ from collectrace.tracer.session import Session
 
 def ddp_forward(session: Session) -> Wrapper:
     """``DistributedDataParallel._pre_forward``: counts the iterations of each module."""
-    forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-
-    def count(instance: Any) -> int:
-        forwards[instance] = n = forwards.get(instance, 0) + 1
-        return n
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
         if recorder is None or recorder.book.is_other_rank():
             return wrapped(*args, **kwargs)
-        recorder.iteration = count(instance)
+        recorder.forward_begins(instance)
         scope = local.state.scope.inside_role("ddp.forward", instance)
         return scopes.within(scope, wrapped, args, kwargs)
 

@@ -6,6 +6,7 @@ train, until all have joined.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
@@ -24,9 +25,14 @@ def notify_join(session: Session) -> Wrapper:
     """
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        if session.recorder is None:
+        recorder = session.recorder
+        if recorder is None or recorder.book.is_other_rank():
             return wrapped(*args, **kwargs)
         joinable = args[0] if args else kwargs.get("joinable")
+        config = getattr(joinable, "_join_config", None)
+        if config is not None and config.enable and config.is_first_joinable:
+            place = sites.find(sys._getframe(1))
+            recorder.rounds[place] = recorder.rounds.get(place, 0) + 1
         scope = local.state.scope.inside_role("ddp.forward.notify_join", joinable)
         if not isinstance(joinable, DistributedDataParallel):
             scope = scope.inside_api(f"{type(joinable).__name__}.step")
@@ -36,15 +42,36 @@ def notify_join(session: Session) -> Wrapper:
 
 
 def count_nonjoined(session: Session) -> Wrapper:
-    """``_get_num_nonjoined_procs``: a rank that has joined begins to shadow another iteration."""
+    """``_get_num_nonjoined_procs``: a rank that has joined asks whether another still trains.
+
+    If one does, this meets the beginning of its next forward, and bears the same iteration.
+    """
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recorder = session.recorder
         if recorder is None:
             return wrapped(*args, **kwargs)
-        if recorder.iteration:
-            recorder.iteration += 1
-        scope = local.state.scope.inside_role("join.count_nonjoined", instance._joinables[0])
+        first, before = instance._joinables[0], recorder.iteration
+        if isinstance(first, DistributedDataParallel):
+            recorder.iteration = recorder.forwards.get(first, 0) + 1
+        scope = local.state.scope.inside_role("join.count_nonjoined", first)
+        try:
+            return scopes.within(scope, wrapped, args, kwargs)
+        finally:
+            recorder.iteration = before
+
+    return wrapper
+
+
+def ddp_main_hook(session: Session) -> Wrapper:
+    """``_DDPJoinHook.main_hook``: a rank that has joined shadows one iteration of a DDP module."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        recorder = session.recorder
+        if recorder is None or recorder.book.is_other_rank():
+            return wrapped(*args, **kwargs)
+        recorder.forward_begins(instance.ddp)
+        scope = local.state.scope.inside_role("join", instance.ddp)
         return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
@@ -67,6 +94,8 @@ def join_enter(session: Session) -> Wrapper:
     """``__enter__``: the context is entered."""
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is not None:
+            session.recorder.rounds.clear()
         _write_join(session, instance, "entered")
         return wrapped(*args, **kwargs)
 
@@ -82,9 +111,11 @@ def join_exit(session: Session) -> Wrapper:
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raised = bool(args and args[0])
         _write_join(session, instance, "left" if raised else "joined")
-        result = wrapped(*args, **kwargs)
-        if not raised:
-            _write_join(session, instance, "left")
+        if session.recorder is None or raised:
+            return wrapped(*args, **kwargs)
+        scope = local.state.scope.inside_role("join", None)
+        result = scopes.within(scope, wrapped, args, kwargs)
+        _write_join(session, instance, "left")
         return result
 
     return wrapper
@@ -103,6 +134,7 @@ def _write_join(session: Session, join: Any, phase: str) -> None:
                 joinables=[type(j).__name__ for j in join._joinables],
                 throws=bool(join._throw_on_early_termination),
                 iteration=recorder.iteration or None,
+                rounds=list(recorder.rounds.values()),
                 site=sites.here(2)[0],
             )
         )

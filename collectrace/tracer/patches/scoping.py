@@ -62,6 +62,8 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
                 except BaseException as problem:
                     if state.call is not None:
                         recorder.raised(state.call, problem)
+                    else:
+                        recorder.left_by(problem, name)
                     raise
                 finally:
                     state.scope, state.caller = scope, outer_caller
@@ -142,6 +144,9 @@ def backward(session: Session) -> Wrapper:
         try:
             scopes.backward.enter(*place)
             result = scopes.within(inside, wrapped, args, kwargs, now())
+        except BaseException as problem:
+            recorder.left_by(problem, "backward")
+            raise
         finally:
             scopes.backward.leave()
         recorder.backward_over()

@@ -52,7 +52,7 @@ def _rows() -> Iterator[Target]:
     # DistributedDataParallel, by the place of each call in its source
     for name, make in _DDP_PARTS.items():
         yield Target(_DDP, f"DistributedDataParallel.{name}", make)
-    yield Target(_DDP, "_DDPJoinHook.main_hook", role("join"))
+    yield Target(_DDP, "_DDPJoinHook.main_hook", join.ddp_main_hook)
 
     # join()
     yield Target(_JOIN, "Join.notify_join_context", join.notify_join)

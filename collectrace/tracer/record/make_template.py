@@ -101,7 +101,9 @@ def _role(fields: CallFields, origin: Origin) -> str:
         # Between its named parts DDP's C++ broadcasts the new order of its buckets
         # (Reducer::sync_bucket_indices, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13).
         is_rebuild = scope.api is None and fields.op == "broadcast"
-        return "ddp.forward.rebuild_buckets" if is_rebuild else USER
+        if is_rebuild and scope.owner is not None:
+            return "ddp.forward.rebuild_buckets"
+        return "join.own_hook" if scope.role == "join" else USER
     if scope.role == "ddp.forward.notify_join" and not fields.is_async:
         # Join.notify_join_context's second call, under throw_on_early_termination.
         return "ddp.forward.terminate_check"

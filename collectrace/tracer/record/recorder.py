@@ -11,12 +11,14 @@ import contextlib
 import logging
 import sys
 import threading
+import weakref
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
-from collectrace import records
+from collectrace import exceptions, records
 from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.ops import BARRIERS
 from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
@@ -39,6 +41,15 @@ _MAX_TEMPLATES: Final = 20_000
 
 _MAX_BUCKETS: Final = 10_000
 """Gradient buckets remembered until a backward ends; of those beyond the Works are asked."""
+
+_MOST_RAISED: Final = 100
+"""``raised`` records per run: a program may live with exceptions."""
+
+_AT_ONCE: Final = 5_000_000_000
+"""ns within which an operator raises that finds fault with its own arguments."""
+
+_INVERSE: Final = pow(BASE, -1, PRIME)
+"""Undoes a step of a digest."""
 
 _MAX_TEXT: Final = 500
 """Characters of an exception's text that are written down."""
@@ -64,6 +75,12 @@ class Recorder:
         """None until the ranks have met."""
         self.iteration = 0
         """Ordinal of the latest DDP forward, those shadowed in join() counted; 0: none so far."""
+        self.forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Forwards per DDP module. Those shadowed in join() count, and so a module's are equal on
+        all ranks when they leave it."""
+        self.rounds: dict[sites.Place, int] = {}
+        """Since join() was entered, how often its first joinable gave notice, by the place of the
+        user's code that called it."""
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
@@ -79,6 +96,11 @@ class Recorder:
         self.failures = 0
         """Internal failures."""
         self._max_failures = max_failures
+        self._left_by = 0
+        """``raised`` records written."""
+        self._noted = 0, 0
+        """Id of the exception that was recorded last, and when the last call was issued by then:
+        another may come to have that id."""
         # Looked up for every call: here they cost one attribute less.
         self._local = scopes.local
         self._groups = self.book.states
@@ -211,25 +233,104 @@ class Recorder:
         except Exception as problem:
             self.count_failure(problem, "following a call up")
 
-    def raised(self, call: Issued, problem: BaseException) -> None:
-        """The call raised ``problem``, or waiting for it did: write that down."""
+    def not_taken(
+        self, reader: ArgumentReader, args: tuple[Any, ...], call: Issued | None,
+        problem: BaseException,
+    ) -> None:  # fmt: skip
+        """The operator itself raised ``problem``, before or after it had sent something.
+
+        ``call``: what :meth:`issue` returned; where that is None, the call may be a synchronous
+        one, which stands in the state of its thread.
+        """
+        try:
+            state = self._local.state
+            if call is None:
+                call, group = state.call, self._groups.get(reader.unbox(args[reader.group_index]))
+                if call is None or group is None or state.scope.within:
+                    return  # it is not recorded
+                if call[0].counter.group != group.name:
+                    return
+            refused = now() - state.call_t < _AT_ONCE and _is_refusal(call, problem)
+            self.raised(call, problem, refused=refused)
+        except Exception as ours:
+            self.count_failure(ours, "following a call that raised")
+
+    def _take_back(self, call: Issued) -> bool:
+        """Give the number of the stream's latest call back; False: another has been issued since.
+
+        As in :meth:`_number`, nothing is called between the comparison and the last assignment.
+        """
+        template, seq = call
+        counter, stream = template.counter, template.stream
+        with self.lock:
+            if stream is None:
+                if counter.seq != seq:
+                    return False
+                counter.seq = seq - 1
+                return True
+            digest = (stream.digest - template.wire_step) * _INVERSE % PRIME
+            program = (stream.program - template.program_step) * _INVERSE % PRIME
+            pairs = stream.pairs
+            if pairs is not None:
+                # EMPTY: it was the stream's first all_to_all.
+                pairs = (pairs - (template.pair_step or 0)) * _INVERSE % PRIME or None
+            if counter.seq != seq:
+                return False
+            counter.seq = seq - 1
+            stream.digest, stream.program, stream.pairs = digest, program, pairs
+            return True
+
+    def raised(self, call: Issued, problem: BaseException, *, refused: bool = False) -> None:
+        """The call raised ``problem``, or waiting for it did: write that down.
+
+        ``refused``: its operator raised over its own arguments, and nothing reached a peer. Then
+        its line stays, and its number is the next call's.
+        """
         state = self._local.state
         state.call = None
         if not self.active:
             return
+        self._noted = id(problem), self.last_t
         template, seq = call
-        template.counter.open[seq] = now()
+        refused = refused and self._take_back(call)
+        if not refused:
+            template.counter.open[seq] = now()
         try:
             self.write(
                 records.Done(
                     t=now(), group=template.counter.group, device=template.counter.device,
                     seq=seq, peer=template.peer, tag=template.tag,
                     op=template.op if template.stream is None else None,
-                    failed=True, error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
+                    failed=True, refused=refused or None,
+                    error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
                 )
             )  # fmt: skip
         except Exception as ours:
             self.count_failure(ours, "recording a failed call")
+
+    def left_by(self, problem: BaseException, what: str) -> None:
+        """An exception leaves ``what``, a function that calls are made in: write that down.
+
+        Only the first ones, and not one that a record tells of already.
+        """
+        if (
+            (id(problem), self.last_t) == self._noted
+            or self._left_by >= _MOST_RAISED
+            or not self.active
+        ):
+            return
+        self._noted = id(problem), self.last_t
+        self._left_by += 1
+        try:
+            self.write(
+                records.Raised(
+                    what=what, error=type(problem).__name__, thread=self._local.state.label or None,
+                    message=exceptions.both_ends(str(problem), _MAX_TEXT),
+                    site=sites.of_traceback(problem.__traceback__),
+                )
+            )  # fmt: skip
+        except Exception as ours:
+            self.count_failure(ours, "recording an exception")
 
     # -- off the hot path -----------------------------------------------------------------
 
@@ -277,6 +378,10 @@ class Recorder:
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""
         call[0].counter.complete(call[1])
+
+    def forward_begins(self, module: Any) -> None:
+        """A DDP module begins another forward, or a rank that has joined shadows one."""
+        self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
 
     def backward_over(self) -> None:
         """A backward returned, and did not raise: DDP has waited for its buckets."""
@@ -328,3 +433,16 @@ class Recorder:
             return self._number(void_template(group, reader, args), t, self._local.state)
         except Exception:
             return None
+
+
+def _is_refusal(call: Issued, problem: BaseException) -> bool:
+    """Whether an operator that raised at once did so over its own arguments.
+
+    Not one that waits inside, as a barrier does, and not where the exception is about peers: the
+    first collective of a group may make its connections.
+    """
+    return (
+        isinstance(problem, Exception)
+        and call[0].op not in BARRIERS
+        and not exceptions.blames_peers(type(problem).__name__, str(problem))
+    )

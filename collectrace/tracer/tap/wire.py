@@ -26,14 +26,20 @@ class OnIssue(Protocol):
     def issue(self, reader: ArgumentReader, args: tuple[Any, ...]) -> Any:
         """A call with these arguments is about to be issued.
 
-        The return value is what one of the others is called with; None: neither is.
+        The return value is what one of the others is called with; None: :meth:`issued` is not.
         """
 
     def issued(self, call: Any, result: Any) -> None:
         """The operator has returned ``result``: the backend has the call."""
 
-    def raised(self, call: Any, problem: BaseException) -> None:
-        """The operator has raised ``problem``."""
+    def not_taken(
+        self, reader: ArgumentReader, args: tuple[Any, ...], call: Any, problem: BaseException
+    ) -> None:
+        """The operator has raised ``problem``.
+
+        ``reader`` and ``args`` are those that :meth:`issue` was called with, ``call`` is what it
+        returned, be that None.
+        """
 
 
 class HasRecorder(Protocol):
@@ -88,14 +94,15 @@ def _kernel(name: str, schema: Any, session: HasRecorder) -> Any:
         rest = remaining.get(raw)
         if rest is None:
             rest = remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
-        if recorder is None or call is None:
+        if recorder is None:
             return redispatch(rest, *args)
         try:
             result = redispatch(rest, *args)
         except BaseException as problem:
-            recorder.raised(call, problem)
+            recorder.not_taken(reader, args, call, problem)
             raise
-        recorder.issued(call, result)
+        if call is not None:
+            recorder.issued(call, result)
         return result
 
     return kernel

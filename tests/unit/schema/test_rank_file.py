@@ -26,6 +26,7 @@ EXAMPLES: dict[Any, Any] = {
     bool: True,
     bool | None: True,
     list[int]: [0, 1],
+    list[int] | None: [0, 1],
     list[str]: ["x"],
     list[Any]: [1, "x", None],
     list[list[Any]]: [["0", "cpu", 3, 1, 2, None]],

@@ -1,0 +1,116 @@
+"""Calls that a rank was refused, and what followed: it goes on one call short of its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.ranks.waitgraph import Cycle
+from collectrace.align.reading.evidence import Refusal, StreamKey
+from collectrace.records import Call
+
+_WINDOW: Final = 200
+"""Rows before a difference on which a rank must do what its peers did some rows later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why some ranks are short of calls: they were refused them, and their peers were not."""
+
+    by_rank: dict[int, tuple[Refusal, ...]]
+    """The refusals that led to it, by rank, in order."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Who was refused."""
+        return tuple(sorted(self.by_rank))
+
+
+@once
+def refused(case: Case, candidate: Candidate) -> Refused | None:
+    """The refusals that a row of a stream follows from; None where it follows from none.
+
+    A call that was refused and made good, or that no rank got through, leaves the streams as they
+    are. So it is asked whether the rank's calls since are those of its peers, later by as many rows
+    as it was refused calls, and whether the peers made those calls.
+    """
+    source = candidate.source
+    if isinstance(source, tuple):
+        return _in_circle(case, source)
+    if not isinstance(source, Divergence):
+        return None
+    found: dict[int, tuple[Refusal, ...]] = {}
+    for side in candidate.sides:
+        peers = [r for other in candidate.sides if other is not side for r in other.ranks]
+        for rank in side.ranks:
+            mine = _of(case, rank, source.stream, source.seq)
+            peer = next((p for p in peers if not _of(case, p, source.stream, source.seq)), None)
+            if mine and peer is not None and _is_shifted(case, source, rank, peer, mine):
+                found[rank] = tuple(mine)
+    return Refused(found) if found else None
+
+
+def _in_circle(case: Case, cycle: Cycle) -> Refused | None:
+    """The refusals at those very rows for which others wait in a circle."""
+    found: dict[int, tuple[Refusal, ...]] = {}
+    for edge in cycle:
+        stream, seq, rank = edge.waiting.stream, edge.row, edge.target[0]
+        if stream is None or seq is None:
+            continue
+        theirs = case.call(edge.waiting.rank, stream, seq)
+        those = [r for r in _of(case, rank, stream, seq) if r.seq == seq]
+        if those and _same(those[0].call, theirs):
+            found[rank] = tuple(those)
+    return Refused(found) if found else None
+
+
+def _of(case: Case, rank: int, stream: StreamKey, seq: int) -> list[Refusal]:
+    """What a rank was refused in a stream, up to a row."""
+    log = case.log(rank)
+    return [r for r in log.refused if r.key == stream and r.seq <= seq] if log is not None else []
+
+
+def _is_shifted(
+    case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
+) -> bool:
+    """Whether ``rank`` is, since its refusals, as many calls short of ``peer``."""
+    stream, last = source.stream, source.seq
+    for n, refusal in enumerate(refusals):
+        if not _same(refusal.call, case.call(peer, stream, refusal.seq + n)):
+            return False
+    first = refusals[0].seq
+    for seq in range(max(first, last - _WINDOW), last + 1):
+        shift = sum(refusal.seq <= seq for refusal in refusals)
+        mine, theirs = case.call(rank, stream, seq), case.call(peer, stream, seq + shift)
+        if mine is None:
+            return _explains_absence(case, source, rank, peer, refusals)
+        if theirs is not None and not _same(mine, theirs):
+            return False
+    return True
+
+
+def _explains_absence(
+    case: Case, source: Divergence, rank: int, peer: int, refusals: Sequence[Refusal]
+) -> bool:
+    """Whether a rank that issued no more calls lacks those that it was refused, and no others.
+
+    One that raised, or is at work, may have left for any reason: only a refusal right there tells.
+    """
+    if refusals[-1].seq == source.seq:
+        return True
+    mine, theirs = case.log(rank), case.log(peer)
+    if mine is None or theirs is None or case.standings[rank].state not in ("finished", "blocked"):
+        return False
+    lacking = theirs.last_seq.get(source.stream, 0) - mine.last_seq.get(source.stream, 0)
+    return lacking == len(refusals)
+
+
+def _same(one: Call | None, other: Call | None) -> bool:
+    """Whether two calls are of one op and from one line."""
+    if one is None or other is None:
+        return False
+    return (one.op, one.site, one.role) == (other.op, other.site, other.role)

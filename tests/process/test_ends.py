@@ -1,0 +1,152 @@
+"""How a rank ends, as its file tells it: interrupted, in a worker, in a thread, in trace()."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+import collectrace
+from collectrace.align.alignment import align
+from collectrace.records import Raised
+from tests.support.real_ranks import Ranks, read_log
+
+
+def interrupted(number: int) -> None:
+    """Rank 1 never comes to the barrier; some seconds later a person gives up."""
+    if dist.get_rank() == 1:
+        time.sleep(12)
+        os._exit(1)
+    threading.Timer(8, signal.raise_signal, [number]).start()
+    dist.barrier()
+
+
+def test_ctrl_c_on_a_hang(ranks: Ranks) -> None:
+    ran = ranks.run(interrupted, 2, signal.SIGINT, exits=(1, 1))
+    zero = align(ran.logs).ranks[0]
+    assert zero.state == "blocked"
+    assert zero.detail.startswith("in barrier 1 at test_ends.py")
+
+
+class Corrupt(Dataset[Any]):
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == 3:
+            raise ValueError(f"corrupt JPEG: sample {index}")
+        return torch.zeros(1)
+
+    def __len__(self) -> int:
+        return 8
+
+
+def worker() -> None:
+    for batch in DataLoader(Corrupt(), num_workers=1):
+        dist.all_reduce(batch)
+
+
+def test_an_exception_in_a_dataloaders_worker(ranks: Ranks) -> None:
+    ran = ranks.run(worker, 1, exits=(1,))
+    line = Corrupt.__getitem__.__code__.co_firstlineno + 2
+    zero = align(ran.logs).ranks[0]
+    assert zero.detail == f"ValueError: corrupt JPEG: sample 3 at test_ends.py:{line}"
+
+
+def catches() -> None:
+    for loader in (DataLoader(Corrupt()), DataLoader(Corrupt())):
+        with contextlib.suppress(ValueError):
+            for batch in loader:
+                dist.all_reduce(batch)
+    with contextlib.suppress(TypeError, ValueError):
+        dist.all_reduce("no tensor")
+    with contextlib.suppress(RuntimeError):
+        torch.autograd.backward(torch.zeros(1))
+    dist.barrier()
+
+
+def test_what_was_caught_is_recorded(ranks: Ranks) -> None:
+    ran = ranks.run(catches, 2)
+    for rank in range(2):
+        found = [(r.what, r.error) for r in ran.log(rank).of(Raised)]
+        assert found[:2] == [("batch", "ValueError")] * 2
+        assert [what for what, _ in found[2:]] == ["all_reduce", "backward"]
+        assert ran.log(rank).of(Raised)[0].message == "corrupt JPEG: sample 3"
+    assert align(ran.logs).status == "aligned"
+
+
+def in_a_thread() -> None:
+    def train() -> None:
+        dist.all_reduce(torch.zeros(1))
+        if dist.get_rank() == 1:
+            raise ValueError("loss is nan")
+        dist.all_reduce(torch.zeros(1))
+
+    thread = threading.Thread(target=train, name="train", daemon=True)
+    thread.start()
+    thread.join(6)
+    os._exit(0) if dist.get_rank() == 0 else dist.destroy_process_group()
+
+
+def test_an_exception_that_ends_the_training_thread(ranks: Ranks) -> None:
+    ran = ranks.run(in_a_thread, 2)
+    one = align(ran.logs).ranks[1]
+    assert one.state == "raised"
+    assert one.detail.startswith("ValueError: loss is nan at test_ends.py")
+
+
+def load(name: str) -> None:
+    raise KeyError(name)
+
+
+def in_trace(folder: str) -> None:
+    with contextlib.suppress(RuntimeError), collectrace.trace(folder):
+        dist.all_reduce(torch.zeros(1))
+        try:
+            load("weight")
+        except KeyError:
+            raise RuntimeError("the checkpoint does not fit") from None
+    with contextlib.suppress(RuntimeError), collectrace.trace(folder):
+        try:
+            load("weight")
+        except KeyError as problem:
+            raise RuntimeError("the checkpoint does not fit") from problem
+
+
+def test_an_exception_that_leaves_trace(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.run(in_trace, 1, str(tmp_path), trace=False)
+    first, second = sorted(
+        (read_log(path).exit for path in tmp_path.rglob("*.jsonl")),
+        key=lambda leaving: leaving.t if leaving is not None else 0,
+    )
+    for leaving in (first, second):
+        assert leaving is not None
+        assert (leaving.reason, leaving.error) == ("exception", "RuntimeError")
+        assert leaving.message == "the checkpoint does not fit"
+        assert (leaving.site or "").startswith(__file__)
+    assert first is not None
+    assert first.causes == []
+    assert second is not None
+    assert second.causes == ["KeyError: 'weight'"]
+
+
+def leaves_on_sigterm() -> None:
+    if dist.get_rank() == 1:
+        time.sleep(12)
+        os._exit(1)
+    signal.signal(signal.SIGTERM, lambda *_: os.sys.exit(0))  # type: ignore[attr-defined]
+    threading.Timer(8, os.kill, [os.getpid(), signal.SIGTERM]).start()
+    dist.barrier()
+
+
+@pytest.mark.parametrize("function", [leaves_on_sigterm])
+def test_a_handler_that_leaves_a_wait(function: Any, ranks: Ranks) -> None:
+    ran = ranks.run(function, 2, exits=(0, 1))
+    zero = align(ran.logs).ranks[0]
+    assert zero.state == "blocked"

@@ -1,0 +1,101 @@
+"""How many inputs each rank had in join(): by the notices that it gave, not by forwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align.diagnosis import inputs
+from collectrace.align.diagnosis.inputs import Inputs
+from tests.support.judging import case_of
+from tests.support.synthetic import Rank, Run
+
+NOTICE = "ddp.forward.notify_join"
+
+
+def found(run: Run, folder: Path) -> Inputs | None:
+    return inputs.of_ranks(case_of(run, folder), range(run.world))
+
+
+def forwards(rank: Rank, *sites: str) -> None:
+    for site in sites:
+        rank.call("all_reduce", role=NOTICE, site=site)
+
+
+def joined(rank: Rank, *sites: str) -> None:
+    """A whole join() on a rank: notices from these lines, then shadows until all have joined."""
+    rank.join("entered", group="0", rounds=[])
+    forwards(rank, *sites)
+    rounds = [sites.count(site) for site in dict.fromkeys(sites)]
+    rank.join("joined", group="0", rounds=rounds)
+    rank.join("left", group="0", rounds=rounds)
+
+
+def counts(run: Run, folder: Path) -> dict[int, int]:
+    told = found(run, folder)
+    assert told is not None
+    assert told.told_by == "join"
+    return dict(told.counts)
+
+
+def test_notices_are_counted(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        joined(rank, *["a.py:1"] * rank.rank)
+    told = found(run, tmp_path)
+    assert told is not None
+    assert told.phrase() == "rank 0 had 0 batches, rank 1 had 1 and rank 2 had 2"
+
+
+def test_two_lines_that_are_visited_alike_are_one_round(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        joined(rank, *["a.py:1", "a.py:2"] * (rank.rank + 1))
+    assert counts(run, tmp_path) == {0: 1, 1: 2, 2: 3}
+
+
+@pytest.mark.parametrize("lines", [["a.py:1"] * 3 + ["a.py:2"], ["a.py:2", "a.py:1", "a.py:1"]])
+def test_branches_of_one_forward_are_rounds_each(lines: list[str], tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        joined(rank, *lines, *["a.py:1"] * rank.rank)
+    assert counts(run, tmp_path) == {0: len(lines), 1: len(lines) + 1}
+
+
+def test_steps_that_accumulate_are_rounds_each(tmp_path: Path) -> None:
+    """With no_sync() on every second step, forward stands on two lines that are visited alike."""
+    run = Run(2)
+    for rank in run:
+        rank.no_sync("entered")
+        joined(rank, *["a.py:1", "a.py:2"] * (rank.rank + 1))
+    assert counts(run, tmp_path) == {0: 2, 1: 4}
+
+
+def test_a_rank_that_is_still_inside_is_counted_by_its_calls(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        joined(rank, *["a.py:1"] * 3)
+    joined(run.rank(0), "a.py:1")
+    run.rank(1).join("entered", group="0", rounds=[])
+    forwards(run.rank(1), "a.py:1", "a.py:1")
+    told = found(run, tmp_path)
+    assert told is not None
+    assert told.phrase() == "rank 0 had 1 batch and rank 1 got to its 2nd"
+
+
+def test_a_rank_that_has_begun_another_epoch_is_compared_by_the_one_before(tmp_path: Path) -> None:
+    run = Run(2)
+    joined(run.rank(0), *["a.py:1"] * 4)
+    joined(run.rank(1), *["a.py:1"] * 3)
+    run.rank(0).join("entered", group="0", rounds=[])
+    assert counts(run, tmp_path) == {0: 4, 1: 3}
+
+
+def test_logs_that_tell_of_no_notices_are_counted_by_forwards(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.join("entered", group="0", iteration=10)
+        rank.call("all_reduce", role=NOTICE, iteration=11)
+        rank.join("joined", group="0", iteration=11 + rank.rank)
+    assert counts(run, tmp_path) == {0: 1, 1: 2}

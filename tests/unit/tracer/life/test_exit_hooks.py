@@ -30,6 +30,9 @@ class Told:
     def finish(self, last: Exit) -> None:
         self.ends.append(last)
 
+    def thread_raised(self, value: BaseException) -> bool:
+        return False
+
     def issued_since(self, t: int) -> bool:
         return self.last_call > t
 

@@ -16,7 +16,7 @@ from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.evidence import RunEvidence
+from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     KINDS,
@@ -132,9 +132,22 @@ def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     if disputed or any(c.severity == "info" for c in candidates):
         return False
     return not case.evidence.missing and all(
-        s.complete and s.log is not None and not s.log.provisional and not _is_torn(s)
+        s.log is not None and not s.log.provisional and not _is_torn(s)
+        and (s.complete or _was_done(s.log, s))
         for s in case.standings.values()
-    )
+    )  # fmt: skip
+
+
+def _was_done(log: RankLog, standing: Standing) -> bool:
+    """Whether a rank that left no last line had nothing open when it was ended, with all others.
+
+    So end the workers of launchers that kill them when all is done, as Ray does.
+    """
+    if standing.ended == "alive" or standing.state not in ("busy", "running"):
+        return False
+    streams = ((last, log.dones.get(key)) for key, last in log.last_seq.items())
+    channels = ((last, log.channel_dones.get(key)) for key, last in log.last_channel_seq.items())
+    return all(done is not None and done.seq >= last for last, done in (*streams, *channels))
 
 
 def _is_torn(standing: Standing) -> bool:

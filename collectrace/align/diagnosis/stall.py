@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace import words
 from collectrace.align.diagnosis import lagging, rank_words
 from collectrace.align.diagnosis.wording import Wording, place
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
 from collectrace.records import NATIVE
+
+_MOST_NAMED: Final = 4
+"""Ranks of which it is told what they did meanwhile."""
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -16,6 +21,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     assert isinstance(source, IncompleteRow)
     call = next((c for c in source.calls.values() if c is not None), None)
     what = words.name(call) + words.at(call) if call is not None else "a call"
+    if source.late:
+        return _late(case, candidate, source, what)
     who = candidate.suspects
     details = "; ".join(
         f"rank {rank}: {detail}"
@@ -53,6 +60,45 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         "TORCH_DISTRIBUTED_DEBUG=INFO.",
         notes=lagging.notes(case, candidate),
     )
+
+
+def _late(case: Case, candidate: Candidate, source: IncompleteRow, what: str) -> Wording:
+    """Ranks that came after others had given up."""
+    who = tuple(sorted(source.late))
+    others = [rank for rank in source.calls if rank not in source.late]
+    by = words.seconds(max(source.late.values()))
+    there = words.verb(others, "was", "were")
+    did = " ".join(_before(case, rank, source) for rank in who[:_MOST_NAMED])
+    return Wording(
+        f"{words.ranks(who)} came to {what} {by} after the others, which had given up by then",
+        f"{words.upper(words.ranks(others))} {there} there, and waited in vain; when "
+        f"{words.ranks(who)} came, nobody was left to answer. {did}",
+        f"Find out what keeps {words.ranks(who)} so long before this call: work that only some "
+        "ranks do (saving, evaluating, loading), or that takes longer there. Move it, or give it "
+        "to all; work that is meant to take long needs a longer timeout of init_process_group.",
+        notes=lagging.notes(case, candidate),
+    )
+
+
+def _before(case: Case, rank: int, source: IncompleteRow) -> str:
+    """What a rank was in between the call before and the one it came late to: a sentence."""
+    log, call = case.log(rank), source.calls.get(rank)
+    if log is None or call is None:
+        return ""
+    before = case.call(rank, source.stream, source.seq - 1)
+    since = before.t if before is not None else log.header.t
+    gap = call.t - since
+    where = f" after {words.name(before)}{words.at(before)}" if before is not None else ""
+    stood = ""
+    if log.stall is not None and since < log.stall.t < call.t:
+        top = rank_words.top_frame(case.standings[rank])
+        stood = f", at {rank_words.frame(top)}" if top else ""
+    spent = [(b.t, b.wait, "waited for data", b.site) for b in log.batches]
+    spent += [(s.t, s.wait, "waited for its device", s.site) for s in log.syncs]
+    for t, wait, doing, site in spent:
+        if since < t <= call.t and 2 * wait > gap:
+            return f"Rank {rank} {doing} for {words.seconds(wait)} of that{words.at_site(site)}."
+    return f"Rank {rank} was in no collective of this group for {words.seconds(gap)}{where}{stood}."
 
 
 def _callbacks(case: Case, source: IncompleteRow) -> int:

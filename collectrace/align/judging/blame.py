@@ -49,7 +49,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     elif isinstance(source, ChannelIssue):
         suspects = culprits(case, candidate) if kind == "p2p_unmatched" else ()
     elif isinstance(source, IncompleteRow):
-        return Verdict(kind, severity, source.failed or suspects_of_stall(case, candidate))
+        known = source.failed or tuple(sorted(source.late))
+        return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
     elif isinstance(source, Divergence):
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Cycle
@@ -21,6 +21,8 @@ class IncompleteRow:
     calls: Mapping[int, Call | None]
     failed: tuple[int, ...] = ()
     """Ranks whose own call raised for a reason of its own: it never reached the others."""
+    late: Mapping[int, int] = field(default_factory=dict)
+    """Ranks that came when others had given up already, and ns by which, after the first came."""
 
 
 Source = Divergence | ChannelIssue | GroupConflict | IncompleteRow | Cycle

@@ -235,11 +235,12 @@ def _incomplete(
         return  # each raised for itself, as ranks with the same bug do
     if not failed and not patience.is_still(case, stream, seq, others):
         return
-    source: Source = IncompleteRow(stream, seq, calls, failed)
+    late = {} if failed else patience.late(case, stream, seq, others)
+    source: Source = IncompleteRow(stream, seq, calls, failed, late)
     yield Candidate(
         what="missing_call" if failed else "stall", source=source,
         group=case.comparison.groups.get(stream.group), t=case.first(calls), stream=stream,
-        seq=seq, sides=_sides_by_state(case, calls, failed),
+        seq=seq, sides=_sides_by_state(case, calls, failed or tuple(late)),
     )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ everywhere at once has ranks one call apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
@@ -101,3 +102,42 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
     if not told or not arrived:
         return False
     return is_long(case, stream, seq, max(told) - max(arrived))
+
+
+def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> Mapping[int, int]:
+    """Ranks that came to a row when others had given up waiting for it, and by how much.
+
+    By rank, ns after the first rank came. A connection that breaks while ranks come one by one
+    makes nobody late: the others must have timed out, or waited for longer than ever before.
+    """
+    came = {
+        rank: issued
+        for rank in case.comparison.streams.get(stream, ())
+        if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
+    }
+    gave_up = [
+        (_raised_at(case, standing, stream, seq), standing)
+        for standing in waiters
+        if standing.by_peers and standing.rank in came
+    ]
+    if not gave_up:
+        return {}
+    end, first = min(gave_up, key=lambda one: one[0])
+    begin = min(came.values())
+    after = [rank for rank, t in came.items() if t > end + case.clocks.uncertainty]
+    if not after or first.rank in after:
+        return {}
+    waited = min(came[rank] for rank in after) - begin
+    if not exceptions.gave_up(first.message) and not is_long(case, stream, seq, waited):
+        return {}
+    return {rank: came[rank] - begin for rank in after}
+
+
+def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> int:
+    """When a rank's call at a row raised, on the shared clock; else when it ended."""
+    failed = [
+        case.clocks.when(standing.rank, done.t)
+        for done in (standing.log.failed if standing.log is not None else ())
+        if (done.group, done.device, done.seq) == (*stream, seq)
+    ]
+    return min(failed, default=standing.end)

@@ -71,6 +71,7 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     listed = "; ".join(f"{words.ranks(ranks)}: {reason}" for reason, ranks in by_reason.items())
     missing = [rank for rank in found if case.log(rank) is None]
     waiting = _waits_for(case, missing)
+    known = _nothing_known(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
     if waiting:
         wait = words.verb(waiting, "waits", "wait")
@@ -78,7 +79,7 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     return _finding(
         "evidence_gap",
         listed,
-        cause,
+        f"{known} {cause}" if known else cause,
         "Collect the files of every rank (each host writes its own), and see that no disk is full. "
         "A rank that never started leaves no file either: look at the launcher.",
         severity="warning" if waiting else "info",
@@ -93,6 +94,23 @@ def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
             return f"lost {case.evidence.logs[rank].dropped} records"
         case "out of reach":
             return "its log does not reach the place in question"
+
+
+def _nothing_known(case: Case, missing: Sequence[int]) -> str:
+    """What the absence of files means, and which hosts' are there; empty where none is missing."""
+    if not missing or all(log.provisional for log in case.evidence.logs.values()):
+        return ""  # nobody got past init_process_group: a rank that came would have let them
+    who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")
+    hosts: dict[str, list[int]] = {}
+    for rank, log in case.evidence.logs.items():
+        hosts.setdefault(log.header.host, []).append(rank)
+    listed = [f"{host} ({words.ranks(ranks)})" for host, ranks in hosts.items()]
+    more = len(listed) - _MOST_NAMES
+    here = words.listed([*listed[:_MOST_NAMES], *([f"{more} more"] if more > 0 else [])])
+    return (
+        f"Nothing is known of {who}: not traced there (enable() was not called), or {is_} not "
+        f"here. The files that are here come from {here}."
+    )
 
 
 def _waits_for(case: Case, missing: Sequence[int]) -> list[int]:
@@ -154,6 +172,15 @@ def _raised(case: Case) -> Finding | None:
         fix = (
             "Look at the network, and for a rank that came late or died; a longer timeout goes to "
             "init_process_group."
+        )
+    if case.evidence.missing and all(s.by_peers for s in raised):
+        missing = case.evidence.missing
+        headline = (
+            f"{who} lost a connection or timed out, and nothing is known of {words.ranks(missing)}"
+        )
+        fix = (
+            f"Have {words.ranks(missing)} traced: enable() belongs at the top of the script, on "
+            "every rank and host, or their files gathered. What broke the connection is told there."
         )
     known = ddp.from_exception(first.message, f"rank {first.rank}")
     return _finding(

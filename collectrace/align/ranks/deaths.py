@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from collectrace.align.ranks.standing import Standing, Waiting, patience
@@ -29,10 +29,21 @@ def find_dead(evidence: RunEvidence, found: dict[int, Standing], now: int) -> No
         if exists and (is_behind or is_old):
             # Its heartbeats have stopped with it, so what it was in says little.
             found[rank] = replace(standing, state="silent", behind=behind, doing="")
-        elif is_behind or (exists is False and survivors) or log.stack_dumps.fatal:
+        elif log.stack_dumps.fatal or (
+            (is_behind or (exists is False and survivors)) and not _was_sent_away(found, standing)
+        ):
             found[rank] = _dead(found, replace(standing, behind=behind))
-    for standing in _let_peers_down(found):
+    for standing in _let_peers_down(found, evidence.missing):
         found[standing.rank] = _dead(found, replace(standing, lost_by_peer=True))
+
+
+def _was_sent_away(found: Mapping[int, Standing], standing: Standing) -> bool:
+    """Whether SIGTERM ended a rank after another had failed: launchers end the rest of a job so."""
+    end = standing.log.stack_dumps.end if standing.log is not None else None
+    if end is None or end.fatal is not None:
+        return False
+    others = [s for s in found.values() if s is not standing and s.log is not None]
+    return any(s.state == "raised" or (s.log and s.log.stack_dumps.fatal) for s in others)
 
 
 def _dead(found: Mapping[int, Standing], standing: Standing) -> Standing:
@@ -55,10 +66,11 @@ def _is_held_up(found: Mapping[int, Standing], w: Waiting) -> bool:
     return not members or any(log.last_seq[w.stream] <= w.seq for log in members)
 
 
-def _let_peers_down(found: Mapping[int, Standing]) -> list[Standing]:
+def _let_peers_down(found: Mapping[int, Standing], missing: Sequence[int]) -> list[Standing]:
     """The ranks to which a peer lost its connection, by the exception that says so first.
 
-    None where a rank that had left before, by a last line of its own, explains the loss.
+    None where another explains the loss: a rank that had left before, by a last line of its own,
+    or one of which nothing is known, being ``missing``.
     """
     raised = [s for s in found.values() if s.lost_peer]
     if not raised:
@@ -68,6 +80,9 @@ def _let_peers_down(found: Mapping[int, Standing]) -> list[Standing]:
     if any(s.complete and s.end < first.end for s in others):
         return []
     gone = [s for s in others if _is_gone(s) and s.end <= first.end]
+    gone = [s for s in gone if not _was_sent_away(found, s)] or gone
+    if missing and not any(s.log is not None and s.log.stack_dumps.fatal for s in gone):
+        return []
     if len(gone) == 1:
         return gone
     # Of several, those that wait in the row in which the peer raised are victims as it is.

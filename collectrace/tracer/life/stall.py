@@ -41,8 +41,14 @@ class Stalls:
 
         To be called at every heartbeat.
         """
-        since = min((a.since for a in doing), default=self._recorder.last_t)
-        pending = now() - since if since else 0
+        # A rank that fetches one batch after the other is in something new each time, and yet may
+        # have issued no call for long.
+        is_calling = any(a.seq is not None for a in doing)
+        begun = [a.since for a in doing]
+        if self._recorder.last_t and not is_calling:
+            begun.append(self._recorder.last_t)
+        t = now()
+        pending = t - min(begun) if begun else 0
         if pending < self._stall_after:
             self._next = self._stall_after
             return
@@ -51,8 +57,9 @@ class Stalls:
         first = self._next == self._stall_after
         self._next = pending * 2
         self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
-        if doing:
-            self._tell_user(min(doing, key=lambda a: a.since), pending)
+        longest = min(doing, key=lambda a: a.since, default=None)
+        if longest is not None and t - longest.since >= self._stall_after:
+            self._tell_user(longest, t - longest.since)
         if first:
             self._dump_flight_recorder()
 

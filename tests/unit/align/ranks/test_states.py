@@ -289,3 +289,35 @@ def test_a_rank_of_whom_nothing_but_a_header_is_left(tmp_path: Path) -> None:
     rank: Rank = run.rank(0)
     assert not rank.items
     assert states(run, tmp_path) == ["busy", "busy"]
+
+
+def test_several_are_gone_and_one_was_sent_away(tmp_path: Path) -> None:
+    """Rank 2 died; the launcher ended rank 1, which was computing, with SIGTERM."""
+    run = Run(world=3)
+    run.all("all_reduce")
+    zero, one, two = run
+    for rank in (one, two):
+        rank.done(1)
+        rank.alive()
+    zero.call("all_reduce")
+    zero.wait(1)
+    zero.exit("exception", error="RuntimeError", message=LOST)
+    folder = run.write(tmp_path)
+    (folder / "rank00001.ends.txt").write_text(
+        'Current thread 0x00007f (most recent call first):\n  File "/job/t.py", line 3 in main\n'
+    )
+    found = build(compared(run_reader.read(tmp_path)), now=LATER).standings
+    assert [s.state for s in found.values()] == ["raised", "busy", "died"]
+
+
+def test_a_lost_connection_to_a_rank_without_a_file_kills_nobody_else(tmp_path: Path) -> None:
+    run = Run(world=3)
+    run.all("all_reduce")
+    zero, one, two = run
+    zero.call("all_reduce")
+    zero.wait(1)
+    zero.exit("exception", error="RuntimeError", message=LOST)
+    one.done(1)
+    one.alive()
+    run.omit(two.rank)
+    assert states(run, tmp_path) == ["raised", "busy", "missing"]

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import collectrace
 from collectrace.align.alignment import align
-from collectrace.records import Raised
+from collectrace.records import Raised, Stall
 from tests.support.real_ranks import Ranks, read_log
 
 
@@ -150,3 +150,41 @@ def test_a_handler_that_leaves_a_wait(function: Any, ranks: Ranks) -> None:
     ran = ranks.run(function, 2, exits=(0, 1))
     zero = align(ran.logs).ranks[0]
     assert zero.state == "blocked"
+
+
+def killed_when_done() -> None:
+    """As Ray ends its workers."""
+    for _ in range(5):
+        dist.all_reduce(torch.zeros(1))
+    dist.destroy_process_group()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_launcher_that_kills_when_all_is_done(ranks: Ranks) -> None:
+    ran = ranks.run(killed_when_done, 2, exits=(-signal.SIGKILL, -signal.SIGKILL))
+    assert align(ran.logs).status == "aligned"
+
+
+class Slow(Dataset[Any]):
+    def __getitem__(self, index: int) -> int:
+        time.sleep(0.5)
+        return index
+
+    def __len__(self) -> int:
+        return 20
+
+
+def busy_with_batches() -> None:
+    dist.barrier()
+    if dist.get_rank() == 1:
+        for _ in DataLoader(Slow()):
+            pass
+    dist.barrier()
+
+
+def test_a_rank_that_others_wait_for_has_its_stack_taken(ranks: Ranks) -> None:
+    ran = ranks.run(busy_with_batches, 2)
+    [stall, *_] = ran.log(1).of(Stall)
+    stack = next(lines for name, lines in stall.stacks.items() if name.startswith("MainThread"))
+    assert any("busy_with_batches" in line for line in stack)
+    assert "has been in batch" not in ran.output(1)

@@ -98,9 +98,9 @@ class Recorder:
         self._max_failures = max_failures
         self._left_by = 0
         """``raised`` records written."""
-        self._noted = 0, 0
-        """Id of the exception that was recorded last, and when the last call was issued by then:
-        another may come to have that id."""
+        self._noted: tuple[int, type[BaseException], int] | None = None
+        """The exception that was recorded last: its id, which another may come to have, its type,
+        and when the last call had been issued."""
         # Looked up for every call: here they cost one attribute less.
         self._local = scopes.local
         self._groups = self.book.states
@@ -290,7 +290,7 @@ class Recorder:
         state.call = None
         if not self.active:
             return
-        self._noted = id(problem), self.last_t
+        self._noted = id(problem), type(problem), self.last_t
         template, seq = call
         refused = refused and self._take_back(call)
         if not refused:
@@ -313,15 +313,12 @@ class Recorder:
 
         Only the first ones, and not one that a record tells of already.
         """
-        if (
-            (id(problem), self.last_t) == self._noted
-            or self._left_by >= _MOST_RAISED
-            or not self.active
-        ):
-            return
-        self._noted = id(problem), self.last_t
-        self._left_by += 1
         try:
+            mark = id(problem), type(problem), self.last_t
+            if mark == self._noted or self._left_by >= _MOST_RAISED or not self.active:
+                return
+            self._noted = mark
+            self._left_by += 1
             self.write(
                 records.Raised(
                     what=what, error=type(problem).__name__, thread=self._local.state.label or None,

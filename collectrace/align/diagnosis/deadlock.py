@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import refused
+from collectrace.align.diagnosis import program, refused, sisters
 from collectrace.align.diagnosis.wording import Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.waitgraph import Edge
 
 
@@ -21,6 +22,14 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     steps = [_edge(case, edge) for edge in source]
+    again = sisters.reason(case, candidate)
+    if again is not None:
+        return Wording(_circle(case, source), *again)
+    left, reason = deviation(case, candidate), program.reason(case, candidate)
+    if left is not None and reason is not None:
+        waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
+        headline = program.told(case, left) if candidate.cause is None else _circle(case, source)
+        return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.records import Call
+
+_LATEST: Final = 16
+"""A rank's last calls, among which it may have left its own round."""
 
 
 @once
@@ -39,3 +46,25 @@ def out_of_program(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that left it; none where that is not known."""
     found = deviation(case, candidate)
     return found.ranks if found is not None else ()
+
+
+def left_own_round(case: Case, rank: int) -> tuple[Call, Call] | None:
+    """What a rank called last out of its own round, and what it had called there before.
+
+    The latest such pair; None where it went on with its round, or had repeated none. That proves
+    nothing against it: a round may change.
+    """
+    log = case.log(rank)
+    if log is None or not programs.is_whole(log):
+        return None
+    groups = case.comparison.groups
+    program = programs.read(log, groups, case.dimensions, programs.Steps(), finished=False)
+    if program is None:
+        return None
+    steps = program.steps
+    for at in range(max(0, len(steps) - _LATEST), len(steps)):
+        place = habit.expected(steps, at)
+        if place is not None and steps[place] != steps[at]:
+            made, usual = program.call(at), program.call(place)
+            return (made, usual) if made is not None and usual is not None else None
+    return None

@@ -59,7 +59,8 @@ def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:
     steps = list(zip(rows.meaning[: at + 1], rows.appearance[: at + 1], strict=True))
     ids = {step: n for n, step in enumerate(dict.fromkeys(steps))}
     numbers = [ids[step] for step in steps]
-    return habit.expected(numbers, at) == numbers[at]
+    place = habit.expected(numbers, at)
+    return place is not None and numbers[place] == numbers[at]
 
 
 # -- one error in many groups ----------------------------------------------------------------

@@ -30,23 +30,21 @@ def earlier(steps: Sequence[int], at: int) -> int | None:
 
 
 def expected(steps: Sequence[int], at: int) -> int | None:
-    """The step that the steps before ``at`` lead to: they end with two whole rounds, or more.
+    """The earlier place whose step the steps before ``at`` lead to: two whole rounds end there.
 
     None where they do not, or where two rounds of one length of evidence lead to different steps.
     """
     if not at:
         return None
-    best: dict[int, int] = {}
+    best: dict[int, tuple[int, int]] = {}
     for last in _places(steps, steps[at - 1], at - 1):
         place = last + 1
         found = _before(steps, place, at)
         if found >= at - place:
-            best[steps[place]] = max(found, best.get(steps[place], 0))
-    if not best:
-        return None
-    most = max(best.values())
-    winners = [step for step, found in best.items() if found == most]
-    return winners[0] if len(winners) == 1 else None
+            best[steps[place]] = max((found, place), best.get(steps[place], (0, 0)))
+    most = max((found for found, _ in best.values()), default=0)
+    places = [place for found, place in best.values() if found == most]
+    return places[0] if len(places) == 1 else None
 
 
 def _places(steps: Sequence[int], step: int, before: int) -> list[int]:

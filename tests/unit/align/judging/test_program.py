@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from collectrace.align.judging.case import Case
+from collectrace.align.alignment import compared
+from collectrace.align.judging.case import Case, build
+from collectrace.align.reading import run_reader
+from collectrace.align.reading.rank_log import FileLog
 from collectrace.findings import Alignment, Finding
 from collectrace.records import Call
-from tests.support.judging import aligned, case_of, errors
+from tests.support.judging import LATER, aligned, case_of, errors
 from tests.support.synthetic import Rank, Run
 
 ROUNDS = 4
@@ -191,6 +195,16 @@ def test_a_log_that_lost_calls_has_no_program(tmp_path: Path) -> None:
     run = mesh()
     run.rank(1).call("barrier", lost=True)
     assert silent(case_of(left_out(run), tmp_path))
+
+
+def test_logs_read_in_part_say_nothing(tmp_path: Path) -> None:
+    run = left_out(mesh())
+    run.write(tmp_path)
+    case = build(compared(run_reader.read(tmp_path)), now=LATER)
+    assert case.deviations
+    for log in case.evidence.logs.values():
+        cast(FileLog, log).scanned = False
+    assert silent(build(case.comparison, now=LATER))
 
 
 # -- a call too many, calls that are swapped, another group ---------------------------------------

@@ -274,6 +274,9 @@ class Evidence:
     agreed: int = 0
     """Collectives on which all ranks of their groups agree, over all streams."""
 
+    messages: int = 0
+    """Point-to-point messages that met their other end, and fit it as far as it was compared."""
+
     missing_ranks: tuple[int, ...] = ()
     """Ranks that left no file."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence, Sized
 from typing import Final
 
 from collectrace import ops, roles
-from collectrace.findings import GroupInfo
+from collectrace.findings import Evidence, GroupInfo
 from collectrace.records import Call, Shape
 from collectrace.signature import is_user
 
@@ -91,6 +91,13 @@ def listed(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def compared(evidence: Evidence) -> str:
+    """What agrees: ``1 collective and 162 messages``; empty where nothing was compared."""
+    parts = [counted(evidence.agreed, "collective")] if evidence.agreed else []
+    parts += [counted(evidence.messages, "message")] if evidence.messages else []
+    return listed(parts)
 
 
 def seconds(ns: float) -> str:

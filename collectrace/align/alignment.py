@@ -92,6 +92,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         ranks=tuple(_rank_state(s) for s in case.standings.values()),
         evidence=Evidence(
             agreed=sum(comparison.agreed.values()),
+            messages=sum(comparison.messages.values()),
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
@@ -192,4 +193,5 @@ def _only(comparison: Comparison, wanted: str) -> Comparison:
         channels=tuple(c for c in comparison.channels if c.channel.group in names),
         conflicts=tuple(c for c in comparison.conflicts if c.name in names),
         agreed={key: n for key, n in comparison.agreed.items() if key.group in names},
+        messages={name: n for name, n in comparison.messages.items() if name in names},
     )

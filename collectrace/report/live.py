@@ -92,7 +92,7 @@ class LiveView:
         elapsed = time.monotonic() - self._began
         if alignment is None:
             return [_line(f"{title} ({elapsed:.0f} s; Ctrl-C ends)")]
-        agreed = words.counted(alignment.evidence.agreed, "collective")
+        agreed = words.compared(alignment.evidence) or words.counted(0, "collective")
         lines = [_line(Text.assemble((title, "bold"), f": {agreed} agree, after {elapsed:.0f} s"))]
         shown = rows(alignment.ranks, _MOVING)
         for row in shown[:_MOST_ROWS]:

@@ -367,13 +367,12 @@ def _verdict(alignment: Alignment) -> Text:
 def _summary(alignment: Alignment) -> str:
     world = words.counted(alignment.world_size, "rank")
     if alignment.status == "aligned":
-        agreed = alignment.evidence.agreed
-        what = f"{words.counted(agreed, 'collective')} on {world}" if agreed else world
-        return f"{what} agree."
+        agreed = words.compared(alignment.evidence)
+        return f"{agreed} on {world} agree." if agreed else f"{world} agree."
     if alignment.status == "unknown":
         alive = sum(rank.ended == "alive" for rank in alignment.ranks)
         if alive and not alignment.evidence.missing_ranks:
-            calls = words.counted(alignment.evidence.agreed, "collective")
+            calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
     errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]

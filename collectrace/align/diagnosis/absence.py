@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conflict, ddp, inputs, loop, parted, rank_words, refused
+from collectrace.align.diagnosis import (
+    conflict,
+    ddp,
+    inputs,
+    loop,
+    parted,
+    program,
+    rank_words,
+    refused,
+    sisters,
+)
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -263,6 +273,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_cause, _raised, _died, _elsewhere, parted.extra, _evaluated, _uneven, parted.lines,
-    _finished,
+    sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, parted.extra,
+    _evaluated, _uneven, parted.lines, _finished,
 )  # fmt: skip

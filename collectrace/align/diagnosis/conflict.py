@@ -13,6 +13,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import GroupConflict
+from collectrace.align.reading.groups import is_local
 from collectrace.records import Group
 
 _MOST_MEMBERS: Final = 4
@@ -49,6 +50,10 @@ class _Creation:
     api: str
     site: str
     """`` at train.py:43``, or nothing."""
+    instead: Sequence[tuple[tuple[int, ...], Group]]
+    """What absent ranks asked for in its place."""
+    is_local: bool
+    """Whether its members alone make it."""
 
     @property
     def present(self) -> list[int]:
@@ -67,6 +72,8 @@ def _creation(source: GroupConflict) -> _Creation:
         absent=tuple(r for ranks, group in source.variants if group is None for r in ranks),
         api="init_process_group" if is_default else "new_group",
         site=next((words.at_site(group.site) for _, group in asked if group.site), ""),
+        instead=source.instead,
+        is_local=is_local(source.name),
     )
 
 
@@ -78,13 +85,17 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
         for rank in creation.absent
         if (detail := rank_words.detail(case.standings[rank]))
     )
+    if creation.instead:
+        details = f"{words.upper('; '.join(_called(creation.instead)))} instead. {details}"
     if source.seq == IN_INIT:
         details += " They never started, have not come so far, or their files were lost."
     return Wording(
         f"{words.ranks(creation.absent)} never came to {creation.place}; {words.ranks(present)} "
         f"{words.verb(present, 'waits', 'wait')} there",
         f"{api} returns when every rank that takes part has called it. {details}".strip(),
-        f"Let every rank call {api} at the same point, before work that takes long on "
+        _LOCAL_FIX
+        if creation.is_local and creation.instead
+        else f"Let every rank call {api} at the same point, before work that takes long on "
         "some ranks only; or give it a longer timeout.",
     )
 
@@ -97,13 +108,23 @@ def _harmless(creation: _Creation) -> Wording:
         "torch counts groups: every rank must create the same groups in the same order, "
         "members or not. It went well this time, for no rank waits for those that are no "
         "members; the next group that all create will have two names, and hang.",
-        "Call new_group on every rank, also on ranks that are no members; or pass "
+        _LOCAL_FIX
+        if creation.is_local
+        else "Call new_group on every rank, also on ranks that are no members; or pass "
         "use_local_synchronization=True, and call it on members only.",
     )
 
 
 def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creation) -> Wording:
     """Ranks that asked for different groups at the same place, or some for none."""
+    if creation.is_local:
+        return Wording(
+            _variants(candidate, creation),
+            "With use_local_synchronization=True the members of a group make it among themselves: "
+            "each of them waits until all have asked for it, with the same ranks. "
+            f"{words.upper(words.ranks(creation.absent))} did not.",
+            _LOCAL_FIX,
+        )
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
@@ -117,19 +138,33 @@ def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creati
 
 def _variants(candidate: Candidate, creation: _Creation) -> str:
     """The headline: which ranks asked for what, the suspects first."""
-    did = [
-        (ranks, f"{words.ranks(ranks)} called {_call(group)}{words.at_site(group.site)}")
-        for ranks, group in creation.asked
-    ]
-    if creation.absent:
-        did.append((creation.absent, f"{words.ranks(creation.absent)} called none"))
+    asked = [*creation.asked, *creation.instead]
+    did = [(ranks, told) for (ranks, _), told in zip(asked, _called(asked), strict=True)]
+    others = {rank for ranks, _ in creation.instead for rank in ranks}
+    none = tuple(rank for rank in creation.absent if rank not in others)
+    if none:
+        did.append((none, f"{words.ranks(none)} called none"))
     suspects = set(candidate.suspects)
     did.sort(key=lambda one: not set(one[0]) <= suspects)
-    first, *others = [text for _, text in did]
+    first, *rest = [text for _, text in did]
     link = " where " if suspects else " while "
     more = len(did) - _MOST_VARIANTS
-    text = first + link + words.listed(others[: _MOST_VARIANTS - 1])
+    text = first + link + words.listed(rest[: _MOST_VARIANTS - 1])
     return f"{text}, and {more} more variants" if more > 0 else text
+
+
+def _called(asked: Sequence[tuple[tuple[int, ...], Group]]) -> list[str]:
+    """``ranks 0-1 called new_group([0, 1]) at train.py:9``."""
+    return [
+        f"{words.ranks(ranks)} called {_call(group)}{words.at_site(group.site)}"
+        for ranks, group in asked
+    ]
+
+
+_LOCAL_FIX: Final = (
+    "Call new_group with the same ranks on every member of the group, and let each rank make the "
+    "groups that it shares with others in the same order as they do."
+)
 
 
 def _call(group: Group) -> str:

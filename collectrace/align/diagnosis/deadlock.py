@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import refused
-from collectrace.align.diagnosis.wording import Wording
+from collectrace.align.diagnosis import program, refused, sisters, tally
+from collectrace.align.diagnosis.messages import COUNT_THEM
+from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.program import deviation, left_own_round
 from collectrace.align.ranks.waitgraph import Edge
 
 
@@ -21,7 +23,19 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     steps = [_edge(case, edge) for edge in source]
+    again = sisters.reason(case, candidate)
+    if again is not None:
+        return Wording(_circle(case, source), *again)
+    left, reason = deviation(case, candidate), program.reason(case, candidate)
+    if left is not None and reason is not None:
+        waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
+        headline = program.told(case, left) if candidate.cause is None else _circle(case, source)
+        return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
+    if messages:
+        told = _out_of_step(case, source, f"{words.upper('; '.join(steps))}.")
+        if told is not None:
+            return Wording(_circle(case, source), *told)
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
     )
@@ -56,6 +70,33 @@ def explain(case: Case, candidate: Candidate) -> Wording:
                 "Or, if a branch has left out a call on one of them, make it on every rank."
             )
     return Wording(_circle(case, source), cause, fix)
+
+
+def _out_of_step(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None:
+    """A circle with messages of which some were a step too many, or too early; else None."""
+    uneven = tally.uneven(case, cycle)
+    if uneven:
+        return Reason(
+            f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
+            COUNT_THEM,
+        )
+    left = [
+        (edge.waiting.rank, *found)
+        for edge in cycle
+        if (found := left_own_round(case, edge.waiting.rank)) is not None
+    ]
+    if len(left) != 1:
+        return None
+    (rank, made, usual) = left[0]
+    before = f"{words.name(usual)}{words.at(usual)}"
+    return Reason(
+        f"{waits} Rank {rank} left the order that it had repeated: it called {words.name(made)}"
+        f"{words.at(made)} where it had called {before} in every round before; the others went "
+        "on in theirs. The logs do not show which of them was meant.",
+        f"Look why rank {rank} came to {words.name(made)}{words.at(made)} before {before} this "
+        "time: a step that was left out, repeated, or made too early. Where the new order is "
+        "meant, the others must change theirs at the same step.",
+    )
 
 
 def _circle(case: Case, cycle: Sequence[Edge]) -> str:

@@ -14,6 +14,7 @@ from collectrace.align.diagnosis import (
     messages,
     mismatch,
     rank_words,
+    sisters,
     stall,
     table,
 )
@@ -64,7 +65,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 sides=candidate.sides,
                 suspects=tuple(sorted(candidate.suspects)),
                 caused_by=index.get(id(cause)) if cause is not None else None,
-                notes=(*wording.notes, *_notes(case, candidate)),
+                notes=(*wording.notes, *_notes(case, candidate, judged)),
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate),
             )
@@ -93,12 +94,13 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
 
 
-def _notes(case: Case, candidate: Candidate) -> list[str]:
+def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> list[str]:
     """Observations that blame nobody: the place in the loop, the pattern that was left."""
     source = candidate.source
+    again = sisters.note(case, candidate, judged)
+    notes = [again] if again else []
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
-        return []
-    notes = []
+        return notes
     if source.gap is not None:
         notes.append(
             f"A log has lost calls {source.gap[0]} to {source.gap[1]}, in which the ranks differ "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import rank_words
+from collectrace.align.diagnosis import rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -13,7 +13,7 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Call
 
-_FIX: Final = (
+COUNT_THEM: Final = (
     "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
     "is a loop over microbatches one longer on one side?\n"
     "Neighbours that exchange do it best through batch_isend_irecv."
@@ -45,6 +45,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     n = issue.seq - 1
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
+    lines = tally.of_channel(case, channel)
+    cause += f" {lines}" if lines else ""
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
     near = near_miss(issue)
     headline += f": {near}" if near else ""
@@ -54,7 +56,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
-    fix = f"Name the same peer and the same tag on both sides: {near}." if near else _FIX
+    fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
     return Wording(headline, cause, fix)
 
 

@@ -6,7 +6,16 @@ import re
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs, loop, order, parted, refused
+from collectrace.align.diagnosis import (
+    ddp,
+    inputs,
+    loop,
+    order,
+    parted,
+    program,
+    refused,
+    sisters,
+)
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
@@ -22,6 +31,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.threads import sharing
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
 from collectrace.signature import counts
@@ -34,7 +44,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     cause, fix = reason
-    if _is_ambiguous(candidate):
+    if _is_ambiguous(candidate) and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
     return Wording(headline(case, candidate), cause, fix)
 
@@ -138,6 +148,21 @@ def _consequence(_: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"The ranks had parted before, at {place(candidate.cause)}, and went on out of step.",
         FOLLOWS,
+    )
+
+
+def _shared(case: Case, candidate: Candidate) -> Reason | None:
+    """Several threads of each rank issue calls on the group, in whatever order they come."""
+    found = sharing(case, candidate)
+    if not found:
+        return None
+    group = words.group(candidate.group) if candidate.group is not None else "one group"
+    return Reason(
+        f"Threads {words.listed(found)} of each rank issue calls on {group}. Nothing "
+        "orders threads, so the calls come in one order on some ranks and in another on others: no "
+        "rank is to blame, the group is shared.",
+        "Give every thread a process group of its own (torch.distributed.new_group() on every "
+        "rank, before the threads start), or issue all calls of the group from one thread.",
     )
 
 
@@ -370,8 +395,9 @@ def _generic(_: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
-    ddp.forward_alone, parted.extra, _uneven, ddp.unused_setting, ddp.no_sync, ddp.models,
-    parted.lines, _other_iteration, order.extra_of_users, ddp.behind, ddp.other_backward,
-    ddp.unused, order.reason, _dtype, _count, _one_value,
+    _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, _inside_join,
+    _split, _coalesced, ddp.constructor, ddp.forward_alone, parted.extra, _uneven,
+    ddp.unused_setting, ddp.no_sync, ddp.models, parted.lines, _other_iteration,
+    order.extra_of_users, ddp.behind, ddp.other_backward, ddp.unused, order.reason, _dtype,
+    _count, _one_value,
 )  # fmt: skip

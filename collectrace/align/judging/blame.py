@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from collectrace.align.judging import patience, refusals
+from collectrace.align.judging import patience, refusals, sisters, threads
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
+from collectrace.align.judging.program import out_of_program
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Severity, Side
 from collectrace.roles import is_shadow
-from collectrace.signature import is_user, program_text
+from collectrace.signature import is_user
 
 _NEVER_CAME: Final = frozenset(
     {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
@@ -47,13 +48,16 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         else:
             suspects = minority([ranks for ranks, _ in source.variants])
     elif isinstance(source, ChannelIssue):
-        suspects = culprits(case, candidate) if kind == "p2p_unmatched" else ()
+        if kind == "p2p_unmatched":
+            suspects = culprits(case, candidate) or out_of_program(case, candidate)
     elif isinstance(source, IncompleteRow):
         known = source.failed or tuple(sorted(source.late))
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
     elif isinstance(source, Divergence):
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
+    else:
+        suspects = out_of_program(case, candidate)
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks
@@ -74,8 +78,8 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if found:
         return found
     if candidate.absent and all(case.standings[r].state == "finished" for r in candidate.absent):
-        return smaller_part(candidate) or extra_makers(case, candidate)
-    return ()
+        found = smaller_part(candidate) or extra_makers(case, candidate)
+    return found or out_of_program(case, candidate)
 
 
 def culprits(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -137,9 +141,11 @@ def _turned_away(case: Case, candidate: Candidate) -> bool:
 
 
 def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Rules 8 to 10 for one row of a stream; in a tie, who alone made calls too many."""
+    """Rules 8 to 10 for one row of a stream; in a tie, who left the program, as far as it shows."""
     source = candidate.source
     if not isinstance(source, Divergence) or source.gap is not None:
+        return ()
+    if threads.sharing(case, candidate):
         return ()
     if source.attribute == "split":
         return in_every_pair(source.bad_pairs)
@@ -147,6 +153,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return (
         intruders(called)
         or outvoted(case, candidate, called)
+        or out_of_program(case, candidate)
         or extra_makers(case, candidate)
         or chosen_by_rank(case, candidate)
         or alone_in_loop(case, candidate)
@@ -158,37 +165,10 @@ def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[
     size = len(candidate.group.ranks) if candidate.group is not None else 0
     right = next((side for side in called if 2 * len(side.ranks) > size), None)
     if right is None:
-        right = _as_sisters_do(case, candidate, called)
+        right = sisters.decide(case, candidate, called)
     if right is None:
         return ()
     return tuple(sorted(r for side in called if side is not right for r in side.ranks))
-
-
-def _as_sisters_do(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
-    """The side that did what groups of the same description and size did at the same place."""
-    stream, seq = candidate.stream, candidate.seq
-    if candidate.group is None or stream is None or seq is None:
-        return None
-    votes: set[str] = set()
-    for name, info in case.comparison.groups.items():
-        is_sister = name != candidate.group.name and _kinship(case, info.name) == _kinship(
-            case, candidate.group.name
-        )
-        sister = stream._replace(group=name)
-        if is_sister and sister in case.comparison.streams:
-            calls = [case.call(rank, sister, seq) for rank in info.ranks]
-            votes |= {program_text(call) for call in calls if call is not None and not call.void}
-    right = [side for side in called if side.call and program_text(side.call) in votes]
-    return right[0] if len(right) == 1 and len(votes) == 1 else None
-
-
-def _kinship(case: Case, name: str) -> tuple[object, ...]:
-    """What sister groups share: description and size; without a description the line, too."""
-    info = case.comparison.groups[name]
-    if info.description not in ("", "undefined"):
-        return info.description, len(info.ranks)
-    asked = (g.site for log in case.evidence.logs.values() for g in log.groups if g.group == name)
-    return next((site for site in asked if site), name), len(info.ranks)
 
 
 def intruders(called: Sequence[Side]) -> tuple[int, ...]:

@@ -9,7 +9,10 @@ from functools import cached_property, wraps
 from typing import TypeVar, cast
 
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.matching import deviations
 from collectrace.align.matching.comparison import Comparison, Divergence
+from collectrace.align.matching.deviations import Deviation
+from collectrace.align.matching.dimensions import Dimensions, dimensions
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
@@ -42,6 +45,17 @@ class Case:
     def graph(self) -> WaitGraph:
         """Who waits for whom."""
         return waitgraph.build(self.standings, self.comparison, self.clocks)
+
+    @cached_property
+    def dimensions(self) -> Dimensions:
+        """Which groups are sisters, and which ranks are stages of a pipeline."""
+        return dimensions(self.evidence)
+
+    @cached_property
+    def deviations(self) -> Sequence[Deviation]:
+        """Ranks that left the program which most ranks of their kind went on with."""
+        finished = {r for r, s in self.standings.items() if s.state == "finished"}
+        return deviations.find(self.evidence, self.comparison.groups, self.dimensions, finished)
 
     def log(self, rank: int) -> RankLog | None:
         """A rank's log, if it left one."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from collectrace.align.judging import blame, patience
+from collectrace.align.judging import blame, patience, sisters
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
@@ -55,7 +56,8 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
     """Rule 3: B is caused by A if the ranks at fault in B are stopped at A, or are past it.
 
     A fatal row is caused by the root row of its stream. Absences that end at the same culprits
-    are one absence, seen by several groups.
+    are one absence, seen by several groups; so is all that comes of one rank's leaving its program,
+    and an error that the groups of one dimension repeat.
     """
     causes: dict[Candidate, Candidate] = {}
     errors = sorted((c for c in found if c.severity == "error"), key=_place)
@@ -72,7 +74,19 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
             leader = leaders.setdefault(candidate.suspects, candidate)
             if leader is not candidate:
                 causes[candidate] = leader
+    for n, candidate in enumerate(errors):
+        for leader in errors[:n]:
+            if candidate not in causes and leader not in causes and _same(case, leader, candidate):
+                causes[candidate] = leader
     return causes
+
+
+def _same(case: Case, one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates are one error, seen in two groups."""
+    left = deviation(case, one)
+    if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
+        return True
+    return sisters.repeats(case, one, other)
 
 
 def _root(causes: Causes, candidate: Candidate) -> Candidate:

@@ -6,6 +6,7 @@ receive from any source takes whatever comes under its tag, so it is matched by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -59,8 +60,8 @@ class _Inbox:
 
 def compare_channels(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
-) -> tuple[list[ChannelIssue], list[str]]:
-    """The first issue of each channel, and notes on what could not be compared.
+) -> tuple[list[ChannelIssue], Counter[str], list[str]]:
+    """The first issue of each channel, per group how many messages met, what was not compared.
 
     Raises:
         Unclear: messages lie in parts of logs that were not read.
@@ -68,11 +69,14 @@ def compare_channels(
     """
     inboxes = _inboxes(groups, logs)
     issues: list[ChannelIssue] = []
+    met = Counter[str]()
     needed: set[int] = set()
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
         if destination in logs and not _late(inbox.group, logs):
             try:
-                issues += _compare(inbox, logs)
+                found, fitting = _compare(inbox, logs)
+                issues += found
+                met[inbox.group.name] += fitting
             except Unclear as unclear:
                 needed |= unclear.ranks
     if needed:
@@ -83,7 +87,7 @@ def compare_channels(
             "point-to-point messages were counted, and compared at the ends of the logs only; "
             "--full compares each"
         )
-    return _with_near_misses(issues), notes
+    return _with_near_misses(issues), met, notes
 
 
 def _inboxes(
@@ -106,9 +110,10 @@ def _late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
     return len({logs[rank].first_row(stream) for rank in group.ranks if rank in logs}) > 1
 
 
-def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> list[ChannelIssue]:
+def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
+    """The issues of what goes to one rank under one tag, and how many messages met."""
     anything = inbox.recvs.get(ANY)
-    issues = []
+    issues, met = [], 0
     spare = 0
     """Sends that no receive names, for those from any source."""
     for source in sorted({*inbox.sends, *inbox.recvs} - {ANY}):
@@ -120,13 +125,15 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> list[ChannelIssue]:
             issue = _mismatch(inbox.group, send, recv)
         sent, received = (side.count if side is not None else 0 for side in (send, recv))
         spare += max(0, sent - received)
+        met += min(sent, received) if issue is None else issue.seq - 1
         if issue is None and (sent < received or (sent > received and anything is None)):
             issue = _unmatched(inbox.group, send, recv)
         if issue is not None:
             issues.append(issue)
     if anything is not None and all(rank in logs for rank in inbox.group.ranks):
         issues += _from_any(inbox, anything, spare)
-    return issues
+        met += min(anything.count, spare)
+    return issues, met
 
 
 def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:

@@ -45,7 +45,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         warnings += verdict.warnings
         notes += verdict.notes
     try:
-        channels, unseen = compare_channels(evidence.groups, logs)
+        channels, messages, unseen = compare_channels(evidence.groups, logs)
     except Unclear as unclear:
         needed |= unclear.ranks
     if needed:
@@ -58,6 +58,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         channels=tuple(channels),
         conflicts=tuple(evidence.conflicts),
         agreed=agreed,
+        messages=messages,
         notes=(*notes, *unseen),
         warnings=tuple(warnings),
     )

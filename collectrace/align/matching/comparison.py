@@ -83,6 +83,8 @@ class Comparison:
     conflicts: Sequence[GroupConflict] = ()
     agreed: Mapping[StreamKey, int] = field(default_factory=dict)
     """Per stream the last row on which all ranks of the group agree."""
+    messages: Mapping[str, int] = field(default_factory=dict)
+    """Per group how many messages met their other end."""
     notes: Sequence[str] = ()
     warnings: Sequence[Divergence] = ()
     """Rows whose bytes and meaning agree and that differ all the same: in shape, in the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +15,15 @@ from collectrace.records import Activity, Call, Done, Group
 
 _INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
 """What a call raises that was ended from outside: by Ctrl-C, or by a handler that leaves."""
+
+_JOINS: Final = re.compile(
+    r"concurrent/futures/_base\.py:\d+ (result|exception|wait)$"
+    r"|/threading\.py:\d+ (join|_wait_for_tstate_lock)$"
+)
+"""Frames in which a thread waits for another's result or end (CPython 3.10 to 3.14)."""
+
+_INNERMOST: Final = 4
+"""Frames of a stack in which they may stand: under them only a lock or a condition."""
 
 
 def last_sign(log: RankLog, *, of_end: bool = True) -> tuple[int, list[Activity]]:
@@ -54,6 +64,7 @@ class Waits:
         ]  # fmt: skip
         if not any(w.thread == MAIN for w in found):
             main = front if front is not None else self._concluded(told)
+            main = main if main is not None else self._joined(found)
             found += [main] if main is not None else []
         return tuple(found)
 
@@ -164,6 +175,20 @@ class Waits:
             activity.op or known, seq=activity.seq, device=stream.device,
             channel=_channel(self.rank, activity), site=activity.site,
         )  # fmt: skip
+
+    def _joined(self, found: Sequence[Waiting]) -> Waiting | None:
+        """What the main thread waits for where it waits for another thread, by its own stack.
+
+        None unless one other thread alone is known to wait: which one is meant is not said.
+        """
+        stall, last = self.log.stall, self.log.last_call
+        threads = {waiting.thread for waiting in found}
+        if stall is None or len(threads) != 1 or (last is not None and last.t > stall.t):
+            return None
+        stack = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
+        if not any(_JOINS.search(frame) for frame in stack[-_INNERMOST:]):
+            return None
+        return replace(found[0], thread=MAIN, what="thread", observed=True)
 
     # -- by what was begun last ---------------------------------------------------------------
 

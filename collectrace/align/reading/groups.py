@@ -8,7 +8,7 @@ the same order; and groups of a split all carry one name, each on members of its
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +25,12 @@ DEFAULT: Final = "default_pg"
 
 _HASHED: Final = re.compile(r"[0-9a-f]{40}(@\d+)?")
 """``new_group(..., use_local_synchronization=True)`` names a group by SHA-1."""
+
+
+def is_local(name: str) -> bool:
+    """Whether only its members took part in the making of a group, by its name."""
+    return _HASHED.fullmatch(name) is not None
+
 
 Members = tuple[int, ...]
 
@@ -72,20 +78,24 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
         for name, request in of_rank.items():
             by_name.setdefault(name, {})[rank] = request
     conflicts = []
+    lacking: dict[str, tuple[int, ...]] = {}
     for name, of_name in by_name.items():
-        variants: dict[Members, list[_Request]] = {}
-        for request in of_name.values():
-            variants.setdefault(request.members, []).append(request)
+        variants = _by_members(of_name.values())
         conflict = _disagreement(name, variants)
         if conflict is None:
             absent = _absent(name, variants, logs)
             found.undecided |= {rank for rank in absent if not logs[rank].scanned}
-            conflict = _absence(name, variants, absent) if absent else None
+            if absent:
+                lacking[name] = absent
         if conflict is not None:
             conflicts.append(conflict)
         for members, those in variants.items():
             unique = name if len(variants) == 1 else f"{name} [{ranges(members)}]"
             _enter(found, unique, name, members, those)
+    conflicts += [
+        _absence(name, by_name[name].values(), absent, _instead(absent, name, lacking, by_name))
+        for name, absent in lacking.items()
+    ]
     # Names come from a counter: after the first disagreement the others follow from it.
     found.conflicts = sorted(conflicts, key=lambda conflict: conflict.seq)[:1]
     _unrecorded(found, logs, requests)
@@ -138,9 +148,7 @@ def _disagreement(
         return None
     return GroupConflict(
         name=name,
-        variants=tuple(
-            (tuple(sorted(a.rank for a in those)), those[0].record) for those in variants.values()
-        ),
+        variants=_variants(a for those in variants.values() for a in those),
         seq=min(a.record.ordinal for those in variants.values() for a in those),
     )
 
@@ -159,7 +167,7 @@ def _absent(
     is_ready = any(request.ready for request in requests)
     if is_ready and is_default:
         return ()
-    members_only = _HASHED.fullmatch(name) or ":split:" in description
+    members_only = is_local(name) or ":split:" in description
     wanted = set().union(*variants) if members_only else set(logs)
     silent = wanted & set(logs) - {request.rank for request in requests}
     return tuple(
@@ -171,21 +179,51 @@ def _absent(
     )
 
 
+def _instead(
+    absent: Sequence[int],
+    name: str,
+    lacking: Mapping[str, Sequence[int]],
+    by_name: Mapping[str, Mapping[int, _Request]],
+) -> list[_Request]:
+    """What ranks that did not ask for a group asked for: a group to which others did not come."""
+    found = []
+    for rank in absent:
+        others = (by_name[other] for other in lacking if other != name)
+        mine = (of_name[rank] for of_name in others if rank in of_name)
+        first = min(mine, key=lambda request: request.record.ordinal, default=None)
+        found += [first] if first is not None else []
+    return found
+
+
 def _absence(
-    name: str, variants: Mapping[Members, Sequence[_Request]], absent: tuple[int, ...]
+    name: str,
+    requests: Collection[_Request],
+    absent: tuple[int, ...],
+    instead: Sequence[_Request],
 ) -> GroupConflict:
-    """A group that not all who should have asked for it did."""
-    present = [
-        (tuple(sorted(request.rank for request in those)), those[0].record)
-        for those in variants.values()
-    ]
-    requests = [request for those in variants.values() for request in those]
+    """A group that not all who should have asked for it did, and what those asked for instead."""
     return GroupConflict(
         name=name,
-        variants=(*present, (absent, None)),
+        variants=(*_variants(requests), (absent, None)),
         seq=min(request.record.ordinal for request in requests),
         harmless=any(request.ready for request in requests),
+        instead=_variants(instead),
     )
+
+
+def _variants(requests: Iterable[_Request]) -> tuple[tuple[tuple[int, ...], Group], ...]:
+    """Who asked for what, those that passed the same members together."""
+    return tuple(
+        (tuple(sorted(request.rank for request in those)), those[0].record)
+        for those in _by_members(requests).values()
+    )
+
+
+def _by_members(requests: Iterable[_Request]) -> dict[Members, list[_Request]]:
+    found: dict[Members, list[_Request]] = {}
+    for request in requests:
+        found.setdefault(request.members, []).append(request)
+    return found
 
 
 def _left_whole(log: RankReader) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.judge import judge
 from collectrace.align.ranks.waitgraph import cycles, follow, reachable, stuck
@@ -154,3 +156,23 @@ def test_the_same_order_on_devices_is_no_circle(tmp_path: Path) -> None:
         fronts = [rank.call("all_reduce", group) for group in ("1", "2")]
         rank.beat(60, rank.inside(fronts[front], what="device", thread="cuda"))
     assert not cycles(case_of(run, tmp_path).graph)
+
+
+SAVES = ["/job/train.py:30 main", "/usr/lib/python3.11/concurrent/futures/_base.py:451 result",
+         "/usr/lib/python3.11/threading.py:327 wait"]  # fmt: skip
+WORKS = ["/job/train.py:30 main", "/job/train.py:44 load"]
+
+
+@pytest.mark.parametrize(("stack", "circles"), [(SAVES, 1), (WORKS, 0)])
+def test_a_main_thread_that_waits_for_another_thread(
+    stack: list[str], circles: int, tmp_path: Path
+) -> None:
+    """Rank 0's main thread waits for its saver, which waits for rank 1, which waits for it."""
+    run = Run(world=2)
+    run.group("1", [0, 1])
+    zero, one = run
+    inside = zero.inside(zero.call("all_reduce", "1", thread="saver"), thread="saver")
+    zero.wait(5)
+    zero.stall(inside, stacks={"MainThread (17)": stack, "saver (18)": []})
+    blocked(one)
+    assert len(cycles(case_of(run, tmp_path).graph)) == circles

@@ -235,3 +235,32 @@ def test_a_group_of_its_members_alone_is_theirs_to_call_for(tmp_path: Path) -> N
     run.finish()
     run.write(tmp_path)
     assert not align(tmp_path).findings
+
+
+def test_a_rank_that_asked_for_other_members_did_not_ask_for_none(tmp_path: Path) -> None:
+    """Made among the members, groups are named by their members, so the names differ, too."""
+    run = Run(world=3)
+    for rank, members, name in ((0, [0, 1], "a"), (1, [1, 2], "b")):
+        one = run.rank(rank)
+        one.group(name * 40, members, phase="asked", site="/job/train.py:9")
+        one.wait(8)
+        one.exit("exception", error="DistStoreError", message="wait timeout after 8000ms")
+    run.rank(2).beat(8)
+    run.write(tmp_path)
+    first = align(tmp_path).findings[0]
+    told = f"{first.headline} {first.cause} {first.fix}"
+    assert "rank 1 called new_group([1, 2]) at train.py:9" in told.replace("Rank 1", "rank 1")
+    assert "called none" not in told
+    assert "use_local_synchronization=True, and call it on members only" not in told
+
+
+def test_a_rank_that_asked_for_no_group_where_synchronization_is_local(tmp_path: Path) -> None:
+    run = Run(world=2)
+    run.rank(0).group(HASH, [0, 1], phase="asked", site="/job/train.py:9")
+    run.rank(0).wait(8)
+    run.rank(0).exit("exception", error="DistStoreError", message="wait timeout after 8000ms")
+    run.rank(1).exit()
+    run.write(tmp_path)
+    first = align(tmp_path).findings[0]
+    assert "rank 1 called none" in first.headline
+    assert "same ranks on every member" in first.fix

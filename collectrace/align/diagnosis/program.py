@@ -1,0 +1,90 @@
+"""Ranks that left the program which most ranks of their kind went on with: in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.program import deviation
+from collectrace.align.matching.deviations import Deviation
+from collectrace.records import Call
+
+_FEW: Final = 2
+"""Calls that are named."""
+
+
+def reason(case: Case, candidate: Candidate) -> Reason | None:
+    """Which rank left out, added or swapped a call, where most of its like did otherwise."""
+    found = deviation(case, candidate)
+    if found is None or set(candidate.suspects) != set(found.ranks):
+        return None
+    others = words.ranks(found.others)
+    text = (
+        f"{words.upper(told(case, found))}. Up to there {words.ranks(found.ranks)} and {others} "
+        "issued the same calls in the same order over all their groups."
+    )
+    if found.then is not None:
+        who = words.ranks(found.ranks)
+        went = words.verb(found.ranks, "has gone", "have gone")
+        text += f" {words.upper(who)} {went} on to {_call(found.then)}, and waits there."
+    return Reason(text, _fix(case, found))
+
+
+def told(case: Case, found: Deviation) -> str:
+    """``rank 2 left out all_to_all_single at moe.py:22; ranks 0-1,3 made it``."""
+    who, others = words.ranks(found.ranks), words.ranks(found.others)
+    calls = words.listed([_call(call) for call in found.calls[:_FEW]])
+    more = len(found.calls) - _FEW
+    calls += f" and {words.counted(more, 'more call')}" if more > 0 else ""
+    them = words.verb(found.calls, "it", "them")
+    match found.what:
+        case "missing":
+            return f"{who} left out {calls}; {others} made {them}"
+        case "extra":
+            return f"{who} made {calls}, and {others} did not"
+        case "swapped":
+            first, second = (_call(call) for call in found.calls)
+            return f"{who} called {first} before {second}, {others} the other way round"
+        case "other group":
+            mine, theirs = found.calls
+            same = f"{words.name(mine)}{words.at(mine)}"
+            return (
+                f"{who} called {same} on {_group(case, mine)}, {others} on {_group(case, theirs)}"
+            )
+        case "ended":
+            return f"{who} ended where {others} went on with {calls}"
+        case "longer":
+            return f"{who} went on with {calls} where {others} ended"
+
+
+def _fix(case: Case, found: Deviation) -> str:
+    first = found.calls[0]
+    at, who = words.at(first), words.ranks(found.ranks)
+    match found.what:
+        case "missing" | "extra":
+            call = words.verb(found.calls, "this call", "these calls")
+            takes = words.verb(found.ranks, "takes", "take")
+            return (
+                f"Make {call} on every rank alike: look above {words.name(first)}{at} for a branch "
+                f"that only {who} {takes}, on the rank or on its data. A rank that has nothing to "
+                "send takes part with an empty tensor."
+            )
+        case "swapped":
+            return "Issue the two in one order on every rank."
+        case "other group":
+            return f"Pass the same group on every rank{at}: {_group(case, found.calls[1])}."
+        case _:
+            return f"Give the loop the same length on every rank.\n{EVERY_RANK}"
+
+
+def _call(call: Call) -> str:
+    """``all_reduce at train.py:9``."""
+    return f"{words.name(call)}{words.at(call)}"
+
+
+def _group(case: Case, call: Call) -> str:
+    info = case.comparison.groups.get(call.group)
+    return words.group(info) if info is not None else words.named_group(call.group)

@@ -1,0 +1,71 @@
+"""Sends and receives of a channel, counted by line: where a step too many was made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey
+
+
+def of_channel(case: Case, channel: ChannelKey) -> str:
+    """One sentence, such as ``Rank 0 sent 24 (20 from a.py:5, 4 from a.py:21), rank 1 ...``.
+
+    Empty where a log was read in part, or where each side has one line only: counts tell enough.
+    """
+    if channel.source < 0:
+        return ""
+    sent, received = (
+        _by_line(case, rank, channel) for rank in (channel.source, channel.destination)
+    )
+    if sent is None or received is None or len(sent) + len(received) < 3:
+        return ""
+    return words.upper(
+        f"rank {channel.source} sent {_counts(sent)}, rank {channel.destination} received "
+        f"{_counts(received)}."
+    )
+
+
+def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
+    """The channels between the ranks of a circle with more sends than receives, by line.
+
+    What the circle waits for is one short on either side, which is its consequence.
+    """
+    ranks = {edge.waiting.rank for edge in cycle}
+    awaited = {edge.waiting.channel for edge in cycle}
+    found = []
+    for channel in sorted({c for r in ranks if (log := case.log(r)) for c in log.last_channel_seq}):
+        ends = channel.source, channel.destination
+        if channel in awaited or not set(ends) <= ranks:
+            continue
+        sent, received = (_by_line(case, rank, channel) for rank in ends)
+        if sent is None or received is None or sent.total() == received.total():
+            continue
+        found.append(
+            f"rank {ends[0]} sent rank {ends[1]} {_counts(sent)}, rank {ends[1]} received "
+            f"{_counts(received)}"
+        )
+    return found
+
+
+def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
+    """How many messages of one side of a channel came from each line; None: not known."""
+    log = case.log(rank)
+    if log is None or not log.scanned:
+        return None
+    rows = log.channel_rows(channel)
+    known = rows.vocabulary.appearances
+    return Counter(known[appearance].site for appearance in rows.appearance)
+
+
+def _counts(lines: Counter[str]) -> str:
+    """``24 (20 from a.py:5, 4 from a.py:21)``; ``20 (from a.py:31)``; ``none``."""
+    if not lines:
+        return "none"
+    told = [(n, words.site(site) or "an unknown line") for site, n in lines.most_common()]
+    if len(told) == 1:
+        return f"{lines.total():,} (from {told[0][1]})"
+    return f"{lines.total():,} ({', '.join(f'{n:,} from {site}' for n, site in told)})"

@@ -1,0 +1,102 @@
+"""Groups of one dimension: what they say about each other, and errors that they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching import habit
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.findings import GroupInfo, Side
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+
+def of(case: Case, info: GroupInfo) -> list[GroupInfo]:
+    """The groups of one dimension and stage with a group, itself included."""
+    groups, known = case.comparison.groups, case.dimensions
+    if info.name not in known.kinships:
+        return [info]
+    sisters = (groups[name] for name in known.sisters(info.name, groups))
+    return [other for other in sisters if known.same_stages(other.ranks, info.ranks)]
+
+
+def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | None:
+    """The side that did what sister groups did at the same place; None: they do not tell.
+
+    Stages of a pipeline are no sisters. And a rank that went on with a round of its own did what
+    its program says, whatever others did.
+    """
+    stream, seq = candidate.stream, candidate.seq
+    if candidate.group is None or stream is None or seq is None:
+        return None
+    votes: set[str] = set()
+    for info in of(case, candidate.group):
+        sister = stream._replace(group=info.name)
+        if info.name != candidate.group.name and sister in case.comparison.streams:
+            calls = [case.call(rank, sister, seq) for rank in info.ranks]
+            votes |= {program_text(call) for call in calls if call is not None and not call.void}
+    right = [side for side in called if side.call and program_text(side.call) in votes]
+    if len(right) != 1 or len(votes) != 1:
+        return None
+    wrong = [side for side in called if side is not right[0]]
+    if any(_goes_on(case, rank, stream, seq) for side in wrong for rank in side.ranks):
+        return None
+    return right[0]
+
+
+def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:
+    """Whether a rank's row is the one that its own rounds lead to."""
+    log = case.log(rank)
+    if log is None or not log.scanned:
+        return False
+    rows, shift = log.rows(stream)
+    at = rows.find(seq - shift)
+    if at is None:
+        return False
+    steps = list(zip(rows.meaning[: at + 1], rows.appearance[: at + 1], strict=True))
+    ids = {step: n for n, step in enumerate(dict.fromkeys(steps))}
+    numbers = [ids[step] for step in steps]
+    place = habit.expected(numbers, at)
+    return place is not None and numbers[place] == numbers[at]
+
+
+# -- one error in many groups ----------------------------------------------------------------
+
+
+def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates are the same error in two groups of one dimension."""
+    if one is other or one.group is None or other.group is None or one.kind != other.kind:
+        return False
+    if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
+        return False
+    is_kin = any(info.name == other.group.name for info in of(case, one.group))
+    return is_kin and _pattern(case, one) == _pattern(case, other)
+
+
+def _pattern(case: Case, candidate: Candidate) -> Hashable:
+    """What is the same where sister groups repeat an error: the calls, their lines, the places.
+
+    Of ranks only their place in the group counts.
+    """
+    if candidate.group is None:
+        return None
+    if isinstance(candidate.source, tuple):
+        return frozenset(_edge(case, edge) for edge in candidate.source)
+    order = {rank: n for n, rank in enumerate(candidate.group.ranks)}
+    return frozenset(
+        (tuple(sorted(order.get(r, -1) for r in side.ranks)), *_of_call(side.call))
+        for side in candidate.sides
+    )
+
+
+def _edge(case: Case, edge: Edge) -> Hashable:
+    w = edge.waiting
+    return w.op, w.site, case.dimensions.kinships.get(w.group)
+
+
+def _of_call(call: Call | None) -> tuple[str, ...]:
+    # A root is a global rank, which differs from group to group.
+    return (call.op, str(call.dtype), call.role, call.site or "") if call is not None else ()

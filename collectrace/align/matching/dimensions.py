@@ -1,0 +1,114 @@
+"""Which process groups are of one dimension, and which ranks run the same part of a job.
+
+A job of data, tensor, expert and pipeline parallelism has many groups; those of one dimension of
+its mesh bear one description (``init_device_mesh`` calls it ``mesh_tp``) and have one size. Their
+ranks run one program, unless they are stages of a pipeline, which send to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collectrace.align.matching.channels import ANY
+from collectrace.align.reading.evidence import RunEvidence
+
+NAMELESS = ("", "undefined")
+"""Descriptions that say nothing; torch gives the second where the user gives none."""
+
+
+class Kinship(NamedTuple):
+    """What sister groups share."""
+
+    label: str
+    """Their description; without one the line that asked for them, or else the group's name."""
+    size: int
+
+
+class Dimension(NamedTuple):
+    """One of the groups that a rank is in, by what it is to the rank and not by its name."""
+
+    kinship: Kinship
+    ordinal: int
+    """Of several groups of one kinship that a rank is in: which, in the order of their making."""
+
+
+class Stage(NamedTuple):
+    """Where a rank stands among those it exchanges messages with, directly or through others."""
+
+    place: int
+    size: int
+
+
+ALONE = Stage(0, 1)
+"""Of a rank that sends no messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """The groups of a run by dimension, its ranks by stage."""
+
+    kinships: Mapping[str, Kinship]
+    """Of every group, by its name that is unique in the run."""
+    of_ranks: Mapping[int, Mapping[str, Dimension]]
+    """Per rank: its groups, by name."""
+    stages: Mapping[int, Stage]
+
+    def stage(self, rank: int) -> Stage:
+        """A rank's stage."""
+        return self.stages.get(rank, ALONE)
+
+    def sisters(self, name: str, groups: Iterable[str]) -> list[str]:
+        """The groups of the same kinship, itself included."""
+        return [other for other in groups if self.kinships.get(other) == self.kinships[name]]
+
+    def same_stages(self, one: Iterable[int], two: Iterable[int]) -> bool:
+        """Whether the ranks of two groups stand at the same places of their pipelines."""
+        return sorted(map(self.stage, one)) == sorted(map(self.stage, two))
+
+
+def dimensions(evidence: RunEvidence) -> Dimensions:
+    """The dimensions and stages of a run."""
+    kinships = _kinships(evidence)
+    of_ranks: dict[int, dict[str, Dimension]] = {}
+    ranks = sorted({*evidence.logs, *(r for g in evidence.groups.values() for r in g.ranks)})
+    for rank in ranks:
+        log = evidence.logs.get(rank)
+        asked = dict.fromkeys(g.group for g in log.groups) if log is not None else {}
+        counts: dict[Kinship, int] = {}
+        mine = of_ranks[rank] = {}
+        for name in (*asked, *(n for n in evidence.groups if n not in asked)):
+            info = evidence.groups.get(name)
+            if info is not None and rank in info.ranks:
+                kinship = kinships[name]
+                mine[name] = Dimension(kinship, counts.get(kinship, 0))
+                counts[kinship] = counts.get(kinship, 0) + 1
+    return Dimensions(kinships, of_ranks, _stages(evidence))
+
+
+def _kinships(evidence: RunEvidence) -> dict[str, Kinship]:
+    sites: dict[str, str] = {}
+    for log in evidence.logs.values():
+        for group in log.groups:
+            if group.site:
+                sites.setdefault(group.group, group.site)
+    return {
+        name: Kinship(
+            sites.get(name, name) if info.description in NAMELESS else info.description,
+            len(info.ranks),
+        )
+        for name, info in evidence.groups.items()
+    }
+
+
+def _stages(evidence: RunEvidence) -> dict[int, Stage]:
+    """Ranks that messages connect, in ascending order: each is a stage of its own."""
+    parts: dict[int, set[int]] = {}
+    for rank, log in evidence.logs.items():
+        for key in log.last_channel_seq:
+            ends = {rank} | {end for end in (key.source, key.destination) if end != ANY}
+            joined = set().union(ends, *(parts.get(end, ()) for end in ends))
+            for member in joined:
+                parts[member] = joined
+    return {rank: Stage(sorted(part).index(rank), len(part)) for rank, part in parts.items()}

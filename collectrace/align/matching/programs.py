@@ -1,0 +1,168 @@
+"""What one rank did over all its groups, call by call: its program, in the order of issue.
+
+Ranks of a mesh run one program over groups of different names, so a step of it names the
+dimension, not the group; and neither sizes nor roots, which differ from group to group.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from collectrace.align.matching.dimensions import Dimension, Dimensions, Stage
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.findings import GroupInfo
+from collectrace.records import Call
+
+END: Final = -1
+"""The last step of a rank that finished. A rank that was held up has none."""
+
+Key = StreamKey | ChannelKey
+Line = tuple[Dimension, str, tuple[object, ...]]
+"""The dimension, the device, and for a message where to it goes."""
+Place = tuple[Line, str, str, tuple[str, ...]]
+"""The line, the op, the role, and the user's frames."""
+Kind = tuple[frozenset[Dimension], Stage]
+"""What ranks share that run the same program: the dimensions of their groups, and their stage."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of all ranks, interned."""
+
+    ids: dict[Place, int] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+
+    def id(self, place: Place) -> int:
+        """The number of a step, the same on every rank."""
+        found = self.ids.get(place)
+        if found is None:
+            found = self.ids[place] = len(self.places)
+            self.places.append(place)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One rank's steps in the order of issue, and where each stands in its streams."""
+
+    log: RankLog
+    steps: Sequence[int]
+    sources: Sequence[int]
+    """Per step: which of ``keys``."""
+    rows: Sequence[int]
+    """Per step: the number of its row (message)."""
+    keys: Sequence[Key]
+    lines: Mapping[Line, Key]
+    """The rank's own stream or channel of a line."""
+
+    @property
+    def rank(self) -> int:
+        """Whose it is."""
+        return self.log.rank
+
+    def call(self, at: int) -> Call | None:
+        """The call of a step."""
+        key, row = self.keys[self.sources[at]], self.rows[at]
+        if isinstance(key, ChannelKey):
+            return self.log.channel_call(key, row)
+        return self.log.calls(key, row, row + 1)[0]
+
+    def line(self, at: int) -> Line:
+        """The line of a step."""
+        key = self.keys[self.sources[at]]
+        return next(line for line, own in self.lines.items() if own == key)
+
+    def is_held_up(self, key: Key, row: int) -> bool:
+        """Whether the rank has not finished, and has issued nothing behind a row of a stream."""
+        return END not in self.steps[-1:] and self.next_row(key, len(self.rows)) <= row + 1
+
+    def next_row(self, key: Key, at: int) -> int:
+        """The number that the next row of a stream has from step ``at`` on."""
+        which = self.keys.index(key) if key in self.keys else -1
+        return 1 + sum(source == which for source in self.sources[:at])
+
+
+def keys_of(log: RankLog) -> list[Key]:
+    """The streams and channels in which a rank issued anything."""
+    keys: list[Key] = [*log.last_seq, *log.last_channel_seq]
+    return keys
+
+
+def is_whole(log: RankLog) -> bool:
+    """Whether a log holds every call of its rank: nothing was lost, left out, or not read."""
+    lossless = not (log.rotated or log.damaged or log.dropped or log.disabled or log.provisional)
+    if not log.scanned or not lossless:
+        return False
+    streams = (log.rows(key) for key in log.last_seq)
+    if any(shift or len(rows) != rows.last() for rows, shift in streams):
+        return False
+    return all(len(log.channel_rows(k)) == n for k, n in log.last_channel_seq.items())
+
+
+def read(
+    log: RankLog,
+    groups: Mapping[str, GroupInfo],
+    dimensions: Dimensions,
+    steps: Steps,
+    *,
+    finished: bool,
+) -> Program | None:
+    """The program of one rank; None where a group is not known well enough.
+
+    Args:
+        log: a rank's log, of which :func:`is_whole` is true.
+        groups: all groups, by their unique names.
+        dimensions: of the run.
+        steps: of all ranks; grows.
+        finished: the rank ended by itself, without an exception.
+
+    """
+    mine = dimensions.of_ranks.get(log.rank, {})
+    merged: list[tuple[int, int, int, int]] = []
+    lines: dict[Line, Key] = {}
+    keys = keys_of(log)
+    for which, key in enumerate(keys):
+        if key.group not in mine:
+            return None
+        line = _line(key, log.rank, mine[key.group], groups[key.group])
+        rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
+        known: dict[int, int] = {}
+        for appearance in set(rows.appearance):
+            seen = rows.vocabulary.appearances[appearance]
+            known[appearance] = steps.id((line, seen.op, seen.role, seen.where))
+        merged += (
+            (offset, known[appearance], which, seq)
+            for offset, appearance, seq in zip(rows.offset, rows.appearance, rows.seq, strict=True)
+        )
+        lines[line] = key
+    merged.sort()
+    program = array("i", (step for _, step, _, _ in merged))
+    if finished:
+        program.append(END)
+    return Program(
+        log, program, array("i", (source for _, _, source, _ in merged)),
+        array("q", (row for _, _, _, row in merged)), keys, lines,
+    )  # fmt: skip
+
+
+def kind(rank: int, dimensions: Dimensions, used: set[str]) -> Kind:
+    """The kind of a rank, by its groups in which anything was issued, and its stage."""
+    mine = dimensions.of_ranks.get(rank, {})
+    return frozenset(d for name, d in mine.items() if name in used), dimensions.stage(rank)
+
+
+def _line(key: Key, rank: int, dimension: Dimension, info: GroupInfo) -> Line:
+    if isinstance(key, StreamKey):
+        return dimension, key.device, ()
+    ends = [_apart(end, rank, info) for end in (key.source, key.destination)]
+    return dimension, key.device, (*ends, key.tag)
+
+
+def _apart(end: int, rank: int, info: GroupInfo) -> int | None:
+    """How far from a rank one end of a channel is, in the group; None: any rank."""
+    if end not in info.ranks or rank not in info.ranks:
+        return None
+    return (info.ranks.index(end) - info.ranks.index(rank)) % len(info.ranks)

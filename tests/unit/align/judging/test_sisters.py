@@ -1,0 +1,119 @@
+"""Groups of one dimension: whose word counts, and one error told once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.findings import Alignment, Finding
+from tests.support.judging import aligned, errors, judged
+from tests.support.synthetic import Rank, Run
+
+
+def first(alignment: Alignment) -> Finding:
+    return errors(alignment)[0]
+
+
+def pairs(world: int = 4) -> Run:
+    """Groups of two, in one dimension."""
+    run = Run(world=world)
+    for n in range(0, world, 2):
+        run.group(name(n), [n, n + 1], description="mesh_tp")
+    return run
+
+
+def name(n: int) -> str:
+    return f"tp{n // 2}"
+
+
+def reduce(rank: Rank, count: int = 4, site: str = "t.py:9") -> None:
+    rank.call("all_reduce", name(rank.rank), shape=[count], site=site)
+
+
+def test_stages_of_a_pipeline_have_no_say(tmp_path: Path) -> None:
+    run = pairs()
+    for n in (0, 1):
+        run.rank(n).send(n + 2)
+        run.rank(n + 2).recv(n)
+    for rank in run:
+        reduce(rank, count=8 if rank.rank == 1 else 4)
+    run.finish()
+    (found,) = judged(run, tmp_path)
+    assert (found.kind, found.suspects) == ("shape_mismatch", ())
+
+
+@pytest.mark.parametrize(("rounds", "suspects"), [(3, ()), (0, (1,))])
+def test_who_goes_on_with_a_round_of_its_own_is_not_outvoted(
+    rounds: int, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Group tp0 takes 4 and 8 in turn, the others 4 and 4; rank 0 leaves that and rank 1 does not.
+
+    Without rounds before it nothing speaks for rank 1.
+    """
+    run = pairs(6)
+    for rank in run:
+        for _ in range(rounds):
+            reduce(rank)
+            reduce(rank, count=8 if rank.rank < 2 else 4, site="t.py:10")
+        reduce(rank)
+        reduce(rank, count=8 if rank.rank == 1 else 4, site="t.py:10")
+    run.finish()
+    (found,) = judged(run, tmp_path)
+    assert (found.kind, found.suspects) == ("shape_mismatch", suspects)
+
+
+def test_an_error_that_all_groups_of_a_dimension_repeat_is_one(tmp_path: Path) -> None:
+    run = pairs(8)
+    for rank in run:
+        reduce(rank, count=4 + rank.rank % 2)
+    run.finish()
+    alignment = aligned(run, tmp_path)
+    found = errors(alignment)
+    assert [f.caused_by for f in found] == [None, 0, 0, 0]
+    assert found[0].suspects == ()
+    assert "The same in 4 of 4 groups of mesh_tp." in found[0].notes
+    assert "the same error as in group mesh_tp" in found[1].cause
+
+
+def test_another_error_in_a_sister_group_is_one_of_its_own(tmp_path: Path) -> None:
+    run = pairs()
+    for rank in run:
+        if rank.rank < 2:
+            reduce(rank, count=4 + rank.rank)
+        else:
+            rank.call("all_gather_single" if rank.rank == 2 else "barrier", "tp1", site="t.py:20")
+    run.finish()
+    assert [f.caused_by for f in errors(aligned(run, tmp_path))] == [None, None]
+
+
+# -- threads that share a group -------------------------------------------------------------------
+
+
+def threads(run: Run, orders: dict[int, str]) -> None:
+    """Per rank the threads that issue calls, in their order: ``m`` main, ``s`` a saver."""
+    for rank in run:
+        for one in orders[rank.rank]:
+            if one == "m":
+                rank.call("all_reduce", shape=[4], site="t.py:9")
+            else:
+                thread = f"ThreadPoolExecutor-{rank.rank}_0"
+                rank.call("all_gather", shape=[2], site="save.py:5", thread=thread)
+
+
+def test_threads_that_share_a_group_blame_nobody(tmp_path: Path) -> None:
+    run = Run(world=4)
+    threads(run, {0: "msmsm", 1: "msmsm", 2: "msmsm", 3: "msmms"})
+    found = first(aligned(run, tmp_path))
+    assert (found.kind, found.suspects) == ("op_mismatch", ())
+    assert found.cause.startswith("Threads MainThread and ThreadPoolExecutor-0_0 of each rank")
+    assert "group of its own" in found.fix
+    assert "ambiguous" not in found.cause
+
+
+def test_a_thread_that_only_one_rank_has_is_no_sharing(tmp_path: Path) -> None:
+    run = Run(world=4)
+    threads(run, {0: "mmmmm", 1: "mmmmm", 2: "mmmmm", 3: "mmmsm"})
+    found = first(aligned(run, tmp_path))
+    assert found.suspects == (3,)
+    assert "Threads" not in found.cause

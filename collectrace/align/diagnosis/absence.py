@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conflict, ddp, inputs, loop, parted, rank_words, refused
+from collectrace.align.diagnosis import (
+    conflict,
+    ddp,
+    decided,
+    inputs,
+    loop,
+    parted,
+    rank_words,
+    refused,
+)
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -16,6 +25,7 @@ from collectrace.align.diagnosis.wording import (
     even_inputs,
     first,
     place,
+    place_of,
     too_early,
 )
 from collectrace.align.judging import patience
@@ -215,7 +225,10 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         f"Uneven inputs: {found.phrase()}. {words.upper(words.ranks(side.ranks))} {waits} in "
         f"{words.name(call)}{words.at(call)} for {gone}, which had no input left to come to it "
         "with.",
-        even_inputs(loop.own_calls(case, side.ranks[0], candidate)),
+        even_inputs(
+            loop.own_calls(case, side.ranks[0], candidate),
+            answered=loop.is_answered(case, side.ranks[0], candidate),
+        ),
     )
 
 
@@ -236,18 +249,19 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     side, call = came[0]
     who, others = words.ranks(candidate.absent), words.ranks(side.ranks)
     before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+    why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
     if before is not None and before.goes_on(call):
-        rounds = words.counted(before.rounds, "time")
         return Reason(
-            f"{words.upper(who)} finished after {rounds} through the loop; {others} began another "
-            f"round with {words.name(call)}{words.at(call)}: the loop ran longer there.",
+            f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
+            f"another round with {words.name(call)}{words.at(call)}: the loop ran longer there."
+            f"{why}",
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
     return Reason(
-        f"{words.upper(who)} finished without {words.name(call)}{words.at(call)}, which {others} "
-        f"issued as one call more.",
-        EVERY_RANK,
+        f"{words.upper(who)} finished without {words.name(call)}"
+        f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more.{why}",
+        f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
     )
 
 

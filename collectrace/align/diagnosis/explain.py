@@ -125,7 +125,7 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     parts = [_iteration(sides)]
     if known and len({habit.period for _, _, habit in known}) == 1 and known[0][2].period > 1:
         parts.append(_round(known[0][2]))
-        left = [side.ranks for side, call, habit in known if not habit.goes_on(call)]
+        left = [s.ranks for s, _, habit in known if s.call and not habit.goes_on(s.call)]
         who = {rank for ranks in left for rank in ranks}
         # Who goes on as before may be the one to blame: then this would only mislead.
         misleads = bool(candidate.suspects) and not who <= set(candidate.suspects)

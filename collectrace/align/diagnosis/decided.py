@@ -117,7 +117,7 @@ def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
 
 
 def _above(case: Case, side: Side) -> list[tuple[str, str]]:
-    """File and ``number text`` of the conditions above a call, in its callers too, the last last."""
+    """File and ``number text`` of the conditions above a call and its callers, outermost first."""
     frames = [frame.partition(" ")[0] for frame in side.stack or ()]
     found = []
     for site in reversed(list(dict.fromkeys([(side.call and side.call.site) or "", *frames]))):

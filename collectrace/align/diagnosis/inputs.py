@@ -57,7 +57,8 @@ class Inputs:
             what = what if not (ended and parts) else f"{count:,}"
             verb = self._verbs[0] if ended else f"{self._verbs[1]} {whose}"
             parts.append(f"{words.ranks(ranks)} {verb} {what}")
-        return words.listed(parts)
+        of = " of a DataLoader" if self.told_by == "loader" else ""
+        return words.listed(parts) + of
 
     def after(self, ranks: Iterable[int]) -> str:
         """`` after 5 batches``; empty where the ranks did not end alike."""
@@ -224,19 +225,24 @@ def _forwards(log: RankLog, found: _Pass) -> int:
 
 
 def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
-    """The latest pass over the DataLoader that was used last."""
-    counts: dict[int, int] = {}
-    ended: set[int] = set()
-    loaders = {log.batches[-1].loader for log in logs.values() if log.batches}
-    if len(loaders) != 1:
+    """The latest pass over the DataLoader that all ranks have used last.
+
+    A rank that is done with it may have gone on to another one, which the others never came to.
+    """
+    latest = {
+        rank: {batch.loader: batch for batch in log.batches} for rank, log in logs.items()
+    }
+    shared = set.intersection(*(set(found) for found in latest.values())) if latest else set()
+    if not shared:
         return None
-    for rank, log in logs.items():
-        if not log.batches:
+    loader = max(shared, key=lambda n: max(found[n].t for found in latest.values()))
+    counts = {rank: found[loader].batch for rank, found in latest.items()}
+    ended = {rank for rank, found in latest.items() if found[loader].end}
+    if any(len(found) > 1 for found in latest.values()):
+        # Of several loaders only one that ended early somewhere says why ranks are apart.
+        ended = {rank for rank in ended if counts[rank] < max(counts.values())}
+        if not ended:
             return None
-        last = log.batches[-1]
-        counts[rank] = last.batch
-        if last.end:
-            ended.add(rank)
     return Inputs(counts, frozenset(ended), "loader")
 
 

@@ -397,6 +397,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
     ddp.forward_alone, order.other_order, parted.extra, _uneven, ddp.unused_setting, ddp.no_sync,
-    ddp.models, parted.lines, _other_iteration, order.extra_of_users, ddp.behind, ddp.other_backward,
-    ddp.unused, order.reason, _dtype, _count, _one_value,
+    ddp.models, parted.lines, _other_iteration, order.extra_of_users, ddp.behind,
+    ddp.other_backward, ddp.unused, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from collectrace.align.diagnosis import decided, loop
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.parted import in_one_loop
+from collectrace.align.judging.parted import around, in_one_loop
 from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
@@ -215,7 +215,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     listed = words.listed([words.name(c) + place_of(case, rank, c) for c in found.calls[:3]])
     listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
     again = " After it the calls agree again, one place apart." if found.agrees else ""
-    fix = decided.fix(case, candidate) or _ONE_BRANCH
+    fix = decided.fix(case, candidate) or _one_branch(case, candidate)
     if found.what == "missing":
         habit = found.habit
         as_before = (
@@ -269,10 +269,17 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             told + why, decided.fix(case, candidate) or EVERY_RANK
         )
     return Reason(
-        f"{words.upper(who)} issued {what}, where the ranks had gone {habit.times} through their "
-        f"loop; {others} went on in it. Either a branch led there, or the loop was over on {who}.",
+        f"{words.upper(who)} left the loop that all ranks had gone through {habit.times} and called "
+        f"{what}; {others} went on in it. Either only {who} took that branch, or the loop ended "
+        "earlier there.",
         _ONE_BRANCH,
     )
+
+
+def _one_branch(case: Case, candidate: Candidate) -> str:
+    """What to look for; a condition on the rank is an example only where no line could be read."""
+    known = any(around(case, side) for side in candidate.sides)
+    return EVERY_RANK if known else _ONE_BRANCH
 
 
 def token_again(habit: loop.Loop, call: Call) -> bool:
@@ -319,7 +326,7 @@ _ONE_LENGTH: Final = (
 )
 
 _ONE_BRANCH: Final = (
-    "Make the call on every rank or on none: look for a branch on the rank, or on data that "
-    "differs between ranks.\n"
+    "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "
+    "data that differs between ranks.\n"
     "If it is in a loop: give the loop the same length on every rank."
 )

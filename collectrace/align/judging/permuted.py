@@ -43,6 +43,8 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
             by_order: dict[tuple[str, ...], list[int]] = {}
             for rank, text in texts.items():
                 by_order.setdefault(tuple(text[:count]), []).append(rank)
+            if len(by_order) < 2:
+                return None
             orders = sorted((tuple(ranks) for ranks in by_order.values()), key=len, reverse=True)
             return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
     return None

@@ -14,6 +14,7 @@ from collectrace.align.diagnosis import (
     parted,
     rank_words,
     refused,
+    slip,
 )
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -277,6 +278,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_cause, _raised, _died, _elsewhere, parted.extra, _evaluated, _uneven, parted.lines,
-    _finished,
+    _after_cause, _raised, _died, _elsewhere, slip.reason, parted.extra, _evaluated, _uneven,
+    parted.lines, _finished,
 )  # fmt: skip

@@ -229,20 +229,23 @@ def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
 
     A rank that is done with it may have gone on to another one, which the others never came to.
     """
-    latest = {
-        rank: {batch.loader: batch for batch in log.batches} for rank, log in logs.items()
-    }
+    latest = {rank: {batch.loader: batch for batch in log.batches} for rank, log in logs.items()}
     shared = set.intersection(*(set(found) for found in latest.values())) if latest else set()
     if not shared:
         return None
-    loader = max(shared, key=lambda n: max(found[n].t for found in latest.values()))
-    counts = {rank: found[loader].batch for rank, found in latest.items()}
-    ended = {rank for rank, found in latest.items() if found[loader].end}
-    if any(len(found) > 1 for found in latest.values()):
-        # Of several loaders only one that ended early somewhere says why ranks are apart.
-        ended = {rank for rank in ended if counts[rank] < max(counts.values())}
-        if not ended:
-            return None
+    counts, ended = dict[int, int](), set[int]()
+    by_time = sorted(shared, key=lambda n: max(f[n].t for f in latest.values()), reverse=True)
+    for loader in by_time:
+        counts = {rank: found[loader].batch for rank, found in latest.items()}
+        over = {rank for rank, found in latest.items() if found[loader].end}
+        # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
+        early = {rank for rank in over if counts[rank] < max(counts.values())}
+        if early:
+            return Inputs(counts, frozenset(over if len(by_time) == 1 else early), "loader")
+        if loader == by_time[0]:
+            ended = over
+    if len(by_time) > 1:
+        return None
     return Inputs(counts, frozenset(ended), "loader")
 
 

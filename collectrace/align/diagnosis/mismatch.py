@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, decided, inputs, loop, order, parted, refused
+from collectrace.align.diagnosis import ddp, decided, inputs, loop, order, parted, refused, slip
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
@@ -396,7 +396,8 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, _consequence, _swapped, _inside_join, _split, _coalesced, ddp.constructor,
-    ddp.forward_alone, order.other_order, parted.extra, _uneven, ddp.unused_setting, ddp.no_sync,
-    ddp.models, parted.lines, _other_iteration, order.extra_of_users, ddp.behind,
-    ddp.other_backward, ddp.unused, order.reason, _dtype, _count, _one_value,
+    ddp.forward_alone, order.other_order, parted.extra, ddp.no_sync, slip.reason, _uneven,
+    ddp.unused_setting, ddp.models, parted.lines, _other_iteration, order.extra_of_users,
+    ddp.between, ddp.behind, ddp.other_backward, ddp.unused, order.reason, _dtype, _count,
+    _one_value,
 )  # fmt: skip

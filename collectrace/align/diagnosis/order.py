@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, function_of, place_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around, in_one_loop
@@ -221,6 +221,15 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         as_before = (
             f" So all ranks had done before, {habit.times} through the loop." if habit else ""
         )
+        if habit and is_user(found.calls[0]) and function_of(case, found.calls[0]) == "backward":
+            return Reason(
+                f"{who} did not issue {listed}, as {others} did.{as_before} What came before it in "
+                f"that round, {words.ranks(found.ranks)} did issue. autograd calls backward() only "
+                "for what the loss was computed from: there the forward's output was cut out of "
+                "the graph, as by new zeros in place of a computation with no input.",
+                "Keep the forward's output in the graph on every rank: where there is nothing to "
+                "compute, go on with it times zero (out * 0), or with a dummy input.",
+            )
         why = decided.sentence(case, candidate) or " A branch skipped it on some ranks."
         return Reason(f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}", fix)
     whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
@@ -260,18 +269,19 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     why = decided.sentence(case, candidate)
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
-    if why or (side and other and in_one_loop(case, side, other)):
+    in_it = side is not None and other is not None and in_one_loop(case, side, other)
+    if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
-            f"{words.upper(who)} issued {what}, which the loop had not brought there in any of the "
-            f"rounds before; {others} went on{with_}."
+            f"{words.upper(who)} issued {what}, which none of the rounds before, {habit.times} the "
+            f"same, had brought there; {others} went on{with_}.{why}"
         )
-        return _root_had_it(case, candidate, found, told + why) or Reason(
-            told + why, decided.fix(case, candidate) or EVERY_RANK
+        return _root_had_it(case, candidate, found, told) or Reason(
+            told, decided.fix(case, candidate) or EVERY_RANK
         )
     return Reason(
-        f"{words.upper(who)} left the loop that all ranks had gone through {habit.times} and called "
-        f"{what}; {others} went on in it. Either only {who} took that branch, or the loop ended "
-        "earlier there.",
+        f"{words.upper(who)} left the loop that all ranks had gone through {habit.times} and "
+        f"called {what}; {others} went on in it. Either only {who} took that branch, or the loop "
+        "ended earlier there.",
         _ONE_BRANCH,
     )
 

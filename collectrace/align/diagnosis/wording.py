@@ -84,15 +84,18 @@ def place_of(case: Case, rank: int, call: Call) -> str:
     if not is_user(call) or call.site is None:
         return words.at(call)
     if not frames or frames[0][0] != call.site:
-        function = code_lines.function(
-            case.evidence.sources.get(call.site) or code_lines.enclosing(call.site)
-        )
-        return words.at(call) + _inside(function)
+        return words.at(call) + _inside(function_of(case, call))
     here, _, function = frames[0]
     if len(frames) > 1 and _file(frames[1][0]) != _file(here):
         caller, _, function = frames[1]
         return f"{words.at(call)}, called{words.at_site(caller)}{_inside(function)}"
     return words.at(call) + _inside(function)
+
+
+def function_of(case: Case, call: Call) -> str:
+    """The function that a call's line stands in, by its source; empty where that is not known."""
+    site = call.site or ""
+    return code_lines.function(case.evidence.sources.get(site) or code_lines.enclosing(site))
 
 
 def _inside(function: str) -> str:

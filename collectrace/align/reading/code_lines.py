@@ -87,6 +87,12 @@ def branches(lines: Sequence[str]) -> list[str]:
     return [line for line in lines[:-1] if statement(line).startswith(_CONDITIONS)]
 
 
+def deciding(lines: Sequence[str]) -> list[str]:
+    """What decides whether a line is run, out of what is around it: conditions, loops, ``with``."""
+    kinds = (*_CONDITIONS, "for ", "async for ", "with ", "async with ")
+    return [line for line in lines[:-1] if statement(line).startswith(kinds)]
+
+
 def innermost_loop(lines: Sequence[str]) -> str | None:
     """The innermost ``for`` or ``while`` around a line, in its own function."""
     for line in reversed(lines[:-1]):

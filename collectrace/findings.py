@@ -197,6 +197,10 @@ class SourceLine:
     text: str
     """What stands there."""
 
+    enclosing: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """``number text`` of the conditions and loops around it, outermost first; left out where there
+    are none, or they are not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

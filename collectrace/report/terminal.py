@@ -13,7 +13,17 @@ from rich.console import Console
 from rich.text import Text
 
 from collectrace import words
-from collectrace.findings import KINDS, Alignment, Ended, Finding, RankState, Side, State, Table
+from collectrace.findings import (
+    KINDS,
+    Alignment,
+    Ended,
+    Finding,
+    RankState,
+    Side,
+    SourceLine,
+    State,
+    Table,
+)
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
@@ -28,6 +38,9 @@ _WHOLE: Final = 3
 
 _MOST_SIDES: Final = 6
 _MOST_EFFECTS: Final = 4
+_MOST_AROUND: Final = 3
+"""Statements around a line that are shown, the innermost."""
+
 _MOST_COLUMNS: Final = 4
 _FEWEST_COLUMNS: Final = 2
 _MOST_STATES: Final = 8
@@ -108,7 +121,7 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     page.prose(Text(text.clean(finding.headline), _SEVERITY_STYLE["error"]))
     page.prose(_place(finding), indent=_INDENT)
     page.line()
-    sources = {line.site: line.text for line in finding.sources}
+    sources = {line.site: line for line in finding.sources}
     for side in finding.sides[:_MOST_SIDES]:
         _side(page, finding, side, sources)
     if len(finding.sides) > _MOST_SIDES:
@@ -145,7 +158,7 @@ def _place(finding: Finding) -> str:
     return where
 
 
-def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> None:
+def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLine]) -> None:
     members = f"rank{'s' * (len(side.ranks) != 1)} {words.ranges(side.ranks)}"
     who = Text.assemble((members, "bold"), f": {_STATE[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
@@ -170,23 +183,32 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, str]) -> 
     _site(page, c, sources)
 
 
-def _site(page: Page, c: Call, sources: dict[str, str]) -> None:
+def _site(page: Page, c: Call, sources: dict[str, SourceLine]) -> None:
     if c.site is not None:
         _place_of(page, c.site, sources)
     if c.via is not None:
         page.line(f"via {text.site(c.via)}", indent=2 * _INDENT)
 
 
-def _place_of(page: Page, site: str, sources: dict[str, str]) -> None:
+def _place_of(page: Page, site: str, sources: dict[str, SourceLine]) -> None:
     """A line of the user's code, and what stands there."""
     place = Text.assemble((text.site(site), "cyan"))
-    source = text.clean(sources.get(site, "").strip())
+    known = sources.get(site)
+    source = text.clean(known.text.strip()) if known is not None else ""
     if source and 2 * _INDENT + len(place) + 3 + len(source) <= page.width:
         place.append(f"   {source}")
         source = ""
     page.line(place, indent=2 * _INDENT)
     if source:
         page.prose(source, indent=4 * _INDENT)
+    around = (known.enclosing or ()) if known is not None else ()
+    for line in around[-_MOST_AROUND:]:
+        number, _, statement = line.partition(" ")
+        page.prose(
+            Text(f"in line {number}: {text.clean(statement.strip())}", "dim"),
+            indent=3 * _INDENT,
+            hang=_INDENT,
+        )
 
 
 def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState]) -> None:

@@ -8,6 +8,7 @@ from collectrace import words
 from collectrace.align.diagnosis import (
     conflict,
     ddp,
+    decided,
     inputs,
     loop,
     parted,
@@ -15,6 +16,7 @@ from collectrace.align.diagnosis import (
     rank_words,
     refused,
     sisters,
+    slip,
 )
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -26,6 +28,7 @@ from collectrace.align.diagnosis.wording import (
     even_inputs,
     first,
     place,
+    place_of,
     too_early,
 )
 from collectrace.align.judging import patience
@@ -225,7 +228,10 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         f"Uneven inputs: {found.phrase()}. {words.upper(words.ranks(side.ranks))} {waits} in "
         f"{words.name(call)}{words.at(call)} for {gone}, which had no input left to come to it "
         "with.",
-        even_inputs(loop.own_calls(case, side.ranks[0], candidate)),
+        even_inputs(
+            loop.own_calls(case, side.ranks[0], candidate),
+            answered=loop.is_answered(case, side.ranks[0], candidate),
+        ),
     )
 
 
@@ -246,18 +252,19 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     side, call = came[0]
     who, others = words.ranks(candidate.absent), words.ranks(side.ranks)
     before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+    why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
     if before is not None and before.goes_on(call):
-        rounds = words.counted(before.rounds, "time")
         return Reason(
-            f"{words.upper(who)} finished after {rounds} through the loop; {others} began another "
-            f"round with {words.name(call)}{words.at(call)}: the loop ran longer there.",
+            f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
+            f"another round with {words.name(call)}{words.at(call)}: the loop ran longer there."
+            f"{why}",
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
     return Reason(
-        f"{words.upper(who)} finished without {words.name(call)}{words.at(call)}, which {others} "
-        f"issued as one call more.",
-        EVERY_RANK,
+        f"{words.upper(who)} finished without {words.name(call)}"
+        f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more.{why}",
+        f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
     )
 
 
@@ -273,6 +280,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, parted.extra,
-    _evaluated, _uneven, parted.lines, _finished,
+    sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, slip.reason,
+    parted.extra, _evaluated, _uneven, parted.lines, _finished,
 )  # fmt: skip

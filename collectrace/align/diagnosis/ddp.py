@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.findings import Side
@@ -197,6 +198,27 @@ def models(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def between(case: Case, candidate: Candidate) -> Reason | None:
+    """A call of the script's own under a condition, where the others are inside DDP.
+
+    Or one at a line to which nobody else ever came.
+    """
+    sides = called(candidate)
+    own = [(s, c) for s, c in sides if is_user(c) and set(s.ranks) <= set(candidate.suspects)]
+    inside = [(s, c) for s, c in sides if c.role.startswith("ddp.")]
+    why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
+    if len(own) != 1 or not inside or not why:
+        return None
+    (side, call), (other, theirs) = own[0], inside[0]
+    return Reason(
+        f"{words.upper(words.ranks(side.ranks))} issued {words.name(call)}"
+        f"{place_of(case, side.ranks[0], call)}, the script's own, where "
+        f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
+        f"{words.name(theirs)}{words.at(theirs)}.{why}",
+        fix or EVERY_RANK,
+    )
+
+
 def behind(_: Case, candidate: Candidate) -> Reason | None:
     """The script's own call, where the others are in a forward that its ranks have not begun."""
     sides = called(candidate)
@@ -273,6 +295,14 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
     outside = [(s, c) for s, c in sides if pairing_class(c.role) not in _BACKWARD]
     if not outside and candidate.kind in ("shape_mismatch", "role_mismatch", "dtype_mismatch"):
         listed = words.listed([f"{words.op(c)} on {words.ranks(s.ranks)}" for s, c in inside])
+        if candidate.kind == "dtype_mismatch":
+            return Reason(
+                f"The gradient buckets differ in dtype: {listed}. Either a communication hook that "
+                "compresses them (register_comm_hook) is there on some ranks only, or the model "
+                "was converted on some.",
+                "Register the same hook on every rank, before the first backward(); convert the "
+                "model to one dtype on every rank.",
+            )
         return Reason(
             f"The gradient buckets differ between ranks: {listed}. DDP fills them as backward() "
             "produces gradients, so the ranks' models, their frozen parameters, DDP's arguments "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,12 +16,14 @@ from collectrace.align.diagnosis import (
     mismatch,
     rank_words,
     sisters,
+    slip,
     stall,
     table,
 )
 from collectrace.align.diagnosis.wording import Wording, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import GroupConflict
@@ -29,6 +32,8 @@ from collectrace.records import Call
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
+_APART: Final = 2_000_000_000
+"""ns between two moments that are worth telling apart."""
 
 
 EXPLAINERS: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
@@ -90,8 +95,19 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [rank_words.failure(line).site for line in leaving if line is not None]
-    found = (code_lines.of_site(site) for site in dict.fromkeys(sites))
+    found = (_source(case, site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
+
+
+def _source(case: Case, site: str | None) -> SourceLine | None:
+    """A line, as it was recorded or is found now, with the conditions and loops around it."""
+    lines = case.evidence.sources.get(site or "") or code_lines.enclosing(site)
+    if not lines:
+        return code_lines.of_site(site)
+    around = code_lines.deciding(lines)
+    return SourceLine(
+        site=site or "", text=code_lines.statement(lines[-1]), enclosing=tuple(around) or None
+    )
 
 
 def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> list[str]:
@@ -109,9 +125,34 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
     here = _in_loop(case, candidate)
     if here:
         notes.append(here)
+    notes += _moments(case, candidate)
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
+
+
+def _moments(case: Case, candidate: Candidate) -> list[str]:
+    """When the ranks parted, and when that was felt, where seconds or hours lie between."""
+    first, since = slip.slip(case, candidate), parted(case, candidate)
+    if first is not None:
+        rank, call = first.rank, first.call
+    elif since is not None:
+        rank, call = since.ranks[0], since.calls[0]
+    else:
+        return []
+    began = case.issued(rank, call)
+    if began is None or candidate.t - began < _APART:
+        return []
+    told = (
+        f"The ranks parted at {_clock(began)}, at call {call.seq}; it was felt at "
+        f"{_clock(candidate.t)}, at call {candidate.seq}."
+    )
+    return [told]
+
+
+def _clock(ns: int) -> str:
+    """``14:02:11``, local time."""
+    return time.strftime("%H:%M:%S", time.localtime(ns / 1e9))
 
 
 def _in_loop(case: Case, candidate: Candidate) -> str:
@@ -127,7 +168,7 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     parts = [_iteration(sides)]
     if known and len({habit.period for _, _, habit in known}) == 1 and known[0][2].period > 1:
         parts.append(_round(known[0][2]))
-        left = [side.ranks for side, call, habit in known if not habit.goes_on(call)]
+        left = [s.ranks for s, _, habit in known if s.call and not habit.goes_on(s.call)]
         who = {rank for ranks in left for rank in ranks}
         # Who goes on as before may be the one to blame: then this would only mislead.
         misleads = bool(candidate.suspects) and not who <= set(candidate.suspects)

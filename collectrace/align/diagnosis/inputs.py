@@ -57,7 +57,8 @@ class Inputs:
             what = what if not (ended and parts) else f"{count:,}"
             verb = self._verbs[0] if ended else f"{self._verbs[1]} {whose}"
             parts.append(f"{words.ranks(ranks)} {verb} {what}")
-        return words.listed(parts)
+        of = " of a DataLoader" if self.told_by == "loader" else ""
+        return words.listed(parts) + of
 
     def after(self, ranks: Iterable[int]) -> str:
         """`` after 5 batches``; empty where the ranks did not end alike."""
@@ -224,19 +225,27 @@ def _forwards(log: RankLog, found: _Pass) -> int:
 
 
 def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
-    """The latest pass over the DataLoader that was used last."""
-    counts: dict[int, int] = {}
-    ended: set[int] = set()
-    loaders = {log.batches[-1].loader for log in logs.values() if log.batches}
-    if len(loaders) != 1:
+    """The latest pass over the DataLoader that all ranks have used last.
+
+    A rank that is done with it may have gone on to another one, which the others never came to.
+    """
+    latest = {rank: {batch.loader: batch for batch in log.batches} for rank, log in logs.items()}
+    shared = set.intersection(*(set(found) for found in latest.values())) if latest else set()
+    if not shared:
         return None
-    for rank, log in logs.items():
-        if not log.batches:
-            return None
-        last = log.batches[-1]
-        counts[rank] = last.batch
-        if last.end:
-            ended.add(rank)
+    counts, ended = dict[int, int](), set[int]()
+    by_time = sorted(shared, key=lambda n: max(f[n].t for f in latest.values()), reverse=True)
+    for loader in by_time:
+        counts = {rank: found[loader].batch for rank, found in latest.items()}
+        over = {rank for rank, found in latest.items() if found[loader].end}
+        # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
+        early = {rank for rank in over if counts[rank] < max(counts.values())}
+        if early:
+            return Inputs(counts, frozenset(over if len(by_time) == 1 else early), "loader")
+        if loader == by_time[0]:
+            ended = over
+    if len(by_time) > 1:
+        return None
     return Inputs(counts, frozenset(ended), "loader")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace import words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
@@ -38,6 +39,15 @@ class Loop:
     """The call one round earlier: what the rank would have issued, had it gone on."""
     coming: Call | None
     """The call after that one."""
+    latest: Call | None
+    """The call one row earlier."""
+    is_whole: bool
+    """Whether all rounds were looked at."""
+
+    @property
+    def times(self) -> str:
+        """``3 times``; ``more than 400 times`` where not all were looked at."""
+        return ("" if self.is_whole else "more than ") + words.counted(self.rounds, "time")
 
     def goes_on(self, call: Call) -> bool:
         """Whether ``call`` is what the loop would have brought at the row."""
@@ -64,22 +74,25 @@ def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
         position=_position(calls, period, length),
         expected=calls[len(calls) - period],
         coming=calls[len(calls) - period + 1] if period > 1 else calls[-1],
+        latest=calls[-1],
+        is_whole=start == 1 or length < len(calls),
     )
 
 
 def repetition(tokens: Sequence[Token]) -> tuple[int, int]:
-    """The shortest period of the end of a sequence, and how long that end is; 0, 0: none.
+    """The period that explains the longest end of a sequence, and that end's length; 0, 0: none.
 
-    The end must hold two whole rounds. One token repeated is a loop of one call.
+    The end must hold two whole rounds. One token repeated is a loop of one call; two equal layers
+    in a row are none, where a longer round explains more.
     """
-    n = len(tokens)
+    n, best = len(tokens), (0, 0)
     for period in range(1, n // 2 + 1):
         length = period
         while length < n and tokens[n - 1 - length] == tokens[n - 1 - length + period]:
             length += 1
-        if length >= 2 * period:
-            return period, length
-    return 0, 0
+        if length >= 2 * period and length > best[1]:
+            best = period, length
+    return best
 
 
 def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
@@ -109,3 +122,14 @@ def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
         return []
     calls = log.calls(candidate.stream, candidate.seq - found.period, candidate.seq)
     return list({c.site: c for c in calls if c is not None and is_user(c)}.values())
+
+
+def is_answered(case: Case, rank: int, candidate: Candidate) -> bool:
+    """Whether DDP issues calls in the loop a rank was in, which ``join()`` would answer."""
+    log, seq = case.log(rank), candidate.seq
+    if candidate.stream is None or seq is None or log is None:
+        return False
+    found = before(case, rank, candidate.stream, seq)
+    start = seq - found.period if found is not None else seq
+    calls = log.calls(candidate.stream, max(1, start), seq + 1)
+    return any(call is not None and call.role.startswith("ddp.") for call in calls)

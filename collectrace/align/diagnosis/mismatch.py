@@ -8,6 +8,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     ddp,
+    decided,
     inputs,
     loop,
     order,
@@ -15,6 +16,7 @@ from collectrace.align.diagnosis import (
     program,
     refused,
     sisters,
+    slip,
 )
 from collectrace.align.diagnosis.headline import elements, headline, met_a_shadow, pair
 from collectrace.align.diagnosis.wording import (
@@ -31,10 +33,12 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import around
 from collectrace.align.judging.threads import sharing
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import code_lines
 from collectrace.records import Call
-from collectrace.signature import counts
+from collectrace.signature import counts, is_user
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -254,7 +258,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     found = inputs.of_candidate(case, candidate)
     if found is None:
         return None
-    parts, inside = [], list[Call]()
+    parts, inside, answered = [], list[Call](), False
     for side, call in called(candidate):
         who, at = words.ranks(side.ranks), words.at(call)
         if set(side.ranks) & found.ended:
@@ -263,8 +267,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             still = words.verb(side.ranks, "is", "are")
             parts.append(f"{who} {still} still in it, in {words.name(call)}{at}")
             inside = loop.own_calls(case, side.ranks[0], candidate)
+            answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}. {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(inside))
+    return Reason(cause, even_inputs(inside, answered=answered))
 
 
 def _dtype(_: Case, candidate: Candidate) -> Reason | None:
@@ -296,7 +301,7 @@ _HALF: Final = frozenset({"float16", "bfloat16"})
 _INTEGRAL: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
 
 
-def _count(_: Case, candidate: Candidate) -> Reason | None:
+def _count(case: Case, candidate: Candidate) -> Reason | None:
     if candidate.kind != "shape_mismatch":
         return None
     sides = called(candidate)
@@ -308,7 +313,8 @@ def _count(_: Case, candidate: Candidate) -> Reason | None:
             "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
         )
     cause = f"The {words.name(sides[0][1])} got tensors of different sizes: {listed}."
-    if _differs_in_first_only([c for _, c in sides]):
+    calls = [c for _, c in sides]
+    if _differs_in_first_only(calls) and _loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
         fix = (
             "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
@@ -316,8 +322,29 @@ def _count(_: Case, candidate: Candidate) -> Reason | None:
             "all_gather."
         )
     else:
-        fix = "Make the sizes agree before the call: pad, or exchange the sizes first."
-    return Reason(cause, fix)
+        if _differs_in_first_only(calls) and any(len(c.shape or ()) > 1 for c in calls):
+            cause += " Only the first dimension differs."
+        fix = (
+            "Bring the tensors to one size on every rank before the call: pad, or exchange the "
+            "sizes first."
+        )
+        if len({c.site for c in calls}) == 1 and _in_for(case, candidate):
+            fix += (
+                "\nIf the loop around it goes over a set or a dict: in the same order on every "
+                "rank, sorted(...)."
+            )
+    return Reason(cause + decided.sentence(case, candidate), fix)
+
+
+def _loads_data(case: Case) -> bool:
+    """Whether a DataLoader was seen; without one there is no batch to be ragged."""
+    return any(log.batches for log in case.evidence.logs.values())
+
+
+def _in_for(case: Case, candidate: Candidate) -> bool:
+    """Whether the calls are made in a ``for``."""
+    found = code_lines.innermost_loop(around(case, called(candidate)[0][0]))
+    return found is not None and code_lines.statement(found).startswith("for ")
 
 
 def _differs_in_first_only(calls: list[Call]) -> bool:
@@ -382,22 +409,22 @@ def _other_iteration(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _generic(_: Case, candidate: Candidate) -> Reason:
+def _generic(case: Case, candidate: Candidate) -> Reason:
     sides = called(candidate)
     listed = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in sides[:4])
+    why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
     if candidate.kind == "role_mismatch":
-        return Reason(f"The bytes fit, but the calls do not belong together: {listed}.", EVERY_RANK)
-    return Reason(
-        f"Up to here the ranks agree; then they took different ways: {listed}. The logs do not "
-        "show what decided it.",
-        EVERY_RANK,
-    )
+        told = f"The bytes fit, but the calls do not belong together: {listed}."
+        return Reason(told + why, fix)
+    before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
+    told = f"{before} they took different ways: {listed}."
+    return Reason(told + (why or " The logs do not show what decided it."), fix)
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, _inside_join,
-    _split, _coalesced, ddp.constructor, ddp.forward_alone, parted.extra, _uneven,
-    ddp.unused_setting, ddp.no_sync, ddp.models, parted.lines, _other_iteration,
-    order.extra_of_users, ddp.behind, ddp.other_backward, ddp.unused, order.reason, _dtype,
-    _count, _one_value,
+    _split, _coalesced, ddp.constructor, ddp.forward_alone, order.other_order, parted.extra,
+    ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
+    _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.other_backward,
+    ddp.unused, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

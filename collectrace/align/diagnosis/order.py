@@ -5,15 +5,17 @@ It serves the wording only: rows and blame do not depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.diagnosis import loop
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis import decided, loop
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, function_of, place_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.parted import around, in_one_loop
+from collectrace.align.judging.permuted import calls_from, permuted
+from collectrace.align.reading import code_lines
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -27,13 +29,15 @@ _WINDOW: Final = 300
 class Edit:
     """What would have to be changed on some ranks to make them do what the others did."""
 
-    what: Literal["extra", "missing", "swapped", "left"]
+    what: Literal["extra", "missing", "permuted", "left"]
     ranks: tuple[int, ...]
     others: tuple[int, ...]
     calls: tuple[Call, ...]
-    """The calls that are too many or too few; the two that are swapped; what was issued instead."""
-    rounds: int = 0
-    """`left`: how often the ranks had repeated the loop that they left."""
+    """The calls that are too many or too few; those in another order; what was issued instead."""
+    habit: loop.Loop | None = None
+    """What the ranks had repeated before, where that tells; else what follows does."""
+    agrees: bool = False
+    """Whether they agree again behind it, for a round at least."""
 
 
 @once
@@ -46,21 +50,10 @@ def edit(case: Case, candidate: Candidate) -> Edit | None:
     if pair is None or candidate.stream is None or candidate.seq is None:
         return None
     right, wrong = pair
-    a, b = (_after(case, side.ranks[0], candidate) for side in pair)
-    one, two = [program_text(c) for c in a], [program_text(c) for c in b]
-    if _is_swapped(one, two):
-        return Edit("swapped", wrong.ranks, right.ranks, (a[0], a[1]))
-    return _by_script(candidate, right, wrong, a, b) or _by_habit(case, candidate, right, wrong)
-
-
-def _is_swapped(one: Sequence[str], two: Sequence[str]) -> bool:
-    """Whether two calls change places, and the streams agree behind them.
-
-    A call that is left out of a loop of two calls looks the same in the first two rows.
-    """
-    both = min(len(one), len(two))
-    turned = both > 1 and one[0] != one[1] and one[:2] == two[1::-1]
-    return turned and one[2:both] == two[2:both]
+    orders = permuted(case, candidate)
+    if orders is not None:
+        return Edit("permuted", wrong.ranks, right.ranks, orders.calls)
+    return _by_script(case, candidate, right, wrong) or _by_habit(case, candidate, right, wrong)
 
 
 def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:
@@ -74,39 +67,40 @@ def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
-def _after(case: Case, rank: int, candidate: Candidate) -> list[Call]:
-    """A rank's calls from the row on."""
-    log, seq, stream = case.log(rank), candidate.seq, candidate.stream
-    if log is None or seq is None or stream is None:
-        return []
-    last = min(seq + _WINDOW, log.last_seq.get(stream, seq) + 1)
-    found: list[Call] = []
-    for call in log.calls(stream, seq, last):
-        if call is None:
-            break
-        found.append(call)
-    return found
+def _by_script(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
+    """By what follows the row: the streams agree again after some calls of one side only.
 
-
-def _by_script(
-    candidate: Candidate, right: Side, wrong: Side, a: Sequence[Call], b: Sequence[Call]
-) -> Edit | None:
-    """By what follows the row: the streams agree again after some calls of one side only."""
+    They do where they agree until one of them ends, or for as long as a round: one row that fits
+    may do so by chance.
+    """
     from difflib import SequenceMatcher
 
+    a, b = (calls_from(case, side.ranks[0], candidate, _WINDOW) for side in (right, wrong))
     one, two = [program_text(c) for c in a], [program_text(c) for c in b]
     script = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
-    if not script or len(script) < 2:
+    if len(script) < 2:
         return None  # nothing follows on which they agree again
     tag, a_start, a_end, b_start, b_end = script[0]
+    agreeing = script[1][2] - script[1][1]
+    round_ = max(2, _period(case, right, candidate))
+    if agreeing < round_ and a_end + agreeing < len(one) and b_end + agreeing < len(two):
+        return None
+    agrees = agreeing >= round_
     if tag == "insert":
-        return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]))
+        return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]), agrees=agrees)
     if tag == "delete":
         calls = tuple(a[a_start:a_end])
         if candidate.suspects:
-            return Edit("missing", wrong.ranks, right.ranks, calls)
-        return Edit("extra", right.ranks, wrong.ranks, calls)
+            return Edit("missing", wrong.ranks, right.ranks, calls, agrees=agrees)
+        return Edit("extra", right.ranks, wrong.ranks, calls, agrees=agrees)
     return None
+
+
+def _period(case: Case, side: Side, candidate: Candidate) -> int:
+    if candidate.stream is None or candidate.seq is None:
+        return 0
+    before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
+    return before.period if before is not None else 0
 
 
 def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
@@ -130,7 +124,7 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
                 side.ranks,
                 other.ranks,
                 (before.expected if skipped else side.call,),
-                before.rounds,
+                before,
             )
         )
     return edits[0] if len(edits) == 1 else None
@@ -141,13 +135,15 @@ def headline(case: Case, candidate: Candidate) -> str:
     found = edit(case, candidate)
     if found is None or found.what == "left" or _same_call(candidate):
         return ""
-    if found.what != "swapped" and not all(is_user(c) for c in found.calls):
+    if found.what != "permuted" and not all(is_user(c) for c in found.calls):
         return ""  # that a framework issues more or less follows from something else
     who = words.ranks(found.ranks)
     have = words.verb(found.ranks, "has", "have")
-    if found.what == "swapped":
-        return f"{who} {have} the two calls in the other order"
     n = len(found.calls)
+    if found.what == "permuted":
+        return (
+            f"{who} {have} the {_number(n)} calls in {'the other' if n == 2 else 'another'} order"
+        )
     kinds = {c.op for c in found.calls}
     noun = found.calls[0].op if len(kinds) == 1 else "collective"
     if found.what == "extra":
@@ -164,6 +160,41 @@ def _same_call(candidate: Candidate) -> bool:
     return len({(canonical_op(c.op), c.role, c.site) for _, c in called(candidate)}) == 1
 
 
+def other_order(case: Case, candidate: Candidate) -> Reason | None:
+    """The ranks make the same calls, in other orders."""
+    found = permuted(case, candidate)
+    if found is None:
+        return None
+    most, *others = found.orders
+    sites = dict.fromkeys(words.site(c.site) for c in found.calls if c.site)
+    at = f" at {words.listed(list(sites)[:3])}" if sites else ""
+    if len(found.calls) == 2 and not others[1:]:
+        listed = words.listed([words.name(c) + words.at(c) for c in found.calls])
+        who, right = (others[0], most) if set(others[0]) <= set(candidate.suspects) else (
+            most, others[0],
+        )  # fmt: skip
+        told = f"{words.upper(words.ranks(who))} issued {listed} in the opposite order of "
+        told += f"{words.ranks(right)}."
+    else:
+        alike = words.listed([words.ranks(ranks) for ranks in found.orders])
+        told = (
+            f"From call {candidate.seq} on the ranks issue the same {len(found.calls)} calls{at} "
+            f"in permuted order, {len(found.orders)} orders in all: {alike}."
+        )
+    if len(sites) == 1:
+        told += (
+            " They come from one line: what it iterates over is unordered (a set, whose order "
+            "depends on PYTHONHASHSEED), or was filled in another order (a dict)."
+        )
+    told += decided.sentence(case, candidate)
+    return Reason(
+        told,
+        "Issue them in the same order on every rank: iterate over sorted(...), never over a set, "
+        "or over a dict that each rank fills in its own order; callbacks, hooks and branches on "
+        "the rank change orders, too.",
+    )
+
+
 def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
     """Calls of the script's own, after which the streams agree again: the plainest of reasons."""
     found = edit(case, candidate)
@@ -173,40 +204,136 @@ def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
-    """The edit as a reason: a branch on the rank, a longer loop, calls in another order."""
+    """The edit as a reason: a branch on the rank, a longer loop."""
     found = edit(case, candidate)
-    if found is None or _same_call(candidate):
+    if found is None or found.what == "permuted" or _same_call(candidate):
         return None
-    who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
-    listed = words.listed([words.name(c) + words.at(c) for c in found.calls[:3]])
-    listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
-    if found.what == "swapped":
-        return Reason(
-            f"{who} issued {listed} in the opposite order of {others}.",
-            "Issue them in one order on every rank. Orders differ where code iterates over a set, "
-            "in callbacks and hooks, and in branches on the rank.",
-        )
     if found.what == "left":
-        times = words.counted(found.rounds, "time")
-        return Reason(
-            f"{who} left the loop that all ranks had gone through {times} and called {listed}; "
-            f"{others} went on in it. Either only {words.ranks(found.ranks)} took that branch, or "
-            "the loop ended earlier there.",
-            _ONE_BRANCH,
-        )
+        return _left(case, candidate, found)
+    who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
+    rank = found.ranks[0] if found.what == "extra" else found.others[0]
+    listed = words.listed([words.name(c) + place_of(case, rank, c) for c in found.calls[:3]])
+    listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
+    again = " After it the calls agree again, one place apart." if found.agrees else ""
+    fix = decided.fix(case, candidate) or _one_branch(case, candidate)
     if found.what == "missing":
-        return Reason(
-            f"{who} did not issue {listed}, as {others} did. After it the calls agree again, one "
-            "place apart: a branch skipped it on some ranks.",
-            _ONE_BRANCH,
+        habit = found.habit
+        as_before = (
+            f" So all ranks had done before, {habit.times} through the loop." if habit else ""
         )
+        if habit and is_user(found.calls[0]) and function_of(case, found.calls[0]) == "backward":
+            return Reason(
+                f"{who} did not issue {listed}, as {others} did.{as_before} What came before it in "
+                f"that round, {words.ranks(found.ranks)} did issue. autograd calls backward() only "
+                "for what the loss was computed from: there the forward's output was cut out of "
+                "the graph, as by new zeros in place of a computation with no input.",
+                "Keep the forward's output in the graph on every rank: where there is nothing to "
+                "compute, go on with it times zero (out * 0), or with a dummy input.",
+            )
+        why = decided.sentence(case, candidate) or " A branch skipped it on some ranks."
+        return Reason(f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}", fix)
     whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
+    why = decided.sentence(case, candidate) or " A branch or a loop ran on some ranks only."
+    return Reason(f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix)
+
+
+def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
+    """Some ranks did what their loop would not have brought, and the others went on in it."""
+    habit, call = found.habit, found.calls[0]
+    if habit is None:
+        return None
+    who, others = words.ranks(found.ranks), words.ranks(found.others)
+    what = words.name(call) + place_of(case, found.ranks[0], call)
+    went_on = next((c for s, c in called(candidate) if s.ranks == found.others), None)
+    with_ = f" with {words.name(went_on)}{words.at(went_on)}" if went_on is not None else ""
+    behind = decided.left_loop(case, candidate)
+    if behind is not None and behind[0].ranks == found.ranks:
+        quoted = f" (`{code_lines.statement(behind[2])}`)" if behind[2] else ""
+        left = words.verb(found.ranks, "has", "have")
+        still = words.verb(found.others, "is", "are")
+        told = (
+            f"{words.upper(who)} {left} left the loop{quoted} after {habit.times} through it, and "
+            f"issued {what} behind it; {others} {still} in one more round{with_}."
+        )
+        return _root_had_it(case, candidate, found, told) or Reason(told, _ONE_LENGTH)
+    if token_again(habit, call):
+        row = _in_a_row(case, candidate, found)
+        told = (
+            f"{words.upper(who)} issued {what} once more, the {words.ordinal(row)} in a row, where "
+            f"{others} went on{with_}, as all ranks had done {habit.times} before."
+        )
+        return Reason(
+            told + decided.sentence(case, candidate),
+            decided.fix(case, candidate) or f"{EVERY_RANK}\n{_ONE_LENGTH}",
+        )
+    why = decided.sentence(case, candidate)
+    side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
+    other = next((s for s in candidate.sides if s.ranks == found.others), None)
+    in_it = side is not None and other is not None and in_one_loop(case, side, other)
+    if why or in_it or any(around(case, one) for one in candidate.sides):
+        told = (
+            f"{words.upper(who)} issued {what}, which none of the rounds before, {habit.times} the "
+            f"same, had brought there; {others} went on{with_}.{why}"
+        )
+        return _root_had_it(case, candidate, found, told) or Reason(
+            told, decided.fix(case, candidate) or EVERY_RANK
+        )
     return Reason(
-        f"{who} issued {listed} ({whose}), and {others} did not. After it the calls agree again, "
-        "one place apart: a branch or a loop ran on some ranks only.",
+        f"{words.upper(who)} left the loop that all ranks had gone through {habit.times} and "
+        f"called {what}; {others} went on in it. Either only {who} took that branch, or the loop "
+        "ended earlier there.",
         _ONE_BRANCH,
     )
 
+
+def _one_branch(case: Case, candidate: Candidate) -> str:
+    """What to look for; a condition on the rank is an example only where no line could be read."""
+    known = any(around(case, side) for side in candidate.sides)
+    return EVERY_RANK if known else _ONE_BRANCH
+
+
+def token_again(habit: loop.Loop, call: Call) -> bool:
+    """Whether a call is the one before it once more."""
+    return habit.period > 1 and loop.token(call) == loop.token(habit.latest)
+
+
+def _in_a_row(case: Case, candidate: Candidate, found: Edit) -> int:
+    """How many equal calls end with the row's."""
+    log = case.log(found.ranks[0])
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return 1
+    start = max(1, candidate.seq - _WINDOW)
+    calls = log.calls(candidate.stream, start, candidate.seq)
+    token, count = loop.token(found.calls[0]), 1
+    for call in reversed(calls):
+        if loop.token(call) != token:
+            break
+        count += 1
+    return count
+
+
+def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Reason | None:
+    """Only the root of a rooted collective just before had its result, and it went its own way."""
+    if candidate.stream is None or candidate.seq is None or len(found.ranks) != 1:
+        return None
+    rank = found.ranks[0]
+    last = case.call(rank, candidate.stream, candidate.seq - 1)
+    if last is None or last.root != rank or last.op not in _TO_THE_ROOT or not is_user(last):
+        return None
+    return Reason(
+        f"{told} Just before, {words.name(last)}{words.at(last)} gave its result to rank {rank} "
+        f"only, the root (dst {rank}): what is decided by it, the others cannot decide alike.",
+        f"If rank {rank} decides by that result: all_reduce instead of {words.name(last)}, or "
+        f"broadcast what rank {rank} decided, so that every rank takes the same way.",
+    )
+
+
+_TO_THE_ROOT: Final = frozenset({"reduce", "gather"})
+
+_ONE_LENGTH: Final = (
+    "Give the loop the same length on every rank: agree on the number of steps first, for example "
+    "by an all_reduce (MIN), or let all ranks decide together when it ends."
+)
 
 _ONE_BRANCH: Final = (
     "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
+from collectrace.align.diagnosis.wording import at_depth, telling_depth
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Table, TableRow
 from collectrace.records import Call
-from collectrace.signature import program_text
+from collectrace.signature import is_user, program_text
 
 _FAR: Final = 40
 """Rows between root and fatal row beyond which those in the middle are left out."""
@@ -30,6 +31,7 @@ def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -
         marks[fatal.seq] = "fatal"
     wanted = _rows(sorted(marks), context)
     cells = {rank: _calls(case, rank, stream, wanted) for rank in ranks}
+    _show_callers(case, cells)
     columns = _columns(cells)
     return Table(
         columns=columns,
@@ -62,6 +64,33 @@ def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Ca
         if log is not None:
             found |= dict(zip(range(start, stop), log.calls(stream, start, stop), strict=False))
     return [found.get(row) for row in rows]
+
+
+def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
+    """Let calls bear the line of a caller where their own lines tell no row's ranks apart.
+
+    All at one depth of the stack: the first at which some row's ranks differ, in calls that come
+    from the same file as that row's.
+    """
+    for row in zip(*cells.values(), strict=True):
+        calls = [
+            (call, case.stack(rank, call)) for rank, call in zip(cells, row, strict=True) if call
+        ]
+        depth = telling_depth(calls)
+        if depth:
+            file = _file(calls[0][0])
+            for rank, column in cells.items():
+                column[:] = [
+                    at_depth(call, case.stack(rank, call), depth)
+                    if call is not None and is_user(call) and _file(call) == file
+                    else call
+                    for call in column
+                ]
+            return
+
+
+def _file(call: Call) -> str:
+    return (call.site or "").rpartition(":")[0]
 
 
 def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:

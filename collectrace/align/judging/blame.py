@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdic
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
+from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import out_of_program
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -150,6 +151,9 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if source.attribute == "split":
         return in_every_pair(source.bad_pairs)
     called = [side for side in candidate.sides if side.call is not None]
+    orders = permuted(case, candidate)
+    if orders is not None and len(orders.orders) > len(called):
+        return ()  # those who agree in this row are at odds in the next ones
     return (
         intruders(called)
         or outvoted(case, candidate, called)

@@ -97,7 +97,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     found = []
     for side, others in (called, called[::-1]):
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
-        if mine not in sites and theirs in sites and _in_one_loop(case, side, others):
+        if mine not in sites and theirs in sites and in_one_loop(case, side, others):
             found.append(side)
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
 
@@ -109,7 +109,7 @@ def _sites(log: RankLog, stream: StreamKey, before: int) -> set[str]:
     return {rows.vocabulary.appearances[n].site for n in seen}
 
 
-def _in_one_loop(case: Case, side: Side, others: Side) -> bool:
+def in_one_loop(case: Case, side: Side, others: Side) -> bool:
     """Whether the innermost loop around one call is around the other too."""
     mine, theirs = around(case, side), around(case, others)
     sites = [s.call.site.rpartition(":")[0] for s in (side, others) if s.call and s.call.site]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from collectrace.findings import SourceLine
 
@@ -76,25 +76,40 @@ def rank_condition(lines: Sequence[str]) -> str | None:
     ``lines``: as in a ``source`` record. None where there is none.
     """
     for line in reversed(lines[:-1]):
-        statement = _statement(line)
-        if statement.startswith(("if ", "elif ", "while ")) and _RANK.search(statement):
+        text = statement(line)
+        if text.startswith(("if ", "elif ", "while ")) and _RANK.search(text):
             return line
     return None
 
 
 def branches(lines: Sequence[str]) -> list[str]:
     """The conditions around a line, out of what is around it: ``if``, ``while``, ``except``."""
-    return [line for line in lines[:-1] if _statement(line).startswith(_CONDITIONS)]
+    return [line for line in lines[:-1] if statement(line).startswith(_CONDITIONS)]
+
+
+def deciding(lines: Sequence[str]) -> list[str]:
+    """What decides whether a line is run, out of what is around it: conditions, loops, ``with``."""
+    kinds = (*_CONDITIONS, "for ", "async for ", "with ", "async with ")
+    return [line for line in lines[:-1] if statement(line).startswith(kinds)]
 
 
 def innermost_loop(lines: Sequence[str]) -> str | None:
     """The innermost ``for`` or ``while`` around a line, in its own function."""
     for line in reversed(lines[:-1]):
-        if _statement(line).startswith(("for ", "while ", "async for ")):
+        if statement(line).startswith(("for ", "while ", "async for ")):
             return line
-        if _statement(line).startswith(("def ", "async def ", "class ")):
+        if statement(line).startswith(("def ", "async def ", "class ")):
             return None
     return None
+
+
+def function(lines: Sequence[str]) -> str:
+    """The function that a line stands in, out of what is around it; empty: none that is known."""
+    for line in reversed(lines[:-1]):
+        found = _DEF.match(statement(line))
+        if found is not None:
+            return found[1]
+    return ""
 
 
 def has_else(site: str | None, line: str) -> bool:
@@ -110,9 +125,48 @@ def has_else(site: str | None, line: str) -> bool:
     return source[int(number) - 1].strip() != text.strip() or int(number) in _spans(file).forked
 
 
-def _statement(line: str) -> str:
+def parting_if(site: str | None, other: str | None) -> str | None:
+    """The innermost ``if`` of which two lines stand in different branches, as ``number text``.
+
+    None where there is none, or the file cannot be read.
+    """
+    file, number = _split(site)
+    other_file, other_number = _split(other)
+    text = _read(file)
+    if text is None or file != other_file:
+        return None
+    arms: dict[int, list[tuple[int, int]]] = {}
+    for line, first, last in _spans(file).blocks:
+        arms.setdefault(line, []).append((first, last))
+    found = [
+        line
+        for line, spans in arms.items()
+        if line in _spans(file).forked
+        and (mine := _innermost(spans, number)) is not None
+        and (theirs := _innermost(spans, other_number)) is not None
+        and mine != theirs
+    ]
+    return f"{max(found)} {text.splitlines()[max(found) - 1][:_LONGEST]}" if found else None
+
+
+Asks = Literal["rank", "exception", "clock", "random", "data", ""]
+"""What a condition is seen to look at; empty: nothing that is known by its name."""
+
+
+def asks(line: str) -> Asks:
+    """What a condition, given as ``number text``, looks at."""
+    text = statement(line)
+    if text.startswith("except"):
+        return "exception"
+    return next((what for what, names in _ASKS.items() if names.search(text)), "")
+
+
+def statement(line: str) -> str:
+    """The text of a line given as ``number text``, on one line."""
     return line.partition(" ")[2].strip()
 
+
+_DEF: Final = re.compile(r"(?:async )?def (\w+)")
 
 _CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ")
 
@@ -122,6 +176,16 @@ _RANK: Final = re.compile(
     re.IGNORECASE,
 )
 """Names by which programs ask who they are."""
+
+_ASKS: Final[dict[Asks, re.Pattern[str]]] = {
+    "rank": _RANK,
+    "clock": re.compile(r"\b(time\.\w+|perf_counter(_ns)?|monotonic(_ns)?|now|utcnow|today)\("),
+    "random": re.compile(r"\b(random|randint|randrange|randn?|randperm|uniform|bernoulli)\b"),
+    "data": re.compile(
+        r"\.(item|any|all|numel|max|min|sum|mean|size|shape)\b|\blen\(|\bis_?(nan|inf|finite)\b"
+    ),
+}
+"""Names by which programs ask for what differs between ranks, the most telling first."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from collectrace.findings import Finding
+from collectrace.records import Batch
 from tests.support import kind_examples
 from tests.support.judging import aligned
 from tests.support.kind_examples import part, steps, waits
@@ -58,9 +59,18 @@ def test_other_dtypes_are_no_autocast(wrong: str, right: str, said: bool, tmp_pa
 
 
 def test_a_ragged_batch(tmp_path: Path) -> None:
-    found = first(kind_examples.shape_mismatch(), tmp_path)
+    run = kind_examples.shape_mismatch()
+    for rank in run:
+        rank.items.insert(-1, Batch(t=rank.now, loader=0, batch=1, wait=1000))
+    found = first(run, tmp_path)
     assert "Only the first dimension differs, as with a ragged batch" in found.cause
     assert "drop_last=True" in found.fix
+
+
+def test_without_a_loader_there_is_no_batch_to_be_ragged(tmp_path: Path) -> None:
+    found = first(kind_examples.shape_mismatch(), tmp_path)
+    assert "Only the first dimension differs." in found.cause
+    assert "ragged" not in found.cause + found.fix
 
 
 def test_sizes_that_differ_otherwise_are_no_ragged_batch(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Whether the ranks make the same calls from a row on, in other orders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.records import Call
+from collectrace.signature import program_text
+
+_MOST: Final = 64
+"""Calls that a set or a dict may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """The same calls in several orders."""
+
+    calls: tuple[Call, ...]
+    """They, in the order of the ranks named first."""
+    orders: tuple[tuple[int, ...], ...]
+    """The ranks that made them in one order, most ranks first; two orders at least."""
+
+
+@once
+def permuted(case: Case, candidate: Candidate) -> Permuted | None:
+    """The same calls in other orders on all ranks of a row; None: they are not, or it is not known.
+
+    Behind them the ranks agree again, or permute the same calls once more. Calls that are merely
+    turned, each round alike, are what a rank makes that has left one out of its loop.
+    """
+    if candidate.stream is None or candidate.absent or candidate.unknown:
+        return None
+    after = {rank: calls_from(case, rank, candidate) for rank in candidate.ranks}
+    texts = {rank: [program_text(call) for call in calls] for rank, calls in after.items()}
+    both = min(map(len, texts.values()), default=0)
+    for count in range(2, min(both, _MOST) + 1):
+        if _is_permutation(list(texts.values()), count, both):
+            by_order: dict[tuple[str, ...], list[int]] = {}
+            for rank, text in texts.items():
+                by_order.setdefault(tuple(text[:count]), []).append(rank)
+            if len(by_order) < 2:
+                return None
+            orders = sorted((tuple(ranks) for ranks in by_order.values()), key=len, reverse=True)
+            return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
+    return None
+
+
+def calls_from(case: Case, rank: int, candidate: Candidate, most: int = 2 * _MOST) -> list[Call]:
+    """A rank's calls from a candidate's row on, up to what it issued after one of them failed."""
+    log, seq, stream = case.log(rank), candidate.seq, candidate.stream
+    if log is None or seq is None or stream is None:
+        return []
+    failed = [
+        done.t
+        for done in log.failed
+        if (done.group, done.device) == stream and done.peer is None and done.seq >= seq
+    ]
+    end = min(failed, default=None)
+    found: list[Call] = []
+    for call in log.calls(stream, seq, min(seq + most, log.last_seq.get(stream, seq) + 1)):
+        if call is None or (end is not None and call.t > end):
+            break
+        found.append(call)
+    return found
+
+
+def _is_permutation(all_texts: Sequence[Sequence[str]], count: int, both: int) -> bool:
+    one, *others = all_texts
+    same = Counter(one[:count])
+    if len(same) < 2 or any(Counter(text[:count]) != same for text in others):
+        return False
+    if all(text[count:both] == one[count:both] for text in others):
+        return True
+    turned = any(_is_turned(one[:count], text[:count]) for text in others)
+    return not turned and all(
+        Counter(text[start : start + count]) == Counter(one[start : start + count])
+        for start in range(count, both, count)
+        if start + count <= both
+        for text in others
+    )
+
+
+def _is_turned(one: Sequence[str], two: Sequence[str]) -> bool:
+    return one != two and any([*one[n:], *one[:n]] == list(two) for n in range(1, len(one)))

@@ -65,7 +65,7 @@ def test_a_side_without_a_call_says_null() -> None:
 def test_ranks_and_evidence() -> None:
     answer = loaded(alignments.not_enough())
     assert answer["evidence"] == {
-        "agreed": 0, "missing_ranks": [2, 3], "damaged_lines": 1, "dropped": 0,
+        "agreed": 0, "messages": 0, "missing_ranks": [2, 3], "damaged_lines": 1, "dropped": 0,
         "notes": ["rank 0: rotated."],
     }  # fmt: skip
     assert [rank["rank"] for rank in answer["ranks"]] == [0, 1, 2, 3]

@@ -111,7 +111,11 @@ def _of_kind(
         found = _explained(known, wrong, right, at, steps)
         if found is None:
             return []
-        proven = [one for one in found if _is_broken(one, known, groups)]
+        proven = [
+            one
+            for one in found
+            if _is_broken(one, sides[known[one.ranks[0]].steps[at]], known, groups)
+        ]
         if proven:
             return proven
         # Whole groups did so together, and nobody waits for them: they are of another kind.
@@ -286,13 +290,17 @@ def _takes_turns(program: Program, at: int) -> bool:
 
 
 def _is_broken(
-    one: Deviation, known: Mapping[int, Program], groups: Mapping[str, GroupInfo]
+    one: Deviation,
+    alike: Collection[int],
+    known: Mapping[int, Program],
+    groups: Mapping[str, GroupInfo],
 ) -> bool:
     """Whether an edit leaves somebody waiting: a member of a group of it that did not make it.
 
-    Calls in another order harm nobody who got past them.
+    Calls in another order harm nobody who got past them. ``alike``: the ranks that took the same
+    step at the place; some may be a few steps behind, and look as if they had made another edit.
     """
-    together = {*one.ranks}
+    together = {*alike}
     keys = [(rank, key, row) for rank, rows in one.rows.items() for key, row in rows.items()]
     if all(isinstance(k, StreamKey) and {*groups[k.group].ranks} <= together for _, k, _ in keys):
         return False

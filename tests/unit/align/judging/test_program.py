@@ -280,6 +280,17 @@ def test_a_replica_that_evaluates_alone_is_no_suspect(tmp_path: Path) -> None:
     assert [one.ranks for one in case.deviations] == [(6,)]
 
 
+def test_a_replica_that_evaluates_with_one_rank_behind_is_no_suspect(tmp_path: Path) -> None:
+    run = mesh(world=8)
+    rounds(run)
+    for n, count in ((2, 5), (3, 4)):
+        run.rank(n).calls(count, "all_reduce", "tp2", site="eval.py:3")
+    for n in (0, 1, 4, 5, 6, 7):
+        forward(run.rank(n))
+    case = case_of(run, tmp_path)
+    assert silent(case)
+
+
 def test_a_rank_with_a_group_of_its_own_is_of_another_kind(tmp_path: Path) -> None:
     """Ranks 0 and 3 are two of a kind, and so are 1 and 2."""
 

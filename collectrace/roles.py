@@ -158,6 +158,14 @@ def is_shadow(role: str) -> bool:
     return of(role).shadows
 
 
+def shadows_framework(role: str) -> bool:
+    """Whether this is a shadow that answers a framework's collectives, and no others.
+
+    Not one of a join hook of the script's own, which is there to meet the script's own calls.
+    """
+    return is_shadow(role) and of(role).pairs != USER
+
+
 def short(role: str) -> str:
     """A few words for a table cell; the role itself where nothing shorter is known."""
     return of(role).short

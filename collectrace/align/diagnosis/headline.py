@@ -47,7 +47,7 @@ def headline(case: Case, candidate: Candidate) -> str:
 def met_a_shadow(candidate: Candidate) -> tuple[tuple[Side, Call], tuple[Side, Call]] | None:
     """A user's call, and the shadow of join() that it met."""
     users = [(s, c) for s, c in called(candidate) if is_user(c)]
-    shadows = [(s, c) for s, c in called(candidate) if roles.is_shadow(c.role)]
+    shadows = [(s, c) for s, c in called(candidate) if roles.shadows_framework(c.role)]
     return (users[0], shadows[0]) if users and shadows else None
 
 

@@ -207,6 +207,22 @@ def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(cause, fix)
 
 
+def _own_hook(_: Case, candidate: Candidate) -> Reason | None:
+    """A join hook of the script's own issues another call than what it is to shadow."""
+    hooks = [(s, c) for s, c in called(candidate) if c.role == "join.own_hook"]
+    others = [(s, c) for s, c in called(candidate) if c.role != "join.own_hook"]
+    if not hooks or not others or candidate.kind == "role_mismatch":
+        return None
+    (side, shadow), (other, call) = hooks[0], others[0]
+    return Reason(
+        f"{words.upper(words.ranks(side.ranks))} ran out of inputs, and the script's own join hook "
+        f"shadows the others there: {words.call(shadow)}. {words.upper(words.ranks(other.ranks))} "
+        f"issued {words.call(call)}. The two do not fit.",
+        "Have the join hook (main_hook) issue what its joinable issues for one input: the same "
+        "calls, of the same size and type, in the same order.",
+    )
+
+
 def _split(_: Case, candidate: Candidate) -> Reason | None:
     source = candidate.source
     if candidate.kind != "split_mismatch" or not isinstance(source, Divergence):
@@ -423,7 +439,8 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, _inside_join,
-    _split, _coalesced, ddp.constructor, ddp.forward_alone, order.other_order, parted.extra,
+    _own_hook, _split, _coalesced, ddp.constructor, ddp.forward_alone, order.other_order,
+    parted.extra,
     ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
     _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.other_backward,
     ddp.unused, order.reason, _dtype, _count, _one_value,

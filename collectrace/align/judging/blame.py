@@ -21,7 +21,7 @@ from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Severity, Side
-from collectrace.roles import is_shadow
+from collectrace.roles import shadows_framework
 from collectrace.signature import is_user
 
 _NEVER_CAME: Final = frozenset(
@@ -178,7 +178,7 @@ def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[
 def intruders(called: Sequence[Side]) -> tuple[int, ...]:
     """Rule 9: a user's call met a collective with which join() shadows another rank's."""
     users = [r for side in called if side.call and is_user(side.call) for r in side.ranks]
-    shadows = [side for side in called if side.call and is_shadow(side.call.role)]
+    shadows = [side for side in called if side.call and shadows_framework(side.call.role)]
     return tuple(sorted(users)) if shadows else ()
 
 

@@ -226,8 +226,8 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     waits = words.verb(side.ranks, "waits", "wait")
     return Reason(
         f"Uneven inputs: {found.phrase()}.{found.witness} "
-        f"{words.upper(words.ranks(side.ranks))} {waits} in {words.name(call)}{words.at(call)} for {gone}, which had no input left to come to it "
-        "with.",
+        f"{words.upper(words.ranks(side.ranks))} {waits} in {words.name(call)}{words.at(call)} for "
+        f"{gone}, which had no input left to come to it with.",
         even_inputs(
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),

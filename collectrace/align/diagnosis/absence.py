@@ -225,9 +225,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     gone = words.ranks(set(candidate.absent) & found.ended)
     waits = words.verb(side.ranks, "waits", "wait")
     return Reason(
-        f"Uneven inputs: {found.phrase()}. {words.upper(words.ranks(side.ranks))} {waits} in "
-        f"{words.name(call)}{words.at(call)} for {gone}, which had no input left to come to it "
-        "with.",
+        f"Uneven inputs: {found.phrase()}.{found.witness} "
+        f"{words.upper(words.ranks(side.ranks))} {waits} in {words.name(call)}{words.at(call)} for "
+        f"{gone}, which had no input left to come to it with.",
         even_inputs(
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
@@ -263,7 +263,8 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
         )
     return Reason(
         f"{words.upper(who)} finished without {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more.{why}",
+        f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more."
+        f"{why or decided.alone(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
     )
 

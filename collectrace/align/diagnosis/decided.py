@@ -141,14 +141,14 @@ def sentence(case: Case, candidate: Candidate) -> str:
             also = f": {seen.replace('which ', 'it ', 1)}" if seen else ""
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
-        alone = len(found) == 1 and set(one.side.ranks) == set(candidate.suspects)
+        is_alone = len(found) == 1 and set(one.side.ranks) == set(candidate.suspects)
         under = f"under {one.quoted}{f', {seen}' if seen else ''}"
-        if alone:
+        if is_alone:
             told.append(f"Only {who} {words.verb(one.side.ranks, 'was', 'were')} {under}")
         else:
             told.append(f"The {words.name(one.call)} of {who} stands {under}")
     text = "".join(f" {one}." for one in dict.fromkeys(told))
-    return text + _only_here(case, candidate)
+    return text + alone(case, candidate) if text else ""
 
 
 def fix(case: Case, candidate: Candidate) -> str:
@@ -165,8 +165,11 @@ def fix(case: Case, candidate: Candidate) -> str:
     return _FIXES[one.asks].format(name=words.name(one.call), quoted=one.quoted, place=one.place)
 
 
-def _only_here(case: Case, candidate: Candidate) -> str:
-    """That no other rank of the group ever came to the suspects' line: after a space."""
+def alone(case: Case, candidate: Candidate) -> str:
+    """That no other rank of the group ever came to the suspects' line: after a space.
+
+    So it is, too, of a line behind a loop that ended there only: by itself it tells no branch.
+    """
     found = only_here(case, candidate)
     if found is None:
         return ""

@@ -57,8 +57,12 @@ class Inputs:
             what = what if not (ended and parts) else f"{count:,}"
             verb = self._verbs[0] if ended else f"{self._verbs[1]} {whose}"
             parts.append(f"{words.ranks(ranks)} {verb} {what}")
-        of = " of a DataLoader" if self.told_by == "loader" else ""
-        return words.listed(parts) + of
+        return words.listed(parts)
+
+    @property
+    def witness(self) -> str:
+        """Who counted, a sentence after a space, where it is a DataLoader."""
+        return " The ranks' DataLoader counted them." if self.told_by == "loader" else ""
 
     def after(self, ranks: Iterable[int]) -> str:
         """`` after 5 batches``; empty where the ranks did not end alike."""

@@ -284,7 +284,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             parts.append(f"{who} {still} still in it, in {words.name(call)}{at}")
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
-    cause = f"Uneven inputs: {found.phrase()}. {words.upper('; '.join(parts))}."
+    cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
     return Reason(cause, even_inputs(inside, answered=answered))
 
 

@@ -270,6 +270,8 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
     in_it = side is not None and other is not None and in_one_loop(case, side, other)
+    if in_it and not why:
+        why = decided.alone(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
             f"{words.upper(who)} issued {what}, which none of the rounds before, {habit.times} the "

@@ -1,0 +1,158 @@
+"""What decided it: the conditions above the calls, other orders, rounds that were left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from collectrace.findings import Finding
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
+
+SCRIPT = """\
+import time
+for step in range(9):
+    dist.all_reduce(loss)
+    if rank == 0:
+        dist.barrier()
+    try:
+        work()
+    except ValueError:
+        dist.broadcast(flag, 0)
+    if time.time() - began > 60:
+        dist.all_gather(out, loss)
+if last:
+    dist.reduce(loss, 0)
+else:
+    dist.reduce_scatter(out, loss)
+dist.broadcast(loss, 0)
+"""
+
+
+def script(folder: Path) -> str:
+    path = folder / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def parted(
+    folder: Path, line: int, op: str, other: int = 3, other_op: str = "all_reduce"
+) -> Finding:
+    """Rank 0 of three at one line of the script, the others at another, after four rounds."""
+    train = script(folder)
+    run = Run(3)
+    run.all("all_reduce", site=f"{train}:3")
+    for _ in range(3):
+        run.all("all_reduce", site=f"{train}:3")
+    for rank in run:
+        first = rank.rank == 0
+        call = rank.call(op if first else other_op, site=f"{train}:{line if first else other}")
+        rank.beat(60, rank.inside(call))
+    return errors(aligned(run, folder / "logs"))[0]
+
+
+def test_a_condition_on_the_rank(tmp_path: Path) -> None:
+    found = parted(tmp_path, 5, "barrier")
+    assert "Only rank 0 was under `if rank == 0:` (train.py:4), which asks for the rank" in (
+        found.cause
+    )
+    assert "left the loop" not in found.cause
+    assert "Take barrier out of `if rank == 0:` (train.py:4)" in found.fix
+    (line,) = [line for line in found.sources if line.site.endswith(":5")]
+    assert line.text == "dist.barrier()"
+    assert line.enclosing == ("2 for step in range(9):", "4     if rank == 0:")
+
+
+def test_an_exception_that_was_caught(tmp_path: Path) -> None:
+    found = parted(tmp_path, 9, "broadcast")
+    assert "under `except ValueError:` (train.py:8), so an exception was caught" in found.cause
+    assert "error flag" in found.fix
+
+
+def test_a_clock_in_the_condition(tmp_path: Path) -> None:
+    found = parted(tmp_path, 11, "all_gather")
+    assert "which reads a clock" in found.cause
+    assert "rank == 0" not in found.cause + found.fix
+
+
+def test_a_loop_that_was_left_is_no_branch(tmp_path: Path) -> None:
+    found = parted(tmp_path, 16, "broadcast")
+    assert "has left the loop (`for step in range(9):`) after 4 times through it" in found.cause
+    assert "under" not in found.cause
+    assert "branch" not in found.cause
+    assert "same length" in found.fix
+
+
+def test_two_branches_of_one_condition(tmp_path: Path) -> None:
+    found = parted(tmp_path, 13, "reduce", 15, "reduce_scatter_tensor")
+    assert "`if last:` (train.py:12) parted them" in found.cause
+
+
+def test_without_the_source_nothing_is_made_up(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        call = rank.call("barrier" if rank.rank == 0 else "all_reduce", site="/gone/train.py:3")
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path))[0]
+    assert "The logs do not show what decided it." in found.cause
+    assert "Up to here the ranks agree" not in found.cause
+
+
+def permuted(folder: Path, *orders: tuple[str, ...]) -> Finding:
+    run = Run(len(orders))
+    for rank, order in zip(run, orders, strict=True):
+        for op in order:
+            call = rank.call("all_reduce", reduce_op=op, site="/job/metrics.py:7")
+        rank.beat(60, rank.inside(call))
+    return errors(aligned(run, folder))[0]
+
+
+def test_the_same_calls_in_other_orders_blame_nobody(tmp_path: Path) -> None:
+    """Two agree in the first row, and are at odds in the second."""
+    found = permuted(tmp_path, ("SUM", "MAX", "MIN"), ("SUM", "MIN", "MAX"), ("MIN", "MAX", "SUM"))
+    assert found.suspects == ()
+    assert "the same 3 calls at metrics.py:7 in permuted order, 3 orders" in found.cause
+    assert "sorted(...)" in found.fix
+
+
+def test_one_rank_in_another_order_is_the_one(tmp_path: Path) -> None:
+    same = ("SUM", "MAX", "MIN")
+    found = permuted(tmp_path, same, same, ("MIN", "MAX", "SUM"))
+    assert found.suspects == (2,)
+    assert "permuted order" in found.cause
+
+
+def test_other_calls_are_no_other_order(tmp_path: Path) -> None:
+    found = permuted(tmp_path, ("SUM", "MAX", "MIN"), ("SUM", "MAX", "MIN"), ("MIN", "MAX", "MIN"))
+    assert "permuted" not in found.cause
+
+
+def rounds(folder: Path, skipped: int, *, joins: bool = False) -> Finding:
+    """Ten rounds that look alike, of which rank 1 leaves one out."""
+    run = Run(3)
+    if joins:
+        for rank in run:
+            rank.join("entered", iteration=0)
+    for n in range(1, 11):
+        for rank in run:
+            if (rank.rank, n) != (1, skipped):
+                call = rank.call(
+                    "all_reduce", role="ddp.backward.bucket", iteration=n, site="/job/train.py:9"
+                )
+    for rank in run:
+        rank.exit() if rank.rank == 1 else rank.beat(60, rank.inside(call))
+    return errors(aligned(run, folder))[0]
+
+
+def test_a_round_that_was_left_out_where_all_look_alike(tmp_path: Path) -> None:
+    found = rounds(tmp_path, 4)
+    assert "Rank 1 skipped iteration 4" in found.cause
+    assert "call 4" in found.cause
+    assert "ran longer" not in found.cause
+
+
+def test_the_last_round_left_out_is_a_loop_that_ended(tmp_path: Path) -> None:
+    assert "skipped" not in rounds(tmp_path, 10).cause
+
+
+def test_iterations_differ_by_right_inside_join(tmp_path: Path) -> None:
+    assert "skipped" not in rounds(tmp_path, 4, joins=True).cause

@@ -3,6 +3,7 @@
     python tools/scoreboard.py                     # per case: expected and found; then the scores
     python tools/scoreboard.py --only matching/    # cases whose name matches a pattern
     python tools/scoreboard.py --rivals            # beside what torch's own tools say of the same
+    python tools/scoreboard.py --words             # what is said, where it is not what is true
     python tools/scoreboard.py --markdown          # the table of the README
 
 A case is a script with a mistake, or one that must not be flagged; most have a twin in which the
@@ -12,6 +13,7 @@ holds, tests/zoo/rivals.py how torch's own tools are judged.
 recall      errors found, of the runs that have one
 precision   of the runs in which an error was found, those that have one
 kind, rank, line   right, of the runs in which something must be found
+cause, fix  say what is true of the script, as its header has it, and claim nothing that is not
 noise       errors that are neither the one that counts nor its consequence, per run
 """
 
@@ -21,7 +23,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +80,12 @@ class Row:
         return f"{' or '.join(self.case.expect)}, blame {whom}"
 
     @property
+    def problems(self) -> list[str]:
+        """What is wrong with the answer and with its words."""
+        verdict = self.verdict
+        return verdict.problems + verdict.cause_problems + verdict.fix_problems
+
+    @property
     def found(self) -> str:
         finding = self.verdict.finding
         if finding is None:
@@ -123,18 +131,28 @@ def _progress(done: int, of: int) -> None:
 # -- every case ------------------------------------------------------------------------------
 
 
-def lines(rows: Iterable[Row]) -> Iterator[str]:
+def lines(rows: Iterable[Row], *, with_words: bool = False) -> Iterator[str]:
     """Per run: what was expected, and what was found."""
     for row in rows:
-        problems = row.verdict.problems
+        problems = row.problems
         yield f"{'WRONG' if problems else 'ok':<6}{row.name:<52}{row.expected}"
         if problems or row.found != row.expected:
             yield f"{'':<58}found {row.found}"
         yield from (f"{'':<58}{problem}" for problem in problems)
+        if problems and with_words:
+            yield from _words(row)
         for name, said in row.said.items():
             ranks = ",".join(map(str, sorted(said.ranks))) or "nobody"
             word = f"speaks up, names {ranks}" if said.spoke else "says nothing"
             yield f"{'':<58}{name}: {'fails' if said.broke else word}"
+
+
+def _words(row: Row) -> Iterator[str]:
+    """What every finding says that is no consequence."""
+    findings = row.verdict.alignment.findings
+    for finding in (finding for finding in findings if finding.caused_by is None):
+        told = finding.headline, finding.cause, *finding.notes, *finding.fix.splitlines()
+        yield from (f"{'':<10}{text}" for text in told)
 
 
 # -- scores ----------------------------------------------------------------------------------
@@ -149,11 +167,11 @@ def ratio(good: int, of: int) -> str:
 
 
 def ours(rows: Sequence[Row]) -> list[str]:
-    """Found, right kind, rank and line, of the runs in which an error must be found."""
+    """Found, and what of it is right, of the runs in which an error must be found."""
     verdicts = [row.verdict for row in rows if row.has_error]
-    tests = (
-        lambda v: bool(v.errors), lambda v: v.right_kind,
-        lambda v: v.right_rank, lambda v: v.right_line,
+    tests: Sequence[Callable[[Verdict], bool]] = (
+        lambda v: bool(v.errors), lambda v: v.right_kind, lambda v: v.right_rank,
+        lambda v: v.right_line, lambda v: v.right_cause, lambda v: v.right_fix,
     )  # fmt: skip
     return [score(sum(map(test, verdicts)), len(verdicts)) for test in tests]
 
@@ -169,10 +187,10 @@ def theirs(rows: Sequence[Row], rival: str) -> list[str]:
 def table(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Markdown: per class what was found, beside the rivals; then false alarms and totals."""
     yield from _row(
-        ["runs with an error", "found", "kind", "rank", "line"]
+        ["runs with an error", "found", "kind", "rank", "line", "cause", "fix"]
         + [f"{name}: {what}" for name in names for what in ("found", "rank")]
     )
-    yield from _row(["---"] + ["--:"] * (4 + 2 * len(names)))
+    yield from _row(["---"] + ["--:"] * (6 + 2 * len(names)))
     groups = [[row for row in rows if row.name.startswith(f"{key}/")] for key in CLASSES]
     for title, those in [*zip(CLASSES.values(), groups, strict=True), ("**all**", rows)]:
         cells = ours(those) + [cell for name in names for cell in theirs(those, name)]
@@ -232,6 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="regular expression")
     parser.add_argument("--rivals", action="store_true", help="run torch's own tools as well")
+    parser.add_argument("--words", action="store_true", help="what is said, where it is wrong")
     parser.add_argument("--markdown", action="store_true", help="the table alone")
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time; most only wait")
     options = parser.parse_args(argv)
@@ -240,9 +259,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no case matches {options.only!r}")
     rows = measure(cases, options.jobs, with_rivals=options.rivals)
     if not options.markdown:
-        print(*lines(rows), "", sep="\n")
+        print(*lines(rows, with_words=options.words), "", sep="\n")
     print(*table(rows, list(RIVALS) if options.rivals else []), sep="\n")
-    return int(any(row.verdict.problems for row in rows))
+    return int(any(row.problems for row in rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import pytest
 
-from tests.zoo import rivals
+from tests.zoo import known_wrong, rivals
 from tests.zoo.case import HERE, Case, collection, marked_lines, read
 from tests.zoo.protocol import Mode
 from tests.zoo.runner import Server
@@ -22,7 +22,7 @@ RUNS: Final = [
 AT_A_TIME: Final = 8
 """Runs; most of them only wait for a timeout."""
 
-Judge = Callable[[Case, bool], Verdict]
+Judge = Callable[[tuple[Case, bool]], Verdict]
 
 
 @pytest.fixture(scope="module")
@@ -30,39 +30,60 @@ def judge(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Judge]:
     """All the runs that are asked for, side by side; each test waits for its own."""
-    asked = [
+    runs = [
         cast("tuple[Case, bool]", item.callspec.params["run"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and item.function is test_verdict
+        if isinstance(item, pytest.Function) and item.function in {test_verdict, test_words}
     ]
+    asked = {name_of(run): run for run in runs}
     base = tmp_path_factory.mktemp("zoo")
     with Server() as server, ThreadPoolExecutor(AT_A_TIME) as pool:
-        futures: dict[tuple[str, bool], Future[Verdict]] = {
-            (case.name, twin): pool.submit(
-                check, server, case, twin=twin, folder=base / f"{n}-{case.path.stem}"
-            )
-            for n, (case, twin) in enumerate(asked)
+        futures: dict[str, Future[Verdict]] = {
+            name: pool.submit(check, server, case, twin=twin, folder=base / f"{n}-{case.path.stem}")
+            for n, (name, (case, twin)) in enumerate(asked.items())
         }
-        yield lambda case, twin: futures[case.name, twin].result()
+        yield lambda run: futures[name_of(run)].result()
         pool.shutdown(cancel_futures=True)
 
 
 def name_of(run: tuple[Case, bool]) -> str:
     case, twin = run
-    return f"{case.name}{' twin' if twin else ''}"
+    return f"{case.name}{' (twin)' if twin else ''}"
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)
 def test_verdict(run: tuple[Case, bool], judge: Judge) -> None:
-    verdict = judge(*run)
+    verdict = judge(run)
     said = [f"{f.severity} {f.kind} {f.suspects}: {f.headline}" for f in verdict.alignment.findings]
-    assert verdict.problems == [], (verdict.outcome.exits, said)
+    if name_of(run) in known_wrong.ANSWERS:
+        assert verdict.problems != [], "right by now: take it out of known_wrong.ANSWERS"
+    else:
+        assert verdict.problems == [], (verdict.outcome.exits, said)
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if not run[1]], ids=name_of)
+def test_words(run: tuple[Case, bool], judge: Judge) -> None:
+    """The cause is what is true of the script, and so is the advice."""
+    verdict = judge(run)
+    wrong = verdict.cause_problems + verdict.fix_problems
+    if name_of(run) in known_wrong.WORDS:
+        assert wrong != [], "right by now: take it out of known_wrong.WORDS"
+    elif name_of(run) not in known_wrong.ANSWERS:
+        assert wrong == [], [(f.headline, f.cause, f.fix) for f in verdict.alignment.findings]
+
+
+def test_what_is_known_to_be_wrong_exists() -> None:
+    assert {name_of(run) for run in RUNS} >= known_wrong.ANSWERS
+    assert {case.name for case in CASES} >= known_wrong.WORDS
+    assert not known_wrong.WORDS & known_wrong.ANSWERS
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.expect], ids=lambda case: case.name)
 def test_a_mistake_has_a_marked_line_and_can_be_put_right(case: Case) -> None:
     assert marked_lines(case.source) or case.severity != "error"
     assert case.has_twin or case.synthetic or case.path.parent.name == "healthy"
+    assert case.cause.requirements
+    assert case.fix.requirements or case.severity == "info"
 
 
 @pytest.mark.parametrize("mode", ["detail", "recorder"])

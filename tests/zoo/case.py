@@ -7,17 +7,24 @@ The header is the script's docstring: a line that says what happens, then, one a
     suspects: 2             ranks to blame; `none`
     status: diverged        of the alignment; any of several
     severity: error         of the finding (error)
+    cause: rank 0; BUG      what headline, cause and notes of the finding must mention
+    fix: every rank | none  what its fix must mention
+    never: ragged batch     what no finding, and no word about a rank, may claim: `;` and `|` alike
     limit: 20               seconds after the start until whoever still runs is killed (12; of a
                             twin, and of what must not be flagged, 60)
     live: yes               aligned before they are killed (no)
     kill_after: 2           seconds after which every rank gets SIGKILL at once
-    lost_log: 3             this rank's file is gone when the logs are aligned
+    interrupt_after: 2      seconds after which every rank gets SIGINT at once, as by Ctrl-C
+    lost_log: 2 3           the files of these ranks are gone when the logs are aligned
+    untraced: 1             nobody called enable() on these ranks
     env: NAME=VALUE ...     environment of the ranks
     synthetic: yes          the script writes the logs itself; for what gloo on CPU cannot run
     twin_status: unknown    of the twin (aligned)
 
-``# BUG`` ends the guilty line; several lines may be marked. A script that looks at ``TWIN`` has a
-correct twin. ``# BUG`` and ``expect`` are about the case as it stands.
+A value may go on in indented lines. ``cause``, ``fix`` and ``never`` say what is true of the
+script, in the notation of tests/zoo/mentions.py. ``# BUG`` ends the guilty line; several lines may
+be marked, and any other name in capitals marks a line that the header speaks of. A script that
+looks at ``TWIN`` has a correct twin. ``# BUG`` and ``expect`` are about the case as it stands.
 """
 
 from __future__ import annotations
@@ -30,11 +37,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from tests.zoo.mentions import Mentions
+
 HERE: Final = Path(__file__).parent
 _FIELDS: Final = frozenset(
-    {"ranks", "expect", "suspects", "status", "severity", "limit", "live", "kill_after",
-     "lost_log", "env", "synthetic", "twin_status"}
+    {"ranks", "expect", "suspects", "status", "severity", "cause", "fix", "never", "limit", "live",
+     "kill_after", "interrupt_after", "lost_log", "untraced", "env", "synthetic", "twin_status"}
 )  # fmt: skip
+_FIELD: Final = re.compile(r"^(\w+): (.+(?:\n[ \t]+.+)*)$", re.MULTILINE)
+_MARK: Final = re.compile(r"  # ([A-Z]{2,})$")
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,29 @@ class Case:
 
     @property
     def suspects(self) -> tuple[int, ...]:
-        text = self.fields.get("suspects", "none")
+        return self._ranks("suspects")
+
+    def _ranks(self, field: str) -> tuple[int, ...]:
+        text = self.fields.get(field, "none")
         return () if text == "none" else tuple(int(rank) for rank in text.split())
+
+    @cached_property
+    def cause(self) -> Mentions:
+        """What must be said of it."""
+        return self._mentions("cause")
+
+    @cached_property
+    def fix(self) -> Mentions:
+        """What must be advised."""
+        return self._mentions("fix")
+
+    @cached_property
+    def never(self) -> Mentions:
+        """What must not be claimed, nor advised."""
+        return self._mentions("never")
+
+    def _mentions(self, field: str) -> Mentions:
+        return Mentions.parse(self.fields.get(field, ""), marked_places(self.path, self.source))
 
     def limit(self, twin: bool) -> float:
         """Seconds until whoever still runs is killed."""
@@ -90,13 +122,23 @@ class Case:
 
     @property
     def kill_after(self) -> float | None:
-        text = self.fields.get("kill_after")
+        return self._seconds("kill_after")
+
+    @property
+    def interrupt_after(self) -> float | None:
+        return self._seconds("interrupt_after")
+
+    def _seconds(self, field: str) -> float | None:
+        text = self.fields.get(field)
         return None if text is None else float(text)
 
     @property
-    def lost_log(self) -> int | None:
-        text = self.fields.get("lost_log")
-        return None if text is None else int(text)
+    def lost_logs(self) -> tuple[int, ...]:
+        return self._ranks("lost_log")
+
+    @property
+    def untraced(self) -> tuple[int, ...]:
+        return self._ranks("untraced")
 
     @property
     def env(self) -> dict[str, str]:
@@ -114,8 +156,17 @@ class Case:
 
     @cached_property
     def guilty(self) -> tuple[str, ...]:
-        """The marked lines, as the end of a site."""
-        return tuple(f"{self.path.name}:{n}" for n in marked_lines(self.source))
+        """The guilty lines, as the end of a site."""
+        return tuple(marked_places(self.path, self.source).get("BUG", ()))
+
+
+def marked_places(path: Path, source: str) -> dict[str, list[str]]:
+    """The lines that end in a mark, as the end of a site; by the name of the mark."""
+    places: dict[str, list[str]] = {}
+    for number, line in enumerate(source.splitlines(), start=1):
+        if mark := _MARK.search(line):
+            places.setdefault(mark.group(1), []).append(f"{path.name}:{number}")
+    return places
 
 
 def marked_lines(source: str) -> list[int]:
@@ -139,7 +190,8 @@ def read(path: Path) -> Case:
     """
     source = path.read_text()
     title, _, header = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
-    fields = dict(re.findall(r"^(\w+): (.+)$", header.rpartition("\n\n")[2], re.MULTILINE))
+    found = _FIELD.findall(header.rpartition("\n\n")[2])
+    fields = {name: " ".join(value.split()) for name, value in found}
     if not {"expect", "status"} <= fields.keys() <= _FIELDS:
         raise ValueError(f"{path}: the header must be made of {', '.join(sorted(_FIELDS))}")
     return Case(path, " ".join(title.split()), fields, source)

@@ -23,9 +23,13 @@ class Request:
     when every rank has printed something."""
     kill_after: float | None
     """Seconds after the start on which every rank gets SIGKILL at once."""
+    interrupt_after: float | None = None
+    """Seconds after the start on which every rank gets SIGINT at once."""
     output: str
     """Folder for what the ranks print, and for what the Flight Recorder dumps."""
     mode: Mode
+    untraced: tuple[int, ...] = ()
+    """Ranks that run bare, whatever the mode."""
     env: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:

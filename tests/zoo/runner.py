@@ -93,6 +93,8 @@ class Server:
             ranks=1 if case.synthetic else case.ranks,
             limit=case.limit(twin) + patience - 4,
             kill_after=case.kill_after,
+            interrupt_after=None if twin else case.interrupt_after,
+            untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
             env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env,
@@ -105,9 +107,9 @@ class Server:
                 if not case.live:
                     connection.shutdown(socket.SHUT_WR)  # kills what is left
                     answer.read()  # and ends when that is done
-                if case.lost_log is not None:
-                    dump = folder / "dumps" / f"rank_{case.lost_log}"
-                    for file in (*logs.glob(f"*/rank{case.lost_log:05}*"), dump):
+                for rank in case.lost_logs:
+                    dump = folder / "dumps" / f"rank_{rank}"
+                    for file in (*logs.glob(f"*/rank{rank:05}*"), dump):
                         file.unlink(missing_ok=True)
                 yield Outcome(exits, folder, logs)
 

@@ -33,7 +33,9 @@ import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
 import torch.distributed.checkpoint
 import torch.distributed.fsdp
 import torch.distributed.optim
+import torch.distributed.pipelining
 import torch.distributed.tensor
+import torch.distributed.tensor.parallel
 
 # torch's stubs know neither of these two.
 from torch._C._distributed_c10d import _dump_fr_trace  # type: ignore[attr-defined]
@@ -99,7 +101,7 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
     statuses: dict[int, int] = {}
     now = time.monotonic()
     started, at_the_latest = None, now + _SLOWEST_START
-    kill_after = request.kill_after
+    kill_after, interrupt_after = request.kill_after, request.interrupt_after
     while len(statuses) < len(pids):
         now = time.monotonic()
         if started is None and (now > at_the_latest or all_have_started(request)):
@@ -110,6 +112,11 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
         if kill_after is not None and spent >= kill_after:
             kill(pids, statuses)
             kill_after = None
+        if interrupt_after is not None and spent >= interrupt_after:
+            for pid in pids:
+                if pid not in statuses:
+                    os.kill(pid, signal.SIGINT)
+            interrupt_after = None
         if select.select([connection], [], [], 0.01)[0]:
             break  # the client is gone
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -140,7 +147,7 @@ def run_rank(request: Request, rank: int) -> NoReturn:
     os.dup2(file, 1)
     os.dup2(file, 2)
     torch.manual_seed(0)
-    PREPARE[request.mode](output, rank)
+    PREPARE["bare" if rank in request.untraced else request.mode](output, rank)
     sys.argv = [request.script, *request.argv]
     leave(run_script(request.script))
 

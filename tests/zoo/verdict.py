@@ -2,13 +2,16 @@
 
 with Server() as server:
     verdict = check(server, case, twin=False, folder=tmp)
-    verdict.problems            # empty: right in every respect
+    verdict.problems            # empty: the right finding, about the right ranks and line
+    verdict.cause_problems      # empty: and its cause is what is true of the script
+    verdict.fix_problems        # empty: and so is its advice
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from collectrace.align import align
@@ -68,6 +71,45 @@ class Verdict:
             return False
         return any(site.endswith(self.case.guilty) for site in _sites(self.finding))
 
+    @cached_property
+    def cause_problems(self) -> list[str]:
+        """What the words about the cause leave out, and what is claimed that is not so."""
+        if self.twin:
+            return []
+        wrong = []
+        if self.finding is not None and self.case.expect:
+            missing = self.case.cause.missing_in(_told(self.finding))
+            wrong += [f"the cause does not mention {part}" for part in missing]
+        told = [_told(finding) for finding in self.alignment.findings]
+        told += [f"rank {r.rank}: {r.state}, {r.detail}" for r in self.alignment.ranks]
+        told += self.alignment.evidence.notes
+        return wrong + [f"must not be claimed: {part}" for part in self._claimed_in(told)]
+
+    @cached_property
+    def fix_problems(self) -> list[str]:
+        """What the advice leaves out, and what it must not advise."""
+        if self.twin:
+            return []
+        wrong = []
+        if self.finding is not None and self.case.expect:
+            missing = self.case.fix.missing_in(self.finding.fix)
+            wrong += [f"the fix does not mention {part}" for part in missing]
+        advised = [finding.fix for finding in self.alignment.findings]
+        return wrong + [f"must not be advised: {part}" for part in self._claimed_in(advised)]
+
+    def _claimed_in(self, texts: Iterable[str]) -> list[str]:
+        return sorted({part for text in texts for part in self.case.never.found_in(text)})
+
+    @property
+    def right_cause(self) -> bool:
+        """Whether the cause says what is true, and nothing that is not."""
+        return self.finding is not None and not self.cause_problems
+
+    @property
+    def right_fix(self) -> bool:
+        """Whether the advice helps, and none leads astray."""
+        return self.finding is not None and not self.fix_problems
+
     @property
     def noise(self) -> int:
         """Errors beside the one that counts."""
@@ -75,7 +117,7 @@ class Verdict:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with the answer, each in a line."""
+        """What is wrong with kind, ranks, line or status, each in a line; words left aside."""
         found = self.finding
         wrong = []
         if not self.right_kind:
@@ -97,14 +139,18 @@ class Verdict:
         return wrong
 
 
+def _told(finding: Finding) -> str:
+    """Everything that a finding says but for its advice."""
+    return " ".join((finding.headline, finding.cause, *finding.notes))
+
+
 def _sites(finding: Finding) -> Iterator[str]:
     """Where the finding points: at the calls of those it blames, or of all; and in its words."""
     with_call = [side for side in finding.sides if side.call is not None]
     for side in [side for side in with_call if _is_guilty(side, finding)] or with_call:
         if side.call is not None and side.call.site is not None:
             yield side.call.site
-    text = " ".join((finding.headline, finding.cause, *finding.notes))
-    yield from (word.strip(".,;:()`") for word in text.split() if ".py:" in word)
+    yield from (word.strip(".,;:()`") for word in _told(finding).split() if ".py:" in word)
 
 
 def _is_guilty(side: Side, finding: Finding) -> bool:

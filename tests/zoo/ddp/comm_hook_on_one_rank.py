@@ -4,6 +4,9 @@ ranks: 3
 expect: dtype_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; float16; hook | register_comm_hook | compress*
+fix: hook | register_comm_hook
+never: find_unused_parameters; take part in the loss; bucket_cap_mb; frozen
 """
 
 import torch

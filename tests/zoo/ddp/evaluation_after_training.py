@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 0
 status: hung diverged
+cause: rank 0; forward; BUG; buffers | issues collectives
+fix: model.module | .module
 """
 
 import torch

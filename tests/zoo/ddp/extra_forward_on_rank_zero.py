@@ -4,6 +4,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; forward; BUG; buffers
+fix: model.module | .module
 """
 
 import torch

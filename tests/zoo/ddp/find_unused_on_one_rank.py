@@ -4,6 +4,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; find_unused_parameters
+fix: same arguments | find_unused_parameters
 """
 
 import torch

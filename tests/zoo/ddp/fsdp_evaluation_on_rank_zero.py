@@ -1,8 +1,12 @@
 """Rank 0 alone runs a forward pass of a sharded model: its all_gather meets no other.
 
 expect: op_mismatch
-suspects: none
+suspects: 0
 status: diverged
+cause: rank 0; BUG; forward | unshard | FSDP*; only rank 0 | rank 0 alone | never | extra | rank
+    == 0
+fix: every rank | all ranks | same number
+never: logs do not show
 """
 
 import torch

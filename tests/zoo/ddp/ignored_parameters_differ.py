@@ -4,6 +4,8 @@ expect: raised
 severity: warning
 suspects: none
 status: aligned
+cause: rank 1; 2 params | inconsistent; models of the ranks | same model; BUG
+fix: same parameters | ignore*
 """
 
 import torch

@@ -4,6 +4,9 @@ ranks: 3
 expect: shape_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; all_reduce; BUG; extra | only rank 0 | rank 0 alone | did not
+fix: every rank | all ranks
+never: find_unused_parameters; take part in the loss; loop ended
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 2
 status: hung
+cause: rank 2; [1, 8]; models | sizes; BUG
+fix: same model
 """
 
 import torch

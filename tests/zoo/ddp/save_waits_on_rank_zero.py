@@ -4,6 +4,9 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; barrier; BUG; SAVE | save; rank == 0 | only rank 0 | rank 0 alone
+fix: every rank | all ranks
+never: fewer batches; loop ended; model.join()
 """
 
 import torch
@@ -22,4 +25,4 @@ model = DistributedDataParallel(torch.nn.Linear(2, 2))
 for step in range(4):
     model(torch.ones(1, 2)).sum().backward()
     if step == 2 and (rank == 0 or TWIN):
-        save()
+        save()  # SAVE

@@ -4,6 +4,8 @@ ranks: 3
 expect: role_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; model 1; model 2; order*; BUG
+fix: order
 """
 
 import torch

@@ -3,6 +3,8 @@
 expect: missing_call
 suspects: 1
 status: hung
+cause: rank 1; took no part | unused | not used | gradients never came
+fix: find_unused_parameters | take part
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 2
 status: hung
+cause: rank 2; ValueError; shard 2 is corrupt; BUG
+fix: raised
 """
 
 import torch

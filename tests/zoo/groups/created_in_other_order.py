@@ -4,6 +4,8 @@ ranks: 3
 expect: group_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; new_group; [1, 2]; [0, 2]; order; BUG
+fix: same order
 """
 
 import torch

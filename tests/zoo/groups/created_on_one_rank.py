@@ -4,6 +4,8 @@ ranks: 3
 expect: group_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; new_group; [0, 1, 2]; called none | only rank 0 | rank 0 alone; BUG
+fix: every rank | all ranks
 """
 
 import torch

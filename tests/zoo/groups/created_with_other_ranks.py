@@ -4,6 +4,8 @@ ranks: 3
 expect: group_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; new_group; [0, 2]; [0, 1, 2]; BUG
+fix: same ranks
 """
 
 import torch

@@ -4,6 +4,9 @@ ranks: 4
 expect: shape_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; float32[6]; float32[4]; mesh_tp | tp; BUG
+fix: size | shape
+never: ragged; drop_last
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: group_mismatch
 suspects: 2
 status: diverged hung
+cause: rank 2; new_group; [0, 1]; BUG; left out | did not | never | skipped | called none
+fix: every rank | all ranks
 """
 
 import torch

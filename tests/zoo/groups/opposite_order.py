@@ -3,6 +3,8 @@
 expect: deadlock
 suspects: none
 status: hung
+cause: rank 0; rank 1; group 1; group 2; BUG
+fix: same order | same group
 """
 
 import torch

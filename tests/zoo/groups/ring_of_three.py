@@ -4,6 +4,8 @@ ranks: 3
 expect: deadlock
 suspects: none
 status: hung
+cause: circle | each other | cycle; group 1; group 2; group 3; BUG
+fix: same order | before
 """
 
 import torch

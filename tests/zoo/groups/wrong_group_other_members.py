@@ -4,6 +4,8 @@ ranks: 3
 expect: deadlock
 suspects: none
 status: hung
+cause: rank 1; group 1; default group; BUG
+fix: same group
 """
 
 import torch

@@ -2,8 +2,11 @@
 
 ranks: 3
 expect: deadlock
-suspects: none
+suspects: 1
 status: hung
+cause: rank 1; group 1; group 2; BUG
+fix: same group
+never: each is right by itself
 """
 
 import torch

@@ -5,6 +5,8 @@ expect: raised
 severity: warning
 suspects: none
 status: aligned
+cause: ranks 0-2; ValueError; loss is not finite
+fix: raised
 """
 
 import torch

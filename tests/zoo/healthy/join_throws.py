@@ -4,6 +4,8 @@ expect: early_termination
 severity: info
 suspects: none
 status: aligned
+cause: throw_on_early_termination; 3 batches; 4 | 4th
+fix: RuntimeError | nothing
 """
 
 import torch

@@ -3,6 +3,10 @@
 expect: shape_mismatch
 suspects: 1
 status: diverged
+cause: uneven; rank 0; rank 1; 5 batches; 6 | 6th; out of inputs | ran out | no input left;
+    all_reduce; BUG; in forward | forward() | the forward | Normalised
+fix: same number of batches | throw_on_early_termination
+never: out of the `with
 """
 
 import torch

@@ -3,6 +3,8 @@
 expect: missing_call
 suspects: none
 status: hung
+cause: uneven inputs; rank 0; rank 1; 5; 6 | 6th
+fix: same number of batches; join()
 """
 
 from contextlib import nullcontext

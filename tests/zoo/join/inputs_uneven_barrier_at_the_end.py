@@ -3,6 +3,8 @@
 expect: op_mismatch
 suspects: none
 status: diverged
+cause: uneven inputs; rank 0; rank 1; 5; 6 | 6th; barrier
+fix: same number of batches; join()
 """
 
 from contextlib import nullcontext

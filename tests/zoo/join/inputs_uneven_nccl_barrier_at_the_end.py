@@ -3,6 +3,8 @@
 expect: shape_mismatch
 suspects: none
 status: diverged
+cause: uneven inputs; rank 0; rank 1; 5; 6 | 6th; all_reduce
+fix: same number of batches; join()
 """
 
 from contextlib import nullcontext

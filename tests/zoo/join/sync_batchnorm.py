@@ -6,6 +6,8 @@ expect: op_mismatch
 suspects: 1
 status: diverged
 synthetic: yes
+cause: rank 0; rank 1; out of inputs | ran out | no input left; all_gather*; BUG
+fix: same number of batches | throw_on_early_termination
 """
 
 import os

@@ -3,6 +3,9 @@
 expect: op_mismatch
 suspects: none
 status: diverged
+cause: rank 0; 3 batches; 4 | 4th; ZeroRedundancyOptimizer; join*; BUG
+fix: Join; optimizer | ZeroRedundancyOptimizer
+never: with model.join()
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: split_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; sends; 3 elements; expects 2; BUG
+fix: input_split_sizes
 """
 
 import torch

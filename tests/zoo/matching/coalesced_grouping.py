@@ -4,6 +4,8 @@ ranks: 3
 expect: op_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; batch* | coalesc*; one at a time | one by one; BUG
+fix: batch | coalesc*
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: shape_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; float32[3, 2]; float32[8, 2]; BUG; ragged | first dimension
+fix: drop* | pad*
 """
 
 import torch

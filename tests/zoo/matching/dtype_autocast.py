@@ -4,6 +4,8 @@ ranks: 3
 expect: dtype_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; autocast; float32; bfloat16; BUG
+fix: autocast
 """
 
 import torch

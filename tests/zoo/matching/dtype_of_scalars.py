@@ -4,6 +4,8 @@ ranks: 3
 expect: dtype_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; int64; float32; BUG
+fix: dtype
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: dtype_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; int32; float32; BUG
+fix: dtype
 """
 
 import torch

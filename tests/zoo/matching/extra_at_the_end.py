@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
+cause: rank 1; all_reduce; BUG; one call more | extra | only rank 1 | rank 1 alone
+fix: every rank | all ranks
 """
 
 import torch

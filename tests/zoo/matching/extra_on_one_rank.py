@@ -4,6 +4,9 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; all_reduce; BUG; only rank 0 | rank 0 alone | extra | rank == 0
+fix: every rank | all ranks
+never: left the loop; loop ended
 """
 
 import torch

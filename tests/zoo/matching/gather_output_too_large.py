@@ -4,6 +4,8 @@ ranks: 3
 expect: shape_mismatch missing_call
 suspects: 2
 status: diverged hung
+cause: rank 2; invalid tensor size | expected (4), got (6); refused | raised; BUG
+fix: raised | output
 """
 
 import torch

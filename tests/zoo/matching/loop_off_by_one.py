@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 2
 status: hung
+cause: rank 2; 9; loop; BUG
+fix: length | number of steps
 """
 
 import torch.distributed as dist

@@ -4,6 +4,9 @@ ranks: 3
 expect: op_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; loop; 9; broadcast; BUG
+fix: length | number of steps
+never: took that branch; if rank == 0
 """
 
 import torch

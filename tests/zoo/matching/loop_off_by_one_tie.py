@@ -3,6 +3,8 @@
 expect: missing_call
 suspects: none
 status: hung
+cause: rank 0; rank 1; 9; loop; BUG
+fix: length | number of steps
 """
 
 import torch.distributed as dist

@@ -6,6 +6,8 @@ suspects: none
 status: diverged
 lost_log: 3
 twin_status: unknown
+cause: rank 0; broadcast; all_reduce; rank 3; BUG
+fix: every rank | all ranks
 """
 
 import torch

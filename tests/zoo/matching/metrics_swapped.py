@@ -5,6 +5,8 @@ expect: role_mismatch
 severity: warning
 suspects: 1
 status: aligned
+cause: rank 1; order; all_reduce; BUG
+fix: same order
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 0
 status: hung
+cause: rank 0; barrier; BUG; rank == 0 | only rank 0 | rank 0 alone
+fix: every rank | all ranks
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 2
 status: hung
+cause: rank 2; all_reduce; BUG; branch | rank != 2
+fix: every rank | all ranks
 """
 
 import torch

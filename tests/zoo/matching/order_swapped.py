@@ -4,6 +4,9 @@ ranks: 3
 expect: op_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; broadcast; all_reduce; BUG; rank == 2 | branch | order
+fix: same order
+never: logs do not show
 """
 
 import torch

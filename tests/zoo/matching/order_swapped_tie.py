@@ -3,6 +3,9 @@
 expect: op_mismatch
 suspects: none
 status: diverged
+cause: rank 0; rank 1; barrier; all_reduce; BUG; rank == 1 | branch | order
+fix: same order
+never: logs do not show
 """
 
 import torch

@@ -4,6 +4,9 @@ ranks: 4
 expect: op_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; all_reduce; all_gather*; BUG; rank == 0 | only rank 0 | rank 0 alone
+fix: every rank | all ranks
+never: logs do not show
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: reduce_op_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; MAX; SUM; BUG
+fix: same op
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 4
 expect: reduce_op_mismatch
 suspects: 0
 status: diverged
+cause: rank 0; PRODUCT; SUM; BUG
+fix: same op
 """
 
 import torch

@@ -4,6 +4,9 @@ ranks: 3
 expect: shape_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; float32[18]; float32[12]; BUG
+fix: size | shape
+never: ragged; drop_last
 """
 
 import torch

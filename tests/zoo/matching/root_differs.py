@@ -4,6 +4,8 @@ ranks: 3
 expect: root_mismatch
 suspects: 2
 status: diverged
+cause: rank 2; root* | src 2; rank 0 | src 0; BUG
+fix: same src
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: root_mismatch
 suspects: none
 status: diverged
+cause: every rank | each rank; itself | its own; root* | src
+fix: same src
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: root_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; root* | dst 1; rank 0 | dst 0; BUG
+fix: same dst
 """
 
 import torch

@@ -5,6 +5,8 @@ expect: shape_mismatch
 severity: warning
 suspects: 2
 status: aligned
+cause: rank 2; [6, 2]; [2, 6]; elements; BUG
+fix: shape | transpose
 """
 
 import torch

@@ -3,6 +3,8 @@
 expect: deadlock
 suspects: none
 status: hung
+cause: rank 0; rank 1; recv; each other; BUG
+fix: send before* | before its recv | batch_isend_irecv
 """
 
 import torch

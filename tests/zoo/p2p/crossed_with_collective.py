@@ -3,6 +3,8 @@
 expect: deadlock
 suspects: none
 status: hung
+cause: rank 0; rank 1; send; barrier; BUG
+fix: before the collective | before the barrier
 """
 
 import torch

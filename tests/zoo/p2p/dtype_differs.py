@@ -3,6 +3,8 @@
 expect: p2p_mismatch
 suspects: none
 status: diverged
+cause: rank 0; rank 1; float32; int32; BUG
+fix: dtype
 """
 
 import torch

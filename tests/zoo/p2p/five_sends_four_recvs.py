@@ -3,6 +3,8 @@
 expect: p2p_unmatched
 suspects: none
 status: hung
+cause: rank 0; rank 1; 4 recvs | 4 times | received 4; 5 | 5th | fifth; BUG
+fix: one recv | count | loop
 """
 
 import torch

@@ -3,6 +3,8 @@
 expect: p2p_unmatched
 suspects: none
 status: hung
+cause: rank 0; rank 1; send; no recv; BUG
+fix: recv
 """
 
 import torch

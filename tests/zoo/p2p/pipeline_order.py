@@ -4,6 +4,8 @@ ranks: 3
 expect: deadlock
 suspects: none
 status: hung
+cause: rank 1; rank 2; recv; each other; BUG
+fix: send before* | before its recv
 """
 
 import torch

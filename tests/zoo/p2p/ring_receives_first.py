@@ -4,6 +4,8 @@ ranks: 3
 expect: deadlock
 suspects: none
 status: hung
+cause: circle | each other; recv; BUG
+fix: send before* | before its recv | batch_isend_irecv
 """
 
 import torch

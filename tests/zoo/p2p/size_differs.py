@@ -3,6 +3,8 @@
 expect: p2p_mismatch
 suspects: none
 status: diverged
+cause: rank 0; rank 1; float32[4]; float32[6]; BUG
+fix: size
 """
 
 import torch

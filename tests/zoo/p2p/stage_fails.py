@@ -4,6 +4,9 @@ ranks: 4
 expect: p2p_unmatched
 suspects: 3
 status: hung
+cause: rank 3; ValueError; the loss is not finite; BUG
+fix: raised
+never: microbatch*; batch_isend_irecv
 """
 
 import torch

@@ -4,6 +4,9 @@ ranks: 3
 expect: p2p_unmatched
 suspects: none
 status: hung
+cause: rank 0; rank 1; rank 2; send*; recv*; BUG
+fix: peer
+never: network; lost a connection
 """
 
 import torch

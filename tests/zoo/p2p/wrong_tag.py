@@ -3,6 +3,8 @@
 expect: p2p_unmatched
 suspects: none
 status: hung
+cause: rank 0; rank 1; tag 7; tag 8; BUG
+fix: tag
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
+cause: rank 1; abort*; DIES
+fix: exit code | printed
 """
 
 import os
@@ -16,5 +18,5 @@ from tests.zoo.common import TWIN, init
 rank = init()
 for step in range(5):
     if (rank, step) == (1, 2) and not TWIN:
-        os.abort()
+        os.abort()  # DIES
     dist.all_reduce(torch.ones(1))  # BUG

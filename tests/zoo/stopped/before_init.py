@@ -5,6 +5,8 @@ expect: missing_call group_mismatch
 suspects: 1
 status: hung diverged
 limit: 10
+cause: rank 1; init_process_group; never came | not come | late; BUG
+fix: init_process_group; timeout | same point
 """
 
 import os

@@ -5,6 +5,8 @@ expect: missing_call group_mismatch
 suspects: 1
 status: hung diverged
 limit: 12
+cause: rank 1; new_group; never came | not come | late; BUG; BUSY
+fix: timeout | same point
 """
 
 import time
@@ -17,6 +19,6 @@ from tests.zoo.common import TWIN, init
 
 rank = init()
 if rank == 1 and not TWIN:
-    time.sleep(60)
+    time.sleep(60)  # BUSY
 group = dist.new_group([0, 1, 2], timeout=timedelta(seconds=8))  # BUG
 dist.all_reduce(torch.ones(1), group=group)

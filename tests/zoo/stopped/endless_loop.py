@@ -5,6 +5,8 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
+cause: rank 1; busy | loop; BUSY
+fix: loop
 """
 
 from datetime import timedelta
@@ -17,6 +19,6 @@ from tests.zoo.common import TWIN, init
 rank = init(timedelta(seconds=7))
 for step in range(5):
     pending = 1 if (rank, step) == (1, 2) and not TWIN else 0
-    while pending:
-        pending += 1
+    while pending:  # BUSY
+        pending += 1  # BUSY
     dist.all_reduce(torch.ones(1))  # BUG

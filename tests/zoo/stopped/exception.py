@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
+cause: rank 1; ValueError; batch 2 has no labels; BUG
+fix: raised
 """
 
 import torch

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 1 2
 status: hung
+cause: ranks 1-2; ValueError; batch 2 has no labels; BUG
+fix: raised
 """
 
 import torch

@@ -5,6 +5,8 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
+cause: rank 1; no sign of life | stands still; STILL
+fix: process | py-spy
 """
 
 import ctypes
@@ -18,5 +20,5 @@ from tests.zoo.common import TWIN, init
 rank = init(timedelta(seconds=7))
 for step in range(5):
     if (rank, step) == (1, 2) and not TWIN:
-        ctypes.PyDLL(None).sleep(60)
+        ctypes.PyDLL(None).sleep(60)  # STILL
     dist.all_reduce(torch.ones(1))  # BUG

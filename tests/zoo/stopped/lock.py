@@ -5,6 +5,8 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
+cause: rank 1; LOCK
+fix: lock
 """
 
 import threading
@@ -20,5 +22,5 @@ lock = threading.Lock()
 for step in range(5):
     with lock:
         if (rank, step) == (1, 2) and not TWIN:
-            lock.acquire()
+            lock.acquire()  # LOCK
         dist.all_reduce(torch.ones(1))  # BUG

@@ -4,6 +4,8 @@ ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
+cause: rank 1; died | killed; BUG
+fix: exit code
 """
 
 import os

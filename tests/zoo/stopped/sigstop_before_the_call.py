@@ -6,6 +6,8 @@ suspects: 1
 status: hung
 limit: 10
 live: yes
+cause: rank 1; stopped | stands still; BUG
+fix: process
 """
 
 import os

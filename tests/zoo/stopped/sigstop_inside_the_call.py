@@ -6,6 +6,8 @@ suspects: 1
 status: hung
 limit: 12
 live: yes
+cause: rank 1; stopped | stands still; inside; BUG
+fix: process
 """
 
 import os

@@ -5,6 +5,8 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
+cause: rank 1; data | batch; SLOW
+fix: load*; num_workers
 """
 
 import time
@@ -23,7 +25,7 @@ class Numbers(Dataset[int]):
 
     def __getitem__(self, index: int) -> int:
         if (rank, index) == (1, 2) and not TWIN:
-            time.sleep(60)
+            time.sleep(60)  # SLOW
         return index
 
 

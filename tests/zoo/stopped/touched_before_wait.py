@@ -4,6 +4,8 @@ expect: unwaited_work
 severity: warning
 suspects: 1
 status: aligned
+cause: rank 1; wrote; before; BUG
+fix: after wait* | copy
 """
 
 import torch

@@ -4,6 +4,8 @@ expect: unwaited_work
 severity: info
 suspects: 1
 status: aligned
+cause: rank 1; never waited; BUG
+fix: wait()
 """
 
 import torch

@@ -41,6 +41,12 @@ class Verdict:
         return [f for f in findings if f.severity == "error" and f.caused_by is None]
 
     @property
+    def warnings(self) -> list[Finding]:
+        """What is warned of, but for logs that are known to be gone."""
+        warned = [f for f in self.alignment.findings if f.severity == "warning"]
+        return [f for f in warned if f.kind != "evidence_gap" or not self.case.lost_logs]
+
+    @property
     def finding(self) -> Finding | None:
         """The one that counts: the first error, or the warning or information that is asked for."""
         if self.errors or self.twin or not self.case.expect or self.case.is_error:
@@ -129,7 +135,7 @@ class Verdict:
         if self.noise:
             wrong += [f"noise: {f.headline}" for f in self.errors[self.expects_error :]]
         if self.twin or not self.case.expect:
-            return wrong
+            return wrong + [f"warned: {warning.headline}" for warning in self.warnings]
         if not self.right_rank:
             blamed = found.suspects if found else "nobody"
             wrong.append(f"expected suspects {self.case.suspects}, found {blamed}")

@@ -3,8 +3,8 @@
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; forward | unshard | FSDP*; only rank 0 | rank 0 alone | never | extra | rank
-    == 0
+cause: rank 0; BUG; forward | unshard | FSDP*; only rank 0 | rank 0 alone | never | extra | rank ==
+    0
 fix: every rank | all ranks | same number
 never: logs do not show
 """

@@ -3,8 +3,8 @@
 expect: op_mismatch
 suspects: 1
 status: diverged
-cause: uneven; rank 0; rank 1; 5 batches; 6 | 6th; out of inputs | ran out | no input left;
-    barrier; BUG
+cause: uneven; rank 0; rank 1; 5 batches; 6 | 6th; out of inputs | ran out | no input left; barrier;
+    BUG
 fix: out of the | same number of batches | throw_on_early_termination
 """
 

@@ -4,8 +4,8 @@ ranks: 3
 expect: role_mismatch
 suspects: 1 2
 status: diverged
-cause: uneven; rank 0; ranks 1-2; 3 batches; 4; out of inputs | ran out | no input left;
-    all_reduce; BUG
+cause: uneven; rank 0; ranks 1-2; 3 batches; 4; out of inputs | ran out | no input left; all_reduce;
+    BUG
 fix: out of the | same number of batches | throw_on_early_termination
 """
 

@@ -1,0 +1,19 @@
+"""Somebody presses Ctrl-C while all is well: every rank ends at once, one call apart.
+
+ranks: 3
+expect: nothing
+status: aligned unknown
+interrupt_after: 2
+"""
+
+import time
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import init
+
+rank = init()
+while True:
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.001 * rank)

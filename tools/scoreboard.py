@@ -41,8 +41,11 @@ CLASSES: Final = {
     "matching": "wrong matching",
     "join": "join() and uneven inputs",
     "ddp": "DDP and friends",
+    "sharded": "FSDP, DTensor, pipelining, checkpoints",
     "p2p": "point to point",
     "groups": "across groups",
+    "loops": "rounds, steps and moments",
+    "threads": "several threads",
     "stopped": "ranks that stop",
     "healthy": "must not be flagged",
 }

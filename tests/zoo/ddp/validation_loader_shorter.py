@@ -6,7 +6,7 @@ ranks: 4
 expect: shape_mismatch op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; loader | DataLoader; 3 batches | after 3; 4; BUG
+cause: rank 2; loader | DataLoader; 3 batches | after 3; 4 | 4th; BUG
 fix: DistributedSampler | drop_last | same number of batches
 never: join(); training loop ended; find_unused_parameters
 """

@@ -15,5 +15,5 @@ from tests.zoo.common import init
 
 rank = init()
 while True:
+    time.sleep(0.1 * (rank != 1))
     dist.all_reduce(torch.ones(1))
-    time.sleep(0.001 * rank)

@@ -6,7 +6,7 @@ suspects: 2
 status: diverged
 cause: rank 2; broadcast; all_reduce; BUG; rank == 2 | branch | order
 fix: same order
-never: logs do not show
+never: up to here the ranks agree; logs do not show
 """
 
 import torch

@@ -5,7 +5,7 @@ suspects: none
 status: diverged
 cause: rank 0; rank 1; barrier; all_reduce; BUG; rank == 1 | branch | order
 fix: same order
-never: logs do not show
+never: up to here the ranks agree; logs do not show
 """
 
 import torch

@@ -6,7 +6,7 @@ suspects: 0
 status: diverged
 cause: rank 0; all_reduce; all_gather*; BUG; rank == 0 | only rank 0 | rank 0 alone
 fix: every rank | all ranks
-never: logs do not show
+never: up to here the ranks agree; logs do not show
 """
 
 import torch

@@ -5,7 +5,7 @@ suspects: 0
 status: diverged
 cause: rank 0; broadcast; BUG; rank == 0
 fix: rank == 0 | every rank
-never: ambiguous; logs do not show
+never: up to here the ranks agree; ambiguous; logs do not show
 """
 
 import torch

@@ -8,7 +8,7 @@ suspects: none
 status: diverged
 cause: rank 0; broadcast; rank 1; all_reduce; BUG
 fix: every rank | all ranks
-never: only rank 0; rank 0 alone; rank 0 only
+never: up to here the ranks agree; only rank 0; rank 0 alone; rank 0 only
 """
 
 import torch

@@ -5,6 +5,7 @@ expect: missing_call
 suspects: 1
 status: hung
 limit: 10
+live: yes
 cause: rank 1; no sign of life | stands still; STILL
 fix: process | py-spy
 """

@@ -16,9 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_ALTERNATIVE: Final = re.compile(r"\s*/(?=\S)[^/]*/|[^|]+")
-"""What stands between bars; a regular expression may hold some of its own."""
-
 _FILE: Final = re.compile(r"[\w./-]*\w\.py(:\d+)?")
 
 
@@ -59,7 +56,7 @@ class Mentions:
 
 def _requirement(header: str, marks: Mapping[str, Sequence[str]]) -> _Requirement:
     places, words = [], []
-    for word in filter(None, map(str.strip, _ALTERNATIVE.findall(header))):
+    for word in (word.strip() for word in header.split("|")):
         if word in marks:
             places += [_whole(place) for place in marks[word]]
         elif _FILE.fullmatch(word):

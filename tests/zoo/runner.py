@@ -86,6 +86,7 @@ class Server:
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
         hangs, patience = case.is_error and not twin, 4 if mode == "traced" else 8
+        patience *= 2 if _is_busy() else 1  # gloo's handshake at init has no more than this
         timeout = {"ZOO_TIMEOUT": str(patience if hangs else 60)}
         request = Request(
             script=str(case.path),
@@ -112,6 +113,11 @@ class Server:
                     for file in (*logs.glob(f"*/rank{rank:05}*"), dump):
                         file.unlink(missing_ok=True)
                 yield Outcome(exits, folder, logs)
+
+
+def _is_busy() -> bool:
+    """Whether processes wait long for their turn on this machine."""
+    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 
 
 def main() -> int:

@@ -83,8 +83,8 @@ class Verdict:
         if self.twin:
             return []
         wrong = []
-        if self.finding is not None and self.case.expect:
-            missing = self.case.cause.missing_in(_told(self.finding))
+        if self.case.expect:
+            missing = self.case.cause.missing_in(_told(self.finding) if self.finding else "")
             wrong += [f"the cause does not mention {part}" for part in missing]
         told = [_told(finding) for finding in self.alignment.findings]
         told += [f"rank {r.rank}: {r.state}, {r.detail}" for r in self.alignment.ranks]
@@ -97,8 +97,8 @@ class Verdict:
         if self.twin:
             return []
         wrong = []
-        if self.finding is not None and self.case.expect:
-            missing = self.case.fix.missing_in(self.finding.fix)
+        if self.case.expect:
+            missing = self.case.fix.missing_in(self.finding.fix if self.finding else "")
             wrong += [f"the fix does not mention {part}" for part in missing]
         advised = [finding.fix for finding in self.alignment.findings]
         return wrong + [f"must not be advised: {part}" for part in self._claimed_in(advised)]
@@ -109,12 +109,12 @@ class Verdict:
     @property
     def right_cause(self) -> bool:
         """Whether the cause says what is true, and nothing that is not."""
-        return self.finding is not None and not self.cause_problems
+        return not self.cause_problems
 
     @property
     def right_fix(self) -> bool:
         """Whether the advice helps, and none leads astray."""
-        return self.finding is not None and not self.fix_problems
+        return not self.fix_problems
 
     @property
     def noise(self) -> int:

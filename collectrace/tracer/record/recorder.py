@@ -74,7 +74,10 @@ class Recorder:
         self.global_rank: int | None = None
         """None until the ranks have met."""
         self.iteration = 0
-        """Ordinal of the latest DDP forward, those shadowed in join() counted; 0: none so far."""
+        """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
+        in join() counted, where that is the unit; 0: none so far."""
+        self.unit: str | None = None
+        """What ``iteration`` counts, one of ``records.UNITS``; None: nothing so far."""
         self.forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Forwards per DDP module. Those shadowed in join() count, and so a module's are equal on
         all ranks when they leave it."""
@@ -375,12 +378,29 @@ class Recorder:
             self.writer.write(records.encode(record))
             self.ns += now() - t
 
+    def counts(self, unit: str) -> bool:
+        """Whether ``iteration`` counts this unit from now on: unless it counts a better one.
+
+        A unit that comes in another's place begins with 0.
+        """
+        if unit == self.unit:
+            return True
+        order = records.UNITS
+        if self.unit is not None and order.index(self.unit) < order.index(unit):
+            return False
+        is_told = self.unit is not None or unit != records.DDP_FORWARD
+        self.unit, self.iteration = unit, 0
+        if is_told:
+            self.write(records.Unit(of=unit))
+        return True
+
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""
         call[0].counter.complete(call[1])
 
     def forward_begins(self, module: Any) -> None:
         """A DDP module begins another forward, or a rank that has joined shadows one."""
+        self.counts(records.DDP_FORWARD)
         self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
 
     def backward_over(self) -> None:

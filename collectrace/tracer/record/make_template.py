@@ -48,7 +48,11 @@ def make_template(
         return IGNORED
     call = _call(group, fields, origin)
     keep = sites.codes(origin.place)
-    return Template(call, _counter(group, call), fields, keep, group.self_rank)
+    template = Template(call, _counter(group, call), fields, keep, group.self_rank)
+    if fields.is_async and origin.state.scope.api is None and not origin.from_autograd:
+        # Of functional collectives: whoever else calls a group's own method has its Work besides.
+        template.outputs = reader.outputs
+    return template
 
 
 def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ...]) -> Template:

@@ -217,8 +217,8 @@ class Recorder:
             self.ns += now() - t
         return call
 
-    def issued(self, call: Issued, result: Any) -> None:
-        """The backend has taken the call; ``result`` is what its operator returned.
+    def issued(self, call: Issued, result: Any, args: tuple[Any, ...] = ()) -> None:
+        """The backend has taken the call; ``result`` is what its operator returned for ``args``.
 
         That is the Work, alone or behind the tensors.
         """
@@ -233,6 +233,8 @@ class Recorder:
             work = result[-1] if isinstance(result, tuple) else result
             if work is not None:
                 self.works.hold(template, seq, work, t)
+            if template.outputs is not None:
+                self.works.expect(call, template.outputs(args))
         except Exception as problem:
             self.count_failure(problem, "following a call up")
 
@@ -290,7 +292,7 @@ class Recorder:
         its line stays, and its number is the next call's.
         """
         state = self._local.state
-        state.call = None
+        state.call = state.wait = None
         if not self.active:
             return
         self._noted = id(problem), self.last_t
@@ -334,6 +336,25 @@ class Recorder:
             )  # fmt: skip
         except Exception as ours:
             self.count_failure(ours, "recording an exception")
+
+    def waits_for(self, tensor: Any) -> Issued | None:
+        """``wait_tensor`` is called with this tensor: the call it waits for, if that is known."""
+        try:
+            call = self.works.expected(tensor)
+            if call is not None:
+                self._local.state.wait = (*call, now())
+        except Exception as problem:
+            self.count_failure(problem, "following a wait")
+            return None
+        return call
+
+    def waited(self, call: Issued) -> None:
+        """The wait that :meth:`waits_for` told of is over."""
+        self._local.state.wait = None
+        # On a device it only orders streams.
+        if not call[0].on_device:
+            self.completed(call)
+            self.works.release(call)
 
     # -- off the hot path -----------------------------------------------------------------
 

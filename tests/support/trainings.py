@@ -296,12 +296,12 @@ def tensor_parallel(rank: int) -> Any:
     for batch in batches(0, 4):
         loss = model(batch).pow(2).mean()
         loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(bits(loss))
-    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     whole = [bits(p.full_tensor() if isinstance(p, DTensor) else p) for p in model.parameters()]
-    return losses, bits(norm.full_tensor() if isinstance(norm, DTensor) else norm), whole
+    return losses, whole
 
 
 def pipeline(rank: int) -> Any:

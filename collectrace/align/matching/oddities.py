@@ -97,11 +97,12 @@ def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
 def _iteration(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
     """The first position where ranks that still train are in different iterations."""
     appearances = all_rows[0].vocabulary.appearances
+    left_out = [seen.beside or is_shadow(seen.role) for seen in appearances]
     for i, row in differing([rows.iteration for rows in all_rows], starts, length):
         training = {
             iteration
             for iteration, rows, start in zip(row, all_rows, starts, strict=True)
-            if iteration >= 0 and not is_shadow(appearances[rows.appearance[start + i]].role)
+            if iteration >= 0 and not left_out[rows.appearance[start + i]]
         }
         if len(training) > 1:
             return i

@@ -67,8 +67,8 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
     role = _role(fields, origin)
     part = scope.part if role != USER else None
     site, via = sites.resolve(sites.find(origin.frame))
-    if site is None:
-        site, via = scopes.backward.site
+    if site is None and origin.state.name.startswith(NATIVE):
+        site, via = scopes.backward.site  # other threads have nothing to do with it
     # A function that is not patched (isend), or was imported by name before that.
     api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
     if role == USER:

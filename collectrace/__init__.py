@@ -15,7 +15,7 @@ from os import PathLike
 from collectrace.config import Config
 from collectrace.version import __version__
 
-__all__ = ["__version__", "disable", "enable", "trace"]
+__all__ = ["__version__", "disable", "enable", "step", "trace"]
 
 
 def enable(
@@ -54,6 +54,21 @@ def disable() -> None:
     switch = sys.modules.get("collectrace.tracer.switch")
     if switch is not None:
         switch.disable()
+
+
+def step() -> None:
+    """Say that a step of the job begins: a request, a batch, a round of a loop.
+
+    The calls that follow bear its ordinal, and the findings tell of "step 4127". For jobs in which
+    neither DDP's forward nor an optimizer's step tells what a step is: serving, generation, loops
+    that step an optimizer now and then. Where DDP is used, its forwards count all the same. Does
+    nothing where tracing is off, and communicates nothing.
+    """
+    import sys
+
+    switch = sys.modules.get("collectrace.tracer.switch")
+    if switch is not None:
+        switch.step()
 
 
 @contextmanager

@@ -147,7 +147,10 @@ class Call(Record):
     via: str | None = _opt("`path:line` of the library frame between, if any")
     thread: str | None = _opt("thread name, if not the main one; `native-...`: none of Python's")
     stack: int | None = _opt("number of the `stack` record that tells who called whom")
-    iteration: int | None = _opt("ordinal of the DDP forward it belongs to, from 1")
+    iteration: int | None = _opt(
+        "ordinal of the step of the job it belongs to, from 1: of the latest DDP forward, or of "
+        "what the latest `unit` record says; absent: none is known yet"
+    )
     digest: int | None = _opt(
         "prefix digest of what is fatal on the wire; absent for point-to-point"
     )
@@ -193,6 +196,24 @@ class Done(Record):
         "true where it never reached a peer: the next call bears its number again"
     )
     error: str | None = _opt("type and text of what it raised")
+
+
+DDP_FORWARD: Final = "ddp.forward"
+STEP: Final = "collectrace.step"
+OPTIMIZER_STEP: Final = "optimizer.step"
+UNITS: Final = (DDP_FORWARD, STEP, OPTIMIZER_STEP)
+"""What a step of the job is counted by; where there are several, the first of these."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Unit(Record):
+    """What ``iteration`` counts from here on, where that is not DDP's forwards or is so again."""
+
+    kind: ClassVar[str] = "unit"
+    of: str = _doc(
+        "`ddp.forward`; `collectrace.step`, which the script calls as each step begins; or "
+        "`optimizer.step`: the steps made, and 1, of the optimizer that has made most"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -347,7 +368,7 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Group, Stack, Source, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
+        Header, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
         Raised, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip

@@ -4,6 +4,10 @@ A collective that a framework issues has a role: DDP's forward, its reducer, a j
 ranks inside ``join()`` issue the same bytes for different reasons, one because it still trains
 and one because it shadows those that do, so roles are compared by their *pairing class*.
 
+Which function of which framework a role stands for is told by the tracer's tables
+(``tracer/patches/targets.py`` and ``tracer/patches/frameworks.py``). Parts that legally meet the
+script's own calls, as any barrier may meet any other, pair as the script's own do.
+
 Sources: ``torch/distributed/algorithms/join.py`` and ``torch/nn/parallel/distributed.py``.
 """
 
@@ -37,9 +41,10 @@ class Role:
     precision: int = 4
     """Where parts of frameworks nest, the higher one names the role, and of equals the outer.
 
-    1: a family. 2: what may run the user's code, or another part: a comm hook that the reducer runs
-    on one rank and join()'s shadow on another keeps the role of the one that runs it. 3: a helper
-    that other parts use, and that is told by what it does in them. 4: anything else.
+    1: a family, or a library's part. 2: what may run the user's code, or another part: a comm hook
+    that the reducer runs on one rank and join()'s shadow on another keeps the role of the one that
+    runs it. 3: a helper that other parts use, and that is told by what it does in them. 4: anything
+    else.
     """
     shadows: bool = False
     """Issued only by a rank that ran out of inputs inside ``join()``."""
@@ -50,17 +55,55 @@ class Role:
     """Carries gradients."""
     by_part: bool = False
     """Whether calls pair only where their part, such as the name of a module, is the same."""
+    is_library: bool = False
+    """Part of a package other than torch, which drives torch's own: those name a call better."""
+    if_op: tuple[tuple[str, str], ...] = ()
+    """Ops whose calls have another role than the rest of this part, each with that role."""
 
     @property
     def is_family(self) -> bool:
         """Whether it stands for a framework's part as a whole."""
-        return self.precision == 1
+        return self.precision == 1 and not self.is_library
+
+    @property
+    def weight(self) -> int:
+        """Where parts of frameworks nest, the one that weighs most names the role."""
+        return 0 if self.is_library else self.precision
 
 
 _FORWARD: Final = "DDP forward()"
 _BACKWARD: Final = "DDP backward()"
 _JOIN: Final = "join()"
 _ZERO: Final = "ZeroRedundancyOptimizer.step()"
+_FSDP: Final = "FSDP"
+_FSDP1: Final = "FullyShardedDataParallel"
+_DTENSOR: Final = "DTensor"
+_CP: Final = "context parallelism"
+_PP: Final = "the pipeline schedule"
+_DCP: Final = "distributed checkpoint"
+_LIGHTNING: Final = "Lightning"
+_ACCELERATE: Final = "Accelerate"
+_TRAINER: Final = "the Trainer"
+_METRIC: Final = "torchmetrics"
+_DEEPSPEED: Final = "DeepSpeed"
+
+
+def _part(
+    name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False,
+    if_op: tuple[tuple[str, str], ...] = (),
+) -> Role:  # fmt: skip
+    """A part of torch's own frameworks. ``doing``: the clause after the issuer."""
+    words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
+    return Role(name, pairs or name, issuer, short, words, by_part=by_part, if_op=if_op)
+
+
+def _library(
+    name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False
+) -> Role:
+    """A part of a package that stands between torch and the script; likewise."""
+    words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
+    return Role(name, pairs or name, issuer, short, words, 1, by_part=by_part, is_library=True)
+
 
 _TABLE: Final = (
     Role(USER, USER, "the script", "script", "the script's own call"),
@@ -119,6 +162,136 @@ _TABLE: Final = (
          "join() running a join hook of the script's own", shadows=True),
 
     Role("zero.step", "zero.step", _ZERO, "ZeRO step()", _ZERO, precision=2),
+    _part("zero.consolidate", "ZeroRedundancyOptimizer", "ZeRO consolidate",
+          "gathering its state (consolidate_state_dict)"),
+
+    # FSDP2 (fully_shard). Which module is gathered must agree, or shards of two are mixed.
+    _part("fsdp.unshard", _FSDP, "FSDP unshard", "gathering a module's parameters (unshard)",
+          by_part=True),
+    _part("fsdp.reduce_scatter", _FSDP, "FSDP reduce-scatter", "reducing a module's gradients",
+          by_part=True, if_op=(("all_reduce", "fsdp.all_reduce"),)),
+    _part("fsdp.all_reduce", _FSDP, "FSDP all-reduce",
+          "reducing a module's gradients between its replicas (HSDP)", by_part=True),
+    _part("fsdp.other", _FSDP, "FSDP", "at work", pairs=USER),
+
+    # FullyShardedDataParallel
+    _part("fsdp_one.construct", _FSDP1, "FSDP constructor", "being constructed"),
+    _part("fsdp_one.unshard", _FSDP1, "FSDP unshard", "gathering a module's parameters (unshard)",
+          by_part=True),
+    _part("fsdp_one.unshard_grad", _FSDP1, "FSDP unshard grad", "gathering a module's gradients"),
+    _part("fsdp_one.reduce_scatter", _FSDP1, "FSDP reduce-scatter", "reducing a module's gradients",
+          by_part=True, if_op=(("all_reduce", "fsdp_one.all_reduce"),)),
+    _part("fsdp_one.all_reduce", _FSDP1, "FSDP all-reduce",
+          "reducing a module's gradients between its replicas", by_part=True),
+    _part("fsdp_one.check_order", _FSDP1, "FSDP order check",
+          "checking that all ranks run their modules in one order"),
+    _part("fsdp_one.clip_grad_norm", _FSDP1, "FSDP clip_grad_norm_", "in clip_grad_norm_()"),
+    _part("fsdp_one.state_dict", _FSDP1, "FSDP state_dict", "gathering or loading a state_dict"),
+    _part("fsdp_one.optim_state_dict", _FSDP1, "FSDP optim_state_dict",
+          "gathering or loading an optimizer's state"),
+
+    # DTensor, and tensor and context parallelism on it
+    _part("dtensor.redistribute", _DTENSOR, "DTensor redistribute",
+          "changing how a tensor is sharded (redistribute)"),
+    _part("dtensor.full_tensor", _DTENSOR, "DTensor full_tensor", "in full_tensor()"),
+    _part("dtensor.distribute", _DTENSOR, "DTensor distribute",
+          "scattering or copying a tensor to the ranks (distribute_tensor)"),
+    _part("dtensor.grad_norm", _DTENSOR, "DTensor gradient norm",
+          "computing or clipping the norm of sharded gradients"),
+    _part("dtensor.loss", _DTENSOR, "DTensor loss", "computing a loss whose classes are sharded"),
+    _part("dtensor.other", _DTENSOR, "DTensor", "at work", pairs=USER),
+    _part("cp.forward", _CP, "CP forward", "passing keys and values on in the forward"),
+    _part("cp.backward", _CP, "CP backward", "passing keys, values and gradients on in backward"),
+    _part("cp.unshard", _CP, "CP unshard", "gathering its buffers (context_parallel_unshard)"),
+    _part("cp.other", _CP, "CP", "at work", pairs=USER),
+
+    # pipelining
+    _part("pp.forward", _PP, "pipeline forward", "passing activations between stages"),
+    _part("pp.backward", _PP, "pipeline backward", "passing gradients between stages"),
+    _part("pp.exchange", _PP, "pipeline exchange",
+          "passing activations and gradients between stages"),
+    _part("pp.metadata", _PP, "pipeline metadata", "telling the next stage what it will be sent"),
+    _part("pp.handshake", _PP, "pipeline handshake", "asking whether stages know their shapes"),
+    _part("pp.other", _PP, "pipeline", "at work", pairs=USER),
+
+    # distributed checkpoint
+    _part("dcp.plan", _DCP, "checkpoint plan", "agreeing on who saves or loads what",
+          by_part=True),
+    _part("dcp.finish", _DCP, "checkpoint finish", "collecting what was written", by_part=True),
+    _part("dcp.gather", _DCP, "checkpoint gather", "collecting what was read", by_part=True),
+    _part("dcp.broadcast", _DCP, "checkpoint broadcast", "telling all ranks", by_part=True),
+    _part("dcp.barrier", _DCP, "checkpoint barrier", "waiting for all ranks", pairs=USER),
+    _part("dcp.state_dict", _DCP, "state_dict", "gathering or spreading a state_dict"),
+    _part("dcp.other", _DCP, "checkpoint", "at work", pairs=USER),
+
+    _part("syncbn.forward", "SyncBatchNorm", "SyncBatchNorm forward", "sharing its statistics"),
+    _part("syncbn.backward", "SyncBatchNorm", "SyncBatchNorm backward",
+          "sharing the gradients of its statistics"),
+    _part("averaging.parameters", "the model averager", "averaging parameters",
+          "averaging the parameters"),
+    _part("compile.graph", "a compiled graph", "compiled graph", "running what the script wrote",
+          pairs=USER),
+
+    # packages between torch and the script
+    _library("lightning.barrier", _LIGHTNING, "Lightning barrier", pairs=USER),
+    _library("lightning.broadcast", _LIGHTNING, "Lightning broadcast",
+             "telling all ranks what one knows"),
+    _library("lightning.reduce", _LIGHTNING, "Lightning reduce", "reducing a value of its own"),
+    _library("lightning.all_gather", _LIGHTNING, "Lightning all_gather", "in self.all_gather()"),
+    _library("lightning.log", _LIGHTNING, "Lightning log",
+             "reducing a logged value (self.log with sync_dist)"),
+    _library("lightning.sigterm", _LIGHTNING, "Lightning sigterm",
+             "asking in each batch whether a rank was told to stop (SIGTERM)"),
+    _library("lightning.checkpoint", _LIGHTNING, "Lightning checkpoint", "saving a checkpoint"),
+    _library("lightning.loader_check", _LIGHTNING, "Lightning loader check",
+             "comparing the lengths of the loaders"),
+    _library("lightning.early_stopping", _LIGHTNING, "Lightning EarlyStopping",
+             "asking whether to stop early"),
+    _library("lightning.other", _LIGHTNING, "Lightning", "at work", pairs=USER),
+
+    _library("accelerate.gather", _ACCELERATE, "Accelerate gather", "in gather()"),
+    _library("accelerate.gather_for_metrics", _ACCELERATE, "gather_for_metrics",
+             "in gather_for_metrics()"),
+    _library("accelerate.reduce", _ACCELERATE, "Accelerate reduce", "in reduce()"),
+    _library("accelerate.pad", _ACCELERATE, "Accelerate pad", "in pad_across_processes()"),
+    _library("accelerate.wait_for_everyone", _ACCELERATE, "wait_for_everyone",
+             "in wait_for_everyone()", pairs=USER),
+    _library("accelerate.check_trigger", _ACCELERATE, "Accelerate check_trigger",
+             "in check_trigger()"),
+    _library("accelerate.random_state", _ACCELERATE, "Accelerate random state",
+             "giving all ranks the same random state"),
+    _library("accelerate.other", _ACCELERATE, "Accelerate", "at work", pairs=USER),
+
+    _library("trainer.gather", _TRAINER, "Trainer evaluation",
+             "gathering what an evaluation has found"),
+    _library("trainer.num_items", _TRAINER, "Trainer item count",
+             "counting the items of a batch over all ranks"),
+    _library("trainer.flops", _TRAINER, "Trainer flops", "adding up floating point operations"),
+    _library("trainer.checkpoint", _TRAINER, "Trainer checkpoint", "saving a checkpoint"),
+    _library("trainer.other", _TRAINER, "Trainer", "at work", pairs=USER),
+
+    _library("torchmetrics.sync", _METRIC, "torchmetrics sync",
+             "gathering a metric's state (sync)", by_part=True),
+    _library("torchmetrics.other", _METRIC, "torchmetrics", "at work", pairs=USER),
+
+    _library("deepspeed.construct", _DEEPSPEED, "DeepSpeed constructor",
+             "setting up the model and its optimizer"),
+    _library("deepspeed.broadcast_model", _DEEPSPEED, "DeepSpeed broadcast",
+             "giving all ranks the same model"),
+    _library("deepspeed.fetch", _DEEPSPEED, "ZeRO-3 fetch",
+             "gathering a module's parameters (ZeRO stage 3)"),
+    _library("deepspeed.trace_check", _DEEPSPEED, "ZeRO-3 trace check",
+             "checking that all ranks ran their modules in one order (ZeRO stage 3)"),
+    _library("deepspeed.reduce_gradients", _DEEPSPEED, "DeepSpeed gradients",
+             "reducing gradients"),
+    _library("deepspeed.gathered_parameters", _DEEPSPEED, "GatheredParameters",
+             "in GatheredParameters"),
+    _library("deepspeed.step", _DEEPSPEED, "DeepSpeed step",
+             "in the optimizer's step: norms, and parameters as they are now"),
+    _library("deepspeed.checkpoint", _DEEPSPEED, "DeepSpeed checkpoint",
+             "saving or loading a checkpoint"),
+    _library("deepspeed.other", _DEEPSPEED, "DeepSpeed", "at work", pairs=USER),
+    _library("ray.other", "Ray Train", "Ray Train", "at work", pairs=USER),
 )  # fmt: skip
 
 ROLES: Final[dict[str, Role]] = {role.name: role for role in _TABLE}

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from collectrace import records
 from collectrace.config import Config
 from collectrace.tracer.life import children
-from collectrace.tracer.patches import patching, python_groups
+from collectrace.tracer.patches import patching, python_groups, steps
 from collectrace.tracer.patches.targets import TARGETS
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
@@ -49,8 +49,15 @@ def _install(session: Session) -> None:
     _undos.append(undo)
     _undos.append(wire.install(session))
     _undos.append(python_groups.install(session))
+    _undos.append(steps.install(session))
     _undos.append(session.exit_hooks.install())
     _undos.append(children.install(session.config))
+
+
+def step() -> None:
+    """A step of the job begins; nothing where tracing is off."""
+    if _session is not None:
+        steps.step(_session)
 
 
 def disable(problem: BaseException | None = None) -> None:

@@ -18,6 +18,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
+from collectrace.align import align
+from collectrace.records import Unit
 from tests.support import rank_file_checks, trainings
 from tests.support.real_ranks import Ranks
 
@@ -45,7 +47,10 @@ def said(output: str) -> str:
 def run_twice(
     ranks: Ranks, function: Callable[..., Any], *args: Any
 ) -> tuple[list[Any], list[rank_file_checks.RankFile]]:
-    """Run untraced and traced: equal in every bit and every word. The traced run's files."""
+    """Run untraced and traced: equal in every bit and every word, and nothing to find fault with.
+
+    The traced run's files.
+    """
     bare, traced = (
         ranks.run(
             scenario,
@@ -66,6 +71,9 @@ def run_twice(
     for file in files:
         rank_file_checks.check_whole(file, 2)
     rank_file_checks.check_agreement(files)
+    alignment = align(traced.logs)
+    assert alignment.status == "aligned"
+    assert {finding.severity for finding in alignment.findings} <= {"info"}
     return [traced.result(rank) for rank in range(2)], files
 
 
@@ -75,6 +83,18 @@ def ops(file: rank_file_checks.RankFile) -> Counter[str]:
 
 def roles(file: rank_file_checks.RankFile) -> Counter[str]:
     return Counter(call.role for call in file.calls)
+
+
+def parts(file: rank_file_checks.RankFile, role: str) -> set[str | None]:
+    return {call.part for call in file.calls if call.role == role}
+
+
+def issued_by(files: list[rank_file_checks.RankFile], *families: str) -> None:
+    """Every call is one of these frameworks', and was caused by a line of the script."""
+    for file in files:
+        assert {role.partition(".")[0] for role in roles(file)} == set(families)
+        assert not [role for role in roles(file) if role.endswith(".other")]
+        assert all(call.site for call in file.calls if call.thread is None)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +152,48 @@ def test_fsdp2(ranks: Ranks) -> None:
     for file in files:
         assert ops(file)["reduce_scatter_single"] == 4 * 2
         assert ops(file)["all_gather_single"] >= 4 * 2
+        assert parts(file, "fsdp.unshard") == parts(file, "fsdp.reduce_scatter") == {"0", "2"}
+        assert [c.iteration for c in file.calls if c.role == "fsdp.reduce_scatter"] == [
+            None, None, 2, 2, 3, 3, 4, 4
+        ]  # fmt: skip
+        assert [unit.of for unit in file.of(Unit)] == ["optimizer.step"]
+    issued_by(files, "fsdp", "dtensor")
+
+
+def test_fsdp2_between_replicas(ranks: Ranks) -> None:
+    _, files = run_twice(ranks, trainings.hsdp)
+    for file in files:
+        assert roles(file)["fsdp.all_reduce"] == 3
+        assert parts(file, "fsdp.all_reduce") == {"(root)"}
+    issued_by(files, "fsdp")
+
+
+def test_fsdp1(ranks: Ranks) -> None:
+    _, files = run_twice(ranks, trainings.fsdp1)
+    for file in files:
+        unsharded = parts(file, "fsdp_one.unshard")
+        assert len(unsharded) == 2
+        assert parts(file, "fsdp_one.reduce_scatter") == unsharded
+        assert roles(file)["fsdp_one.clip_grad_norm"] == 1
+    issued_by(files, "fsdp_one")
+
+
+def test_zero(ranks: Ranks) -> None:
+    _, files = run_twice(ranks, trainings.zero)
+    for file in files:
+        assert {"zero.step", "zero.consolidate"} <= roles(file).keys()
+        # DDP counts, and neither the optimizer nor the one inside it.
+        assert max(call.iteration or 0 for call in file.calls) == 3
+        assert not list(file.of(Unit))
+    issued_by(files, "zero", "ddp")
 
 
 def test_tensor_parallel(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.tensor_parallel)
     for file in files:
         assert ops(file)["all_reduce"] >= 4
+        assert {"dtensor.grad_norm", "dtensor.full_tensor"} <= roles(file).keys()
+    issued_by(files, "dtensor")
 
 
 def test_pipeline(ranks: Ranks) -> None:
@@ -146,6 +202,10 @@ def test_pipeline(ranks: Ranks) -> None:
     # Two microbatches, each way, in three steps.
     for file in files:
         assert min(ops(file)["send"], ops(file)["recv"]) >= 6
+    for rank, file in enumerate(files):
+        stage = {f"stage {rank}, microbatch {n}" for n in range(2)}
+        assert parts(file, "pp.forward") == parts(file, "pp.backward") == stage
+    issued_by(files, "pp")
 
 
 def test_distributed_checkpoint(ranks: Ranks) -> None:
@@ -154,6 +214,10 @@ def test_distributed_checkpoint(ranks: Ranks) -> None:
     assert saved == saved_beside
     for file in files:
         assert any(call.thread for call in file.calls), "async_save issues from another thread"
+        assert parts(file, "dcp.plan") == {"plan"}
+        assert parts(file, "dcp.finish") == {"write"}
+        assert parts(file, "dcp.gather") == {"read"}
+    issued_by(files, "dcp", "ddp")
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -161,6 +225,12 @@ def test_compiled_ddp(backend: str, ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.compiled_ddp, backend)
     for file in files:
         assert roles(file)["ddp.backward.bucket"] == 4
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_collectives(backend: str, ranks: Ranks) -> None:
+    _, files = run_twice(ranks, trainings.compiled_collectives, backend)
+    issued_by(files, "compile")
 
 
 def test_every_collective(ranks: Ranks) -> None:

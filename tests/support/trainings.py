@@ -235,6 +235,50 @@ def fsdp2(rank: int) -> Any:
     return losses, whole
 
 
+def hsdp(rank: int) -> Any:
+    """FSDP2 with one rank per shard group: gradients are reduced between the replicas."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = net()
+    fully_shard(model, mesh=init_device_mesh("cpu", (2, 1), mesh_dim_names=("dp", "shard")))
+    return [bits(loss) for loss in steps(model, rank)]
+
+
+def fsdp1(rank: int) -> Any:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = net()
+    for i in (0, 2):
+        model[i] = FullyShardedDataParallel(model[i], device_id=torch.device("cpu"))
+    whole = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+    losses = [bits(loss) for loss in steps(whole, rank)]
+    return losses, bits(whole.clip_grad_norm_(1.0))
+
+
+def steps(model: nn.Module, rank: int) -> Iterator[torch.Tensor]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for batch in batches(rank, 3):
+        loss = model(batch).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield loss
+
+
+def zero(rank: int) -> Any:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = DistributedDataParallel(net())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    for batch in batches(rank, 3):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+    optimizer.consolidate_state_dict(to=0)
+    return state(model)
+
+
 def tensor_parallel(rank: int) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor
@@ -252,6 +296,7 @@ def tensor_parallel(rank: int) -> Any:
     for batch in batches(0, 4):
         loss = model(batch).pow(2).mean()
         loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(bits(loss))
@@ -299,6 +344,17 @@ def checkpoints(rank: int) -> Any:
         load(fresh, checkpoint_id=folder / name)
         loaded.append({k: bits(v) for k, v in fresh["model"].items()})
     return trained, more, loaded
+
+
+def compiled_collectives(rank: int, backend: str) -> Any:
+    from torch.distributed import _functional_collectives as functional
+
+    @torch.compile(backend=backend)
+    def average(x: torch.Tensor) -> torch.Tensor:
+        whole = functional.all_reduce(x * 2, "sum", dist.group.WORLD)
+        return functional.all_gather_tensor(whole, 0, dist.group.WORLD) + 1
+
+    return [bits(average(batch)) for batch in batches(rank, 3)]
 
 
 def compiled_ddp(rank: int, backend: str) -> Any:

@@ -28,7 +28,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
-from collectrace.records import Call
+from collectrace.records import DDP_FORWARD, Call
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
@@ -165,7 +165,7 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         for side, call in sides
     ]
     known = [(side, call, habit) for side, call, habit in habits if habit is not None]
-    parts = [_iteration(sides)]
+    parts = [_iteration(case, sides)]
     if known and len({habit.period for _, _, habit in known}) == 1 and known[0][2].period > 1:
         parts.append(_round(known[0][2]))
         left = [s.ranks for s, _, habit in known if s.call and not habit.goes_on(s.call)]
@@ -178,17 +178,22 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     return f"{words.upper(told)}." if told else ""
 
 
-def _iteration(sides: Sequence[tuple[Side, Call]]) -> str:
-    """``DDP iteration 6``, or which ranks are in which; empty outside of DDP's iterations."""
+def _iteration(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
+    """``DDP iteration 6``, or ``step 6``, or which ranks are in which; empty where none tells."""
+    logs = [case.log(rank) for side, _ in sides for rank in side.ranks]
+    units = {log.unit for log in logs if log is not None}
+    if len(units) > 1 or None in units:
+        return ""
+    name = "DDP iteration" if units == {DDP_FORWARD} else "step"
     by_number: dict[int, list[int]] = {}
     for side, call in sides:
         if call.iteration is not None:
             by_number.setdefault(call.iteration, []).extend(side.ranks)
     numbers = sorted(by_number.items())[:_MOST_ITERATIONS]
     if len(by_number) == 1:
-        return f"DDP iteration {numbers[0][0]}"
+        return f"{name} {numbers[0][0]}"
     listed = ", ".join(f"{n} on {words.ranks(ranks)}" for n, ranks in numbers)
-    return f"DDP iteration {listed}" if listed else ""
+    return f"{name} {listed}" if listed else ""
 
 
 def _round(habit: loop.Loop) -> str:

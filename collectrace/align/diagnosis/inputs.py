@@ -12,7 +12,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
-from collectrace.records import Join
+from collectrace.records import DDP_FORWARD, Join
 from collectrace.roles import is_shadow, pairing_class
 
 _LOOK_BACK: Final = 64
@@ -265,7 +265,9 @@ def _by_forwards(logs: Mapping[int, RankLog], over: set[int]) -> Inputs | None:
 
 
 def last_iteration(log: RankLog) -> int | None:
-    """The ordinal of the latest DDP forward that a rank's calls tell of."""
+    """The ordinal of the latest DDP forward that a rank's calls tell of; None: they do not."""
+    if log.unit != DDP_FORWARD:
+        return None
     last = log.last_call
     if last is not None and last.iteration is not None:
         return last.iteration

@@ -16,6 +16,7 @@ from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import Appearance
 from collectrace.ops import ROOTED
+from collectrace.records import DDP_FORWARD
 from collectrace.roles import UNKNOWN, USER, is_shadow
 
 _WINDOW: Final = 16
@@ -39,6 +40,8 @@ def oddities(
     """The first row of each kind, among rows whose calls pair."""
     found: dict[str, Oddity] = {}
     late = len({log.first_row(stream) for log in logs.values()}) > 1
+    # One rank may step its optimizer more often than another, and combine nothing wrong by that.
+    is_told = all(log.unit == DDP_FORWARD for log in logs.values()) and not late
     for start, stop, ranks in stretches:
         all_rows, starts = [], []
         for rank in ranks:
@@ -50,7 +53,7 @@ def oddities(
             found.setdefault("shape", Oddity(start + shape, "shape"))
         if swap is not None:
             found.setdefault("swap", Oddity(start + swap, "role", swapped=True))
-        if not late and "iteration" not in found:
+        if is_told and "iteration" not in found:
             ahead = _iteration(all_rows, starts, stop - start + 1)
             if ahead is not None:
                 found["iteration"] = Oddity(start + ahead, "iteration")
@@ -94,11 +97,12 @@ def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
 def _iteration(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
     """The first position where ranks that still train are in different iterations."""
     appearances = all_rows[0].vocabulary.appearances
+    left_out = [seen.beside or is_shadow(seen.role) for seen in appearances]
     for i, row in differing([rows.iteration for rows in all_rows], starts, length):
         training = {
             iteration
             for iteration, rows, start in zip(row, all_rows, starts, strict=True)
-            if iteration >= 0 and not is_shadow(appearances[rows.appearance[start + i]].role)
+            if iteration >= 0 and not left_out[rows.appearance[start + i]]
         }
         if len(training) > 1:
             return i

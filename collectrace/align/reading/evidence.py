@@ -87,6 +87,8 @@ class RankLog(Protocol):
     provisional: bool
     """The rank never got past ``init_process_group``; there is no run id in its file."""
     header: Header
+    unit: str | None
+    """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]

@@ -13,6 +13,8 @@ from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabula
 from collectrace.errors import DamagedRecord
 from collectrace.ops import ALL_TO_ALL, POINT_TO_POINT, ends
 from collectrace.records import (
+    DDP_FORWARD,
+    UNITS,
     Alive,
     Batch,
     Call,
@@ -30,6 +32,7 @@ from collectrace.records import (
     Stack,
     Stall,
     Sync,
+    Unit,
     Unwaited,
     decode,
 )
@@ -94,6 +97,8 @@ class RankRecords:
         """(stack records written before an offset, that offset), as checkpoints tell."""
         self.sources: dict[str, Source] = {}
         """By site."""
+        self.unit: str | None = DDP_FORWARD
+        """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
         self.alive: Alive | None = None
         self.stall: Stall | None = None
         self.exit: Exit | None = None
@@ -240,8 +245,8 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record, offset)
-        elif isinstance(record, Stack | Source):
-            self._of_code(record)
+        elif isinstance(record, Stack | Source | Unit):
+            self._of_calls(record)
         elif calls_only:
             return
         elif isinstance(record, Header):
@@ -263,9 +268,12 @@ class RankRecords:
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_code(self, record: Stack | Source) -> None:
+    def _of_calls(self, record: Stack | Source | Unit) -> None:
+        """What is written once and told of many calls."""
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
+        elif isinstance(record, Unit):
+            self.unit = record.of if record.of in UNITS else None
         else:
             self.sources[record.site] = record
 

@@ -31,6 +31,8 @@ class Appearance(NamedTuple):
     where: tuple[str, ...] = ()
     """The user's frames from the call outwards; where no stack was recorded, its line and the
     library's."""
+    beside: bool = False
+    """Issued by a thread beside the main one, and not by DDP: its iteration is not its own."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ class Vocabulary:
         """The id of how a call appears, the same on every rank. ``frames``: of its stack."""
         shape = str(call.shape) if call.op in SHAPED else ""
         where = tuple(frames) or (call.site or "", call.via or "")
-        seen = Appearance(call.site or "", shape, call.role, call.op, where)
+        beside = call.thread is not None and not call.role.startswith(("ddp.", "join."))
+        seen = Appearance(call.site or "", shape, call.role, call.op, where, beside)
         found = self.appearance_ids.get(seen)
         if found is None:
             found = self.appearance_ids[seen] = len(self.appearances)

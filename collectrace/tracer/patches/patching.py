@@ -45,6 +45,9 @@ class Target:
     original and returns what is called in its place."""
     direct: bool = False
     """On the hot path: nothing guards what is called, which has too little in it to fail."""
+    by_name: bool = False
+    """A module's function is patched also where a module of its package has imported it by name.
+    What imports it later gets the wrapper anyhow."""
 
     @property
     def where(self) -> str:
@@ -116,7 +119,7 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
 def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
     """Patch one function wherever it is looked up; whether there is such a function."""
     original, wrapper = _MISSING, None
-    for module in target.modules:
+    for module in (*target.modules, *_importers(target)):
         found = _find(module, target.name)
         if found is None:
             continue
@@ -127,10 +130,28 @@ def _patch(target: Target, installer: Installer, undos: list[Undo]) -> bool:
     return wrapper is not None
 
 
+def _importers(target: Target) -> list[str]:
+    """Modules of the same package that have imported a module's function by its name."""
+    home = sys.modules.get(target.modules[0])
+    if not target.by_name or "." in target.name or home is None:
+        return []
+    package, original = f"{home.__name__.partition('.')[0]}.", vars(home).get(target.name, _MISSING)
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if name.startswith(package)
+        and module is not home
+        and getattr(module, "__dict__", {}).get(target.name) is original
+    ]
+
+
 def _wrapper(target: Target, parent: Any, original: Any, installer: Installer) -> Any:
     made = target.make(installer)
     if target.direct:
         return _direct(original, made(original))
+    if target.by_name and not isinstance(parent, type):
+        dynamo.hide_from_dynamo(made.__code__, callees=False)
+        return _function(original, guarded(made, target.name, installer.count_failure))
     return wrap(parent, original, made, installer.count_failure)
 
 
@@ -160,14 +181,9 @@ def _method(original: Any, handler: Wrapper) -> Any:
     # A plain function: of a wrapper written in C, as wrapt's are, Dynamo compiles a call without
     # its self. It has the original's name, and so pickles as that does.
     if isinstance(original, staticmethod):
-        function = original.__func__
-
-        @functools.wraps(function)
-        def static(*args: Any, **kwargs: Any) -> Any:
-            return handler(function, None, args, kwargs)
-
-        dynamo.see_through(static, function)
-        return staticmethod(static)
+        return staticmethod(_function(original.__func__, handler))
+    if isinstance(original, classmethod):
+        return classmethod(_method(original.__func__, handler))
 
     @functools.wraps(original)
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -176,6 +192,16 @@ def _method(original: Any, handler: Wrapper) -> Any:
     dynamo.see_through(method, original)
     _methods.add(method)
     return method
+
+
+def _function(original: Any, handler: Wrapper) -> Any:
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return handler(original, None, args, kwargs)
+
+    dynamo.see_through(function, original)
+    _methods.add(function)
+    return function
 
 
 def is_wrapper(function: Any) -> bool:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from collectrace import ops
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import data, ddp, join, lifecycle, waits
+from collectrace.tracer.patches import data, ddp, frameworks, join, lifecycle, waits
 from collectrace.tracer.patches.patching import Target
 from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
 
@@ -61,6 +61,8 @@ def _rows() -> Iterator[Target]:
     yield Target(_JOIN, "Join.__enter__", join.join_enter)
     yield Target(_JOIN, "Join.__exit__", join.join_exit)
     yield Target(_ZERO, "ZeroRedundancyOptimizer.step", role("zero.step"))
+
+    yield from frameworks.rows()
 
     # backward: the line of the user's code behind what autograd's threads issue
     yield Target(("torch",), "Tensor.backward", backward)

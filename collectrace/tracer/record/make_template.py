@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from collectrace import ops, roles
 from collectrace.records import NATIVE, Call
 from collectrace.roles import USER
-from collectrace.tracer.record import scopes, sites
+from collectrace.tracer.record import issuers, scopes, sites
 from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.scopes import Scope, ThreadState
 from collectrace.tracer.record.streams import CallCounter
@@ -48,7 +48,11 @@ def make_template(
         return IGNORED
     call = _call(group, fields, origin)
     keep = sites.codes(origin.place)
-    return Template(call, _counter(group, call), fields, keep, group.self_rank)
+    template = Template(call, _counter(group, call), fields, keep, group.self_rank)
+    if fields.is_async and origin.state.scope.api is None and not origin.from_autograd:
+        # Of functional collectives: whoever else calls a group's own method has its Work besides.
+        template.outputs = reader.outputs
+    return template
 
 
 def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ...]) -> Template:
@@ -61,11 +65,14 @@ def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ..
 def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
     scope = origin.state.scope
     role = _role(fields, origin)
+    part = scope.part if role != USER else None
     site, via = sites.resolve(sites.find(origin.frame))
-    if site is None:
-        site, via = scopes.backward.site
+    if site is None and origin.state.name.startswith(NATIVE):
+        site, via = scopes.backward.site  # other threads have nothing to do with it
     # A function that is not patched (isend), or was imported by name before that.
     api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
+    if role == USER:
+        role = issuers.by_file(origin.frame) or USER
     if fields.op in ops.POINT_TO_POINT:
         # The operator does not say; send() and recv() wait for the Work themselves.
         fields.is_async = api not in ops.of(fields.op).waits_in
@@ -73,7 +80,7 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
         seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
         shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
         root=group.global_rank(fields.root), peer=group.global_rank(fields.peer), tag=fields.tag,
-        splits=fields.splits, async_=fields.is_async or None, role=role,
+        splits=fields.splits, async_=fields.is_async or None, role=role, part=part,
         model=_model(group, role, scope), api=api if api != fields.op else None,
         site=site, via=via, thread=origin.state.label or None,
     )  # fmt: skip
@@ -97,7 +104,10 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
 
 def _role(fields: CallFields, origin: Origin) -> str:
     scope = origin.state.scope
-    if scope.role is not None and roles.of(scope.role).is_family:
+    row = roles.of(scope.role) if scope.role is not None else None
+    if row is not None and row.is_library and sites.is_direct(origin.place):
+        return USER  # the library has called a function of the user's, such as a callback
+    if row is not None and row.is_family:
         # Between its named parts DDP's C++ broadcasts the new order of its buckets
         # (Reducer::sync_bucket_indices, torch/csrc/distributed/c10d/reducer.cpp, torch 2.13).
         is_rebuild = scope.api is None and fields.op == "broadcast"
@@ -107,8 +117,8 @@ def _role(fields: CallFields, origin: Origin) -> str:
     if scope.role == "ddp.forward.notify_join" and not fields.is_async:
         # Join.notify_join_context's second call, under throw_on_early_termination.
         return "ddp.forward.terminate_check"
-    if scope.role is not None:
-        return scope.role
+    if row is not None:
+        return dict(row.if_op).get(fields.op, row.name)
     is_native = origin.state.name.startswith(NATIVE)
     if origin.from_autograd and (scopes.backward or is_native):
         # The map of used parameters is the only int32 that the reducer reduces.

@@ -74,7 +74,10 @@ class Recorder:
         self.global_rank: int | None = None
         """None until the ranks have met."""
         self.iteration = 0
-        """Ordinal of the latest DDP forward, those shadowed in join() counted; 0: none so far."""
+        """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
+        in join() counted, where that is the unit; 0: none so far."""
+        self.unit: str | None = None
+        """What ``iteration`` counts, one of ``records.UNITS``; None: nothing so far."""
         self.forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Forwards per DDP module. Those shadowed in join() count, and so a module's are equal on
         all ranks when they leave it."""
@@ -214,8 +217,8 @@ class Recorder:
             self.ns += now() - t
         return call
 
-    def issued(self, call: Issued, result: Any) -> None:
-        """The backend has taken the call; ``result`` is what its operator returned.
+    def issued(self, call: Issued, result: Any, args: tuple[Any, ...] = ()) -> None:
+        """The backend has taken the call; ``result`` is what its operator returned for ``args``.
 
         That is the Work, alone or behind the tensors.
         """
@@ -230,6 +233,8 @@ class Recorder:
             work = result[-1] if isinstance(result, tuple) else result
             if work is not None:
                 self.works.hold(template, seq, work, t)
+            if template.outputs is not None:
+                self.works.expect(call, template.outputs(args))
         except Exception as problem:
             self.count_failure(problem, "following a call up")
 
@@ -287,7 +292,7 @@ class Recorder:
         its line stays, and its number is the next call's.
         """
         state = self._local.state
-        state.call = None
+        state.call = state.wait = None
         if not self.active:
             return
         self._noted = id(problem), type(problem), self.last_t
@@ -328,6 +333,25 @@ class Recorder:
             )  # fmt: skip
         except Exception as ours:
             self.count_failure(ours, "recording an exception")
+
+    def waits_for(self, tensor: Any) -> Issued | None:
+        """``wait_tensor`` is called with this tensor: the call it waits for, if that is known."""
+        try:
+            call = self.works.expected(tensor)
+            if call is not None:
+                self._local.state.wait = (*call, now())
+        except Exception as problem:
+            self.count_failure(problem, "following a wait")
+            return None
+        return call
+
+    def waited(self, call: Issued) -> None:
+        """The wait that :meth:`waits_for` told of is over."""
+        self._local.state.wait = None
+        # On a device it only orders streams.
+        if not call[0].on_device:
+            self.completed(call)
+            self.works.release(call)
 
     # -- off the hot path -----------------------------------------------------------------
 
@@ -372,12 +396,29 @@ class Recorder:
             self.writer.write(records.encode(record))
             self.ns += now() - t
 
+    def counts(self, unit: str) -> bool:
+        """Whether ``iteration`` counts this unit from now on: unless it counts a better one.
+
+        A unit that comes in another's place begins with 0.
+        """
+        if unit == self.unit:
+            return True
+        order = records.UNITS
+        if self.unit is not None and order.index(self.unit) < order.index(unit):
+            return False
+        is_told = self.unit is not None or unit != records.DDP_FORWARD
+        self.unit, self.iteration = unit, 0
+        if is_told:
+            self.write(records.Unit(of=unit))
+        return True
+
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""
         call[0].counter.complete(call[1])
 
     def forward_begins(self, module: Any) -> None:
         """A DDP module begins another forward, or a rank that has joined shadows one."""
+        self.counts(records.DDP_FORWARD)
         self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
 
     def backward_over(self) -> None:

@@ -28,7 +28,7 @@ class Scope:
     It is made once per nesting, by the ``inside_...`` methods of the scope around it.
     """
 
-    __slots__ = ("api", "children", "owner", "role", "what", "within")
+    __slots__ = ("api", "children", "owner", "part", "role", "what", "within")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Scope:
         owner: weakref.ref[Any] | None = None,
         what: str | None = None,
         within: frozenset[str] = frozenset(),
+        part: str | None = None,
     ) -> None:
         self.api = api
         """Outermost public function of torch.distributed on the stack."""
@@ -49,6 +50,8 @@ class Scope:
         self.within = within
         """Groups written in Python whose methods are on the stack, by name: what they issue on
         themselves is part of a call that is recorded."""
+        self.part = part
+        """Which part of the framework's model or loop the role is about, as in ``Call.part``."""
         self.children: dict[Any, Scope] = {}
         """Scopes entered from here, by what was entered."""
 
@@ -56,7 +59,9 @@ class Scope:
         """This scope with a public function entered; the outermost one counts."""
         child = self.children.get(name)
         if child is None:
-            child = Scope(self.api or name, self.role, self.owner, self.what, self.within)
+            child = Scope(
+                self.api or name, self.role, self.owner, self.what, self.within, self.part
+            )
             self.children[name] = child
         return child
 
@@ -75,10 +80,26 @@ class Scope:
         child = self.children[key] = Scope(None, refined, owned_by, self.what, self.within)
         return child
 
+    def inside_part(self, role: str, part: str | None) -> Scope:
+        """This scope with a part of a framework entered that is nobody's: no DDP module's.
+
+        ``part``: which one, as in ``Call.part``. Its values must be few.
+        """
+        key = (role, part)
+        child = self.children.get(key)
+        if child is None:
+            refined = self._refine(role)
+            if refined == self.role:
+                child = Scope(None, refined, self.owner, self.what, self.within, self.part)
+            else:
+                child = Scope(None, refined, None, self.what, self.within, part)
+            self.children[key] = child
+        return child
+
     def _refine(self, role: str) -> str:
         if self.role is None:
             return role
-        mine, theirs = roles.of(self.role).precision, roles.of(role).precision
+        mine, theirs = roles.of(self.role).weight, roles.of(role).weight
         if theirs < mine:
             return self.role
         # The same helper serves both sides: on a rank that has joined it is join()'s shadow.
@@ -90,7 +111,7 @@ class Scope:
         """This scope with something entered that is no call: a backward, a group's creation."""
         child = self.children.get((what,))
         if child is None:
-            child = Scope(self.api, self.role, self.owner, what, self.within)
+            child = Scope(self.api, self.role, self.owner, what, self.within, self.part)
             self.children[(what,)] = child
         return child
 
@@ -100,7 +121,7 @@ class Scope:
         child = self.children.get(key)
         if child is None:
             within = self.within | {name}
-            child = Scope(self.api, self.role, self.owner, self.what, within)
+            child = Scope(self.api, self.role, self.owner, self.what, within, self.part)
             self.children[key] = child
         return child
 

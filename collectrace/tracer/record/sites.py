@@ -81,11 +81,13 @@ def classify(code: CodeType) -> int:
 
 
 def _classify_path(path: str) -> int:
-    # "<frozen runpy>", "<string>": no file a person could open. "<stdin>" and the cells of a
-    # notebook are the user's.
-    if path.startswith("<frozen") or path == "<string>" or "torchinductor" in path:
+    # "<frozen runpy>", "<string>", the code of a traced graph: no file a person could open.
+    # "<stdin>" and the cells of a notebook are the user's.
+    if path.startswith(("<frozen", "<eval_with_key>")) or path == "<string>":
         return TORCH
-    if path.startswith(_HERE) or _torch_root() in path:
+    if "torchinductor" in path:
+        return TORCH
+    if path.startswith(_HERE) or torch_root() in path:
         return TORCH
     inside = next((p for p in _PACKAGES if path.startswith(p)), None)
     if inside is None:
@@ -96,7 +98,8 @@ def _classify_path(path: str) -> int:
     return TORCH if path.startswith(_STDLIB) else LIBRARY
 
 
-def _torch_root() -> str:
+def torch_root() -> str:
+    """The folder of torch's own files, with a separator at its end."""
     torch = sys.modules.get("torch")
     path = getattr(torch, "__file__", None)
     # functorch and torchgen lie beside it; a checkout of torch lies anywhere.
@@ -127,6 +130,11 @@ def codes(place: Place) -> tuple[CodeType | None, CodeType | None]:
     """The code objects of a place: who keeps the place keeps them, or others may get their ids."""
     site, via = _codes.get(place[0]), _codes.get(place[2])
     return site and site[1], via and via[1]
+
+
+def is_direct(place: Place) -> bool:
+    """Whether the user's own code called torch, and no library between."""
+    return not place[2] and _codes.get(place[0], (TORCH,))[0] == USER
 
 
 def line(code: CodeType, lasti: int) -> str:

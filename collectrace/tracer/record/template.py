@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from collectrace import roles
@@ -24,7 +25,8 @@ class Template:
 
     __slots__ = (
         "body", "counter", "is_async", "is_bucket", "keep", "nbytes", "on_device", "op",
-        "pair_step", "peer", "program_step", "role", "site", "stream", "tag", "wire_step",
+        "outputs", "pair_step", "peer", "program_step", "role", "site", "stream", "tag",
+        "wire_step",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +51,9 @@ class Template:
         """Whether it is a gradient bucket, whose end is that of the backward."""
         self.nbytes = fields.nbytes
         """Of the tensors that a Work keeps alive."""
+        self.outputs: Callable[[tuple[Any, ...]], list[Any]] | None = None
+        """Where no Work is given to anybody, and a tensor is waited for: those of the call, from
+        its arguments."""
         self.keep = keep
         """Code objects, since their ids are part of the key that the template is found by."""
         self.body = body(call)

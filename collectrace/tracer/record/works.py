@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import torch
 from torch.distributed import Work
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectrace import records
 from collectrace.ops import IN_PLACE
@@ -28,6 +29,9 @@ from collectrace.tracer.record.template import Issued, Template
 
 _MOST: Final = 32
 """Works held at a time."""
+
+_MOST_EXPECTED: Final = 1024
+"""Tensors remembered that a functional collective fills, those that are gone counted."""
 
 _MOST_BYTES: Final = 64 << 20
 """Of tensors kept alive by the Works that are held."""
@@ -82,6 +86,10 @@ class Works:
         self._misused: deque[tuple[Template, int, bool]] = deque()
         """Calls whose Work was let go and never waited for (False), or whose tensor was written
         to before it was (True); not reported yet."""
+
+        self._expected: dict[int, tuple[StorageWeakRef, Issued]] = {}
+        """Calls of functional collectives, by the address of the storage that each fills. The weak
+        reference keeps the address from being used again, and the memory not."""
 
     # -- held -----------------------------------------------------------------------------
 
@@ -168,6 +176,28 @@ class Works:
         tracked = self._tracked.pop(reference, None)
         if tracked is not None and not tracked.was_waited_for and tracked.call[0].role == USER:
             self._misused.append((*tracked.call, False))
+
+    # -- expected -------------------------------------------------------------------------
+
+    def expect(self, call: Issued, outputs: list[torch.Tensor]) -> None:
+        """Note that these tensors are filled by this call, until they are waited for."""
+        if len(self._expected) >= _MOST_EXPECTED:
+            for address, (reference, _) in list(self._expected.items()):
+                if reference.expired():  # type: ignore[no-untyped-call]
+                    self._expected.pop(address, None)
+            # Those that nobody waits for, the oldest first.
+            for address in list(self._expected)[: -_MOST_EXPECTED // 2]:
+                self._expected.pop(address, None)
+        for tensor in outputs:
+            reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+            self._expected[reference.cdata] = reference, call
+
+    def expected(self, tensor: torch.Tensor) -> Issued | None:
+        """The call that fills this tensor, asked once; None where none is known."""
+        if not self._expected or tensor.__class__.__name__ == "FakeTensor":
+            return None
+        found = self._expected.pop(tensor.untyped_storage()._cdata, None)
+        return found[1] if found is not None else None
 
     def mark_rest_unwaited(self) -> None:
         """Note that the Works still tracked were never waited for: the process ends normally."""

@@ -172,6 +172,11 @@ class ArgumentReader:
             out.splits = self._splits(args, sent, received, group_size)
         return out
 
+    def outputs(self, args: Args) -> list[torch.Tensor]:
+        """The tensors that hold the result when the call is complete."""
+        row = self.row
+        return _flat(self._get(args, row.received if row.received is not None else row.sent))
+
     def device(self, args: Args) -> str:
         """Device type of a call of which nothing more can be told; ``cpu`` without tensors."""
         tensors = self._tensors(args)

@@ -29,8 +29,8 @@ class OnIssue(Protocol):
         The return value is what one of the others is called with; None: :meth:`issued` is not.
         """
 
-    def issued(self, call: Any, result: Any) -> None:
-        """The operator has returned ``result``: the backend has the call."""
+    def issued(self, call: Any, result: Any, args: tuple[Any, ...]) -> None:
+        """The operator has returned ``result``: the backend has the call with these arguments."""
 
     def not_taken(
         self, reader: ArgumentReader, args: tuple[Any, ...], call: Any, problem: BaseException
@@ -40,6 +40,18 @@ class OnIssue(Protocol):
         ``reader`` and ``args`` are those that :meth:`issue` was called with, ``call`` is what it
         returned, be that None.
         """
+
+    def waits_for(self, tensor: Any) -> Any:
+        """The thread is about to wait until a functional collective has filled this tensor.
+
+        The return value is what :meth:`waited` or :meth:`raised` is called with; None: neither is.
+        """
+
+    def waited(self, call: Any) -> None:
+        """That wait is over."""
+
+    def raised(self, call: Any, problem: BaseException) -> None:
+        """That wait has raised ``problem``."""
 
 
 class HasRecorder(Protocol):
@@ -65,7 +77,16 @@ def install(session: HasRecorder) -> Undo:
         kernel = _kernel(name, schema, session)
         hide_from_dynamo(kernel.__code__, callees=True)
         library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
-    return library._destroy
+    waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
+    kernel = _wait_kernel(session)
+    hide_from_dynamo(kernel.__code__, callees=True)
+    waits.impl("wait_tensor", kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
+
+    def undo() -> None:
+        for one in (waits, library):
+            one._destroy()  # type: ignore[no-untyped-call]
+
+    return undo
 
 
 def _schemas() -> list[Any]:
@@ -102,7 +123,32 @@ def _kernel(name: str, schema: Any, session: HasRecorder) -> Any:
             recorder.not_taken(reader, args, call, problem)
             raise
         if call is not None:
-            recorder.issued(call, result)
+            recorder.issued(call, result, args)
+        return result
+
+    return kernel
+
+
+def _wait_kernel(session: HasRecorder) -> Any:
+    """A function for the dispatcher: says what ``wait_tensor`` waits for, and passes it on.
+
+    Functional collectives, and so DTensor and compiled graphs, wait by it instead of by a Work
+    (``wait_tensor``, torch/csrc/distributed/c10d/Functional.cpp; torch 2.13).
+    """
+    redispatch = torch.ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed
+
+    def kernel(keyset: DispatchKeySet, tensor: Any) -> Any:
+        recorder = session.recorder
+        call = None if recorder is None else recorder.waits_for(tensor)
+        rest = keyset.remove(DispatchKey.BackendSelect)
+        if recorder is None or call is None:
+            return redispatch(rest, tensor)
+        try:
+            result = redispatch(rest, tensor)
+        except BaseException as problem:
+            recorder.raised(call, problem)
+            raise
+        recorder.waited(call)
         return result
 
     return kernel

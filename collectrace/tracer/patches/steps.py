@@ -1,0 +1,83 @@
+"""What a step of the job is where no DDP forward tells: optimizer steps, or what the script says.
+
+The hook is torch's own, for all optimizers (torch/optim/optimizer.py, torch 2.13). In a compiled
+graph it is not called, and steps are not counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from types import FrameType
+from typing import Any, Final
+
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from collectrace.records import OPTIMIZER_STEP, STEP
+from collectrace.tracer import dynamo
+from collectrace.tracer.guard import contained
+from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.session import Session
+from collectrace.tracer.tap.wire import Undo
+
+_AROUND: Final = Optimizer.profile_hook_step(Optimizer.step).__code__
+"""Code of what torch puts around the ``step()`` of each optimizer; it calls the hooks."""
+
+
+def install(session: Session) -> Undo:
+    """Count the steps of optimizers from now on; the undo stops that."""
+    counted = _Counted()
+
+    def stepped(optimizer: Optimizer, *_: Any) -> None:
+        recorder = session.recorder
+        if recorder is not None:
+            with contained(recorder.count_failure, "counting a step"):
+                counted.step(recorder, optimizer, sys._getframe(1))
+
+    dynamo.see_through(stepped, _nothing)
+    return register_optimizer_step_post_hook(stepped).remove
+
+
+def step(session: Session) -> None:
+    """The script begins a step of its own, see :func:`collectrace.step`."""
+    recorder = session.recorder
+    if recorder is None or recorder.book.is_other_rank():
+        return
+    with contained(recorder.count_failure, "counting a step"):
+        if recorder.counts(STEP):
+            recorder.iteration += 1
+
+
+def _nothing(*_: Any) -> None:
+    """What Dynamo compiles in the hook's place."""
+
+
+class _Counted:
+    """The steps of each optimizer of a run."""
+
+    def __init__(self) -> None:
+        self._run: weakref.ref[Recorder] | None = None
+        self._steps: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
+
+    def step(self, recorder: Recorder, optimizer: Optimizer, frame: FrameType) -> None:
+        """An optimizer has made a step, in a frame of ``_AROUND``.
+
+        Of several optimizers the one that has made most steps counts: a round in which each makes
+        one is one step. One that another makes its step with does not count.
+        """
+        if recorder.book.is_other_rank() or _is_inside_another(frame.f_back):
+            return
+        if self._run is None or self._run() is not recorder:
+            self._run = weakref.ref(recorder)
+            self._steps.clear()
+        if recorder.counts(OPTIMIZER_STEP):
+            self._steps[optimizer] = made = self._steps.get(optimizer, 0) + 1
+            recorder.iteration = max(recorder.iteration, made + 1)
+
+
+def _is_inside_another(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code is _AROUND:
+            return True
+        frame = frame.f_back
+    return False

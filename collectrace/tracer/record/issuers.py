@@ -1,0 +1,59 @@
+"""Which framework issued a call that no patched function of it is around: told by its files.
+
+The patched functions (``patches/frameworks``) are what names a call. What they leave is named here
+after the framework alone, so that it is not taken for the script's own. Such roles pair as the
+script's own calls do: which of them a line gets first is not the same on every rank.
+"""
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+from typing import Final
+
+from collectrace.tracer.record import sites
+
+_FILES: Final = (
+    ("torch/distributed/tensor/experimental/_context_parallel/", "cp.other"),
+    ("torch/distributed/tensor/", "dtensor.other"),
+    ("torch/distributed/fsdp/", "fsdp.other"),
+    ("torch/distributed/pipelining/", "pp.other"),
+    ("torch/distributed/checkpoint/", "dcp.other"),
+    ("torch/distributed/_state_dict_utils.py", "dcp.other"),
+    ("torch/_inductor/", "compile.graph"),
+    ("torch/_functorch/_aot_autograd/", "compile.graph"),
+    ("torch/fx/graph_module.py", "compile.graph"),
+    ("<eval_with_key>", "compile.graph"),
+    ("deepspeed/", "deepspeed.other"),
+    ("torchmetrics/", "torchmetrics.other"),
+    ("lightning/", "lightning.other"),
+    ("pytorch_lightning/", "lightning.other"),
+    ("lightning_fabric/", "lightning.other"),
+    ("transformers/", "trainer.other"),
+    ("accelerate/", "accelerate.other"),
+    ("ray/", "ray.other"),
+)
+"""Beginnings of the paths of a framework's files below the folder of packages, and the role of what
+comes from there. Of several frameworks on a stack the first row names the call."""
+
+_PATHS: Final = tuple((path.replace("/", os.sep), role) for path, role in _FILES)
+
+
+def by_file(frame: FrameType | None) -> str | None:
+    """The role of a call issued in ``frame``, by the files between it and the user's code.
+
+    None where no framework of the table stands between.
+    """
+    paths = set()
+    while frame is not None and sites.classify(frame.f_code) != sites.USER:
+        paths.add(frame.f_code.co_filename)
+        frame = frame.f_back
+    inner = [_inner(path) for path in paths]
+    return next((role for start, role in _PATHS if any(p.startswith(start) for p in inner)), None)
+
+
+def _inner(path: str) -> str:
+    root = sites.torch_root()
+    if path.startswith(root):
+        return f"torch{os.sep}{path.removeprefix(root)}"
+    return path.rpartition(f"-packages{os.sep}")[2]

@@ -1,0 +1,104 @@
+"""Frameworks around torch: the same bits with and without tracing, and each call has their role.
+
+`tools/test --frameworks` runs these, in an environment that has the frameworks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from collectrace.align import align
+from tests.support import rank_file_checks
+
+PROGRAMS = Path(__file__).with_name("programs")
+ROOT = PROGRAMS.parents[2]
+LIMIT = 170.0
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "",
+    "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu", "COLLECTRACE_STALL_AFTER": "60",
+}  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def losses(folder: Path, program: str, *arguments: str) -> list[str]:
+    """What both ranks of a program told, as its user starts it."""
+    folder.mkdir()
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    ended = subprocess.run(
+        [sys.executable, *launch, str(PROGRAMS / f"{program}.py"), *arguments],
+        cwd=folder,
+        env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "collectrace:" not in ended.stdout, ended.stdout
+    return sorted(line for line in ended.stdout.splitlines() if line.startswith("LOSS"))
+
+
+@pytest.mark.timeout(2 * LIMIT + 20)
+@pytest.mark.parametrize(
+    ("package", "program", "arguments", "roles"),
+    [
+        ("lightning", "lightning_fit", (), {
+            "lightning.log", "lightning.barrier", "lightning.broadcast", "lightning.all_gather",
+            "lightning.checkpoint", "lightning.early_stopping", "lightning.loader_check",
+            "lightning.sigterm", "ddp.backward.bucket",
+        }),
+        ("accelerate", "accelerate_loop", (), {
+            "accelerate.gather", "accelerate.gather_for_metrics", "accelerate.reduce",
+            "accelerate.pad", "accelerate.wait_for_everyone", "accelerate.check_trigger",
+            "accelerate.random_state", "ddp.backward.bucket",
+        }),
+        ("transformers", "trainer_fit", (), {
+            "trainer.gather", "trainer.num_items", "trainer.flops", "trainer.checkpoint",
+            "ddp.backward.bucket",
+        }),
+        ("torchmetrics", "metrics", (), {"torchmetrics.sync"}),
+        ("deepspeed", "deepspeed_zero", ("2",), {
+            "deepspeed.broadcast_model", "deepspeed.reduce_gradients", "deepspeed.step",
+            "deepspeed.checkpoint",
+        }),
+        ("deepspeed", "deepspeed_zero", ("3",), {
+            "deepspeed.construct", "deepspeed.fetch", "deepspeed.trace_check",
+            "deepspeed.reduce_gradients", "deepspeed.step", "deepspeed.checkpoint",
+        }),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_training(
+    package: str, program: str, arguments: tuple[str, ...], roles: set[str], tmp_path: Path
+) -> None:
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    bare = losses(tmp_path / "bare", program, *arguments)
+    assert bare
+    assert losses(tmp_path / "traced", program, *arguments, "--traced") == bare
+
+    logs = tmp_path / "traced" / "logs"
+    alignment = align(logs)
+    assert alignment.status == "aligned"
+    assert {finding.severity for finding in alignment.findings} <= {"info"}
+    for file in rank_file_checks.read_run(logs, 2):
+        rank_file_checks.check_whole(file, 2)
+        found = Counter(call.role for call in file.calls)
+        assert roles <= found.keys()
+        assert "user" not in found
+        assert all(call.site for call in file.calls)

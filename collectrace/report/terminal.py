@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeVar
 
 from rich.console import Console
 from rich.text import Text
@@ -28,6 +28,8 @@ from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.layout import Page
+
+T = TypeVar("T")
 
 _INDENT: Final = 2
 _LABEL: Final = 10
@@ -214,40 +216,59 @@ def _place_of(page: Page, site: str, sources: dict[str, SourceLine]) -> None:
 def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState]) -> None:
     rows = sidebyside.rows(table)
     ends = _ends(finding, table, ranks)
-    two = table.columns[:_FEWEST_COLUMNS]
+    order = _by_blame(table, finding.suspects)
+    two = _chosen(order, _FEWEST_COLUMNS)
     file = sidebyside.only_file(table)
-    if file and not page.fits(_lines(page, two, rows, ends), indent=_INDENT, fixed=3):
+    if file and not page.fits(_lines(page, table, two, rows, ends), indent=_INDENT, fixed=3):
         rows = sidebyside.rows(table, without=file)
         page.line(Text(f"lines of {file}", "dim"), indent=_INDENT)
     for most in range(min(_MOST_COLUMNS, len(table.columns)), 0, -1):
-        lines = _lines(page, table.columns[:most], rows, ends)
+        lines = _lines(page, table, _chosen(order, most), rows, ends)
         if most <= _FEWEST_COLUMNS or page.fits(lines, indent=_INDENT, fixed=3):
             break
     page.columns(lines, indent=_INDENT, fixed=3)
-    rest = [r for column in table.columns[most:] for r in column]
+    rest = [r for n in order[most:] for r in table.columns[n]]
     if rest:
         page.line(f"not shown: {words.ranks(rest)} (see --json)", indent=_INDENT)
 
 
+def _by_blame(table: Table, suspects: Sequence[int]) -> list[int]:
+    """Indices of the columns, the first to keep first: one with suspects in it is never cut."""
+    columns = range(len(table.columns))
+    guilty = [n for n in columns if set(table.columns[n]) & set(suspects)][:1]
+    return guilty + [n for n in columns if n not in guilty]
+
+
+def _chosen(order: Sequence[int], most: int) -> list[int]:
+    """The columns that are shown, in their own order."""
+    return sorted(order[:most])
+
+
 def _lines(
     page: Page,
-    columns: Sequence[Sequence[int]],
+    table: Table,
+    chosen: Sequence[int],
     rows: Sequence[sidebyside.Row],
     ends: Sequence[str],
 ) -> list[tuple[list[list[Text]], str]]:
-    header = ["", "call", "", *(words.ranks(column) for column in columns)]
+    header = ["", "call", "", *(words.ranks(table.columns[n]) for n in chosen)]
     lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
     # How wide a cell may be before it is better told on two lines: an even share of the page.
-    even = (page.width - 32) // max(len(columns), 1)
+    even = (page.width - 32) // max(len(chosen), 1)
     digits = max(len("call"), *(len(row.seq) for row in rows)) if rows else 0
     for row in rows:
         cells = [[Text(row.mark)], [Text(row.seq.rjust(digits))], [Text(row.shared)]]
-        cells += [[Text(part) for part in c.lines(even)] for c in row.cells[: len(columns)]]
+        cells += [[Text(part) for part in c.lines(even)] for c in _pick(row.cells, chosen)]
         lines.append((cells, _ROW_STYLE.get(row.mark, "" if row.cells else "dim")))
     if ends:
-        end = ["", "", "then", *ends[: len(columns)]]
+        end = ["", "", "then", *_pick(ends, chosen)]
         lines.append(([[Text(cell)] for cell in end], "dim"))
     return lines
+
+
+def _pick(cells: Sequence[T], chosen: Sequence[int]) -> list[T]:
+    """The cells of the columns that are shown; a gap has none."""
+    return [cells[n] for n in chosen if n < len(cells)]
 
 
 def _ends(finding: Finding, table: Table, ranks: Sequence[RankState]) -> list[str]:

@@ -165,6 +165,19 @@ def test_a_shorter_table_says_what_it_leaves_out() -> None:
     assert "float32[4]" not in seen
 
 
+def test_the_column_of_the_suspect_is_not_the_one_left_out() -> None:
+    finding = alignments.missing_call().findings[0]
+    calls = [alignments.call(5, shape=[n]) for n in range(12)]
+    table = Table(
+        columns=tuple((n,) for n in range(12)),
+        rows=(TableRow(seq=5, cells=tuple(calls), mark="root"),),
+    )
+    told = replace(finding, table=table, suspects=(9,))
+    seen = screen(replace(alignments.missing_call(), findings=(told,)))
+    assert "not shown: ranks 3-8,10-11" in seen
+    assert "float32[9]" in seen
+
+
 def test_where_sites_do_not_fit_lines_do(tmp_path: Path) -> None:
     """A site is never cut: four columns of one long file's name show its lines."""
     run = Run(4)

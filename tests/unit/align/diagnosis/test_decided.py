@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collectrace.findings import Finding
+from collectrace.records import Stack
 from tests.support.judging import aligned, errors
 from tests.support.synthetic import Run
 
@@ -124,6 +125,38 @@ def test_one_rank_in_another_order_is_the_one(tmp_path: Path) -> None:
 def test_other_calls_are_no_other_order(tmp_path: Path) -> None:
     found = permuted(tmp_path, ("SUM", "MAX", "MIN"), ("SUM", "MAX", "MIN"), ("MIN", "MAX", "MIN"))
     assert "permuted" not in found.cause
+
+
+def helped(folder: Path, callers: tuple[str, str]) -> Finding:
+    """All calls come from comm.py; in the last row rank 0 has another caller there."""
+    run = Run(3)
+    for rank in run:
+        for n, caller in enumerate((callers[1], callers[0]), 1):
+            rank.record(Stack(stack=n, frames=["/job/comm.py:8 total", caller]))
+        rank.calls(4, "all_reduce", site="/job/comm.py:8", stack=1)
+        first = rank.rank == 0
+        call = rank.call(
+            "all_reduce", shape=[3 if first else 1], site="/job/comm.py:8", stack=2 if first else 1
+        )
+        rank.beat(60, rank.inside(call))
+    return errors(aligned(run, folder))[0]
+
+
+def test_calls_of_one_helper_bear_their_callers_lines(tmp_path: Path) -> None:
+    found = helped(tmp_path, ("/job/train.py:24 clip", "/job/train.py:28 log"))
+    assert found.suspects == (0,)
+    assert "train.py:24" in found.headline
+    assert "train.py:28" in found.headline
+    assert "comm.py" not in found.headline
+    assert found.table is not None
+    root = next(row for row in found.table.rows if row.mark == "root")
+    assert {c.site for c in root.cells if c} == {"/job/train.py:24", "/job/train.py:28"}
+
+
+def test_calls_of_one_caller_bear_their_own_line(tmp_path: Path) -> None:
+    found = helped(tmp_path, ("/job/train.py:28 log", "/job/train.py:28 log"))
+    assert "comm.py:8" in found.headline
+    assert "train.py" not in found.headline
 
 
 def rounds(folder: Path, skipped: int, *, joins: bool = False) -> Finding:

@@ -147,6 +147,10 @@ def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
     common = min(len(found) for found in passes.values())
     latest = {rank: found[common - 1 if whole else -1] for rank, found in passes.items()}
     ended = frozenset(rank for rank, found in latest.items() if found.joined is not None)
+    fetched = {rank: _fetched(logs[rank], found) for rank, found in latest.items()}
+    if None not in fetched.values() and len({one and one[0] for one in fetched.values()}) == 1:
+        # A model may be called several times for one batch.
+        return Inputs({rank: one[1] for rank, one in fetched.items() if one}, ended, "join")
     noticed: dict[int, Sequence[int]] = {}
     for rank, found in latest.items():
         if found.entered.rounds is None:
@@ -183,6 +187,20 @@ def _passes(log: RankLog) -> list[_Pass]:
         elif found and join.phase == "left":
             found[-1] = replace(found[-1], left=join)
     return found
+
+
+def _fetched(log: RankLog, found: _Pass) -> tuple[int, int] | None:
+    """The only DataLoader that a rank has asked inside a ``join()``, and the batches it got.
+
+    None where there is not one, or where a part of the log was not read.
+    """
+    told = found.joined or found.left
+    end = told.t if told is not None else max(log.last_t, found.entered.t)
+    inside = [b for b in log.batches if found.entered.t <= b.t <= end]
+    loaders = {batch.loader for batch in inside}
+    if len(loaders) != 1 or not log.scanned:
+        return None
+    return loaders.pop(), sum(not batch.end for batch in inside)
 
 
 def _rounds(log: RankLog, found: _Pass) -> Sequence[int] | None:

@@ -99,3 +99,16 @@ def test_logs_that_tell_of_no_notices_are_counted_by_forwards(tmp_path: Path) ->
         rank.call("all_reduce", role=NOTICE, iteration=11)
         rank.join("joined", group="0", iteration=11 + rank.rank)
     assert counts(run, tmp_path) == {0: 1, 1: 2}
+
+
+def test_batches_of_a_loader_count_where_a_model_is_called_twice_for_each(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        count = 2 + rank.rank
+        rank.join("entered", group="0", rounds=[])
+        for n in range(count):
+            rank.batch(n + 1)
+            forwards(rank, "a.py:1", "a.py:1")
+        rank.batch(count, end=True)
+        rank.join("joined", group="0", rounds=[2 * count])
+    assert counts(run, tmp_path) == {0: 2, 1: 3}

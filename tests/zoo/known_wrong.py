@@ -1,8 +1,8 @@
 """Runs that are judged wrongly today, so that the suite can be green and the scoreboard honest.
 
-Both sets are to be emptied: whoever makes one of these right takes it out. Nothing is put in to make
-a change pass. The suite lets them be right or wrong, since some turn out either way with the time
-that ranks take; `tools/scoreboard.py` counts what they are.
+Both sets are to be emptied: whoever makes one of these right takes it out. Nothing is put in to
+make a change pass. The suite lets them be right or wrong, since some turn out either way with the
+time that ranks take; `tools/scoreboard.py` counts what they are.
 """
 
 from __future__ import annotations

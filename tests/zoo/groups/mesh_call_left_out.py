@@ -6,6 +6,9 @@ ranks: 4
 expect: op_mismatch
 suspects: 1
 status: diverged
+cause: rank 1; left out | did not make; BUG
+fix: every rank | all ranks
+never: ambiguous
 """
 
 import torch

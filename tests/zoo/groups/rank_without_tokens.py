@@ -7,6 +7,9 @@ ranks: 4
 expect: deadlock
 suspects: 2
 status: hung
+cause: rank 2; left out | did not make; BUG
+fix: every rank | all ranks | zero | empty
+never: Each is right by itself
 """
 
 import torch

@@ -288,7 +288,7 @@ def on_and_off(rank: int) -> Any:
     before = look()
     trained = [trainings.ddp(rank)]
     for _ in range(3):
-        collectrace.enable()
+        collectrace.enable(stall_after=600)
         during = look()
         trained.append(trainings.ddp(rank))
         collectrace.disable()

@@ -25,6 +25,7 @@ def enable(
     heartbeat: float | None = None,
     stall_after: float | None = None,
     max_failures: int | None = None,
+    sources: bool | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
@@ -41,6 +42,7 @@ def enable(
         heartbeat=heartbeat,
         stall_after=stall_after,
         max_failures=max_failures,
+        sources=sources,
     )
     from collectrace.tracer import switch
 

@@ -41,6 +41,11 @@ class Config:
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
     call costs time and tells nothing."""
 
+    sources: bool = True
+    """Whether the record holds the lines of the program's text that calls come from, and the
+    statements around these. They tell which condition a call hangs on; who may see the log can
+    read them."""
+
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
         """Defaults, overridden by the environment, overridden by ``given`` (None: not given).
@@ -79,14 +84,15 @@ class Config:
         return values
 
 
-_WANTED: Final[dict[type, str]] = {int: "a whole number", float: "a number"}
+_WANTED: Final[dict[type, str]] = {int: "a whole number", float: "a number", bool: "0 or 1"}
+_SWITCH: Final = {"0": False, "false": False, "1": True, "true": True}
 
 
 def _read(name: str, text: str) -> Any:
     kind = type(getattr(Config(), name))
     try:
-        return kind(text)
-    except ValueError:
+        return _SWITCH[text.lower()] if kind is bool else kind(text)
+    except (ValueError, KeyError):
         raise CollectraceError(
             f"{PREFIX}{name.upper()}={text!r} is not {_WANTED[kind]}; unset it or give one"
         ) from None

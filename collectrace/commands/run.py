@@ -35,6 +35,10 @@ def add_arguments(parser: ArgumentParser) -> None:
             help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
         )
     parser.add_argument(
+        "--no-sources", dest="sources", action="store_false", default=None,
+        help=f"keep lines of the script's text out of the record (or {PREFIX}SOURCES=0)",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )
     parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
@@ -49,5 +53,6 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     from collectrace import launch
 
     script = launch.find(arguments.script, arguments.arguments, module=arguments.module)
-    collectrace.enable(**{name: getattr(arguments, name) for name, *_ in _OPTIONS})
+    options = [*(name for name, *_ in _OPTIONS), "sources"]
+    collectrace.enable(**{name: getattr(arguments, name) for name in options})
     return script.run

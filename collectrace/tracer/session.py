@@ -104,7 +104,7 @@ class Session:
         self.over = self._finished = False
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
-        self.recorder = Recorder(writer, self.config.max_failures)
+        self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
         self.exit_hooks.watch_child()
@@ -160,6 +160,7 @@ class Session:
     def _end(self, recorder: Recorder, last: records.Exit) -> None:
         if self._watchdog is not None:
             self._watchdog.stop()
+            self._watchdog.write_sources()
         recorder.active = False
         last.in_ = activities(recorder)
         recorder.add_bill(last)
@@ -246,7 +247,7 @@ class Session:
         if recorder is not None:
             if segment or recorder.calls:
                 lines += [records.encode(g.record) for g in list(recorder.book.states.values())]
-            lines.append(recorder.checkpoint_line())
+            lines += recorder.head()
         return b"".join(lines)
 
     def _header(self, segment: int) -> records.Header:

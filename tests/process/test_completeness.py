@@ -27,7 +27,12 @@ from collectrace.records import Call
 from collectrace.signature import EMPTY, PRIME, stretch
 from collectrace.tracer.tap import wire
 from collectrace.tracer.tap.arguments import OPERATORS
-from tests.support import op_rows_c10d, op_rows_functional, op_rows_group
+from tests.support import (
+    op_rows_c10d,
+    op_rows_functional,
+    op_rows_group,
+    rank_file_checks,
+)  # fmt: skip
 from tests.support.op_table import TURNED, WORLD, Row, View, between_marks, mismatch, walk
 from tests.support.real_ranks import Ran, Ranks
 from tests.zoo.runner import Server
@@ -116,6 +121,14 @@ def test_streams_are_numbered_without_gaps_and_ranks_agree(walked: Walked, name:
                 )
     assert {group: len(found) for group, found in ends.items()} == dict.fromkeys(ends, 1)
     assert len(ends) == len(GROUPS)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_call_has_the_stack_of_its_line(walked: Walked, name: str) -> None:
+    for log in walked(name).ran.files:
+        file = rank_file_checks.read(log.path)
+        assert all(call.stack for call in file.calls)
+        rank_file_checks.check_stacks(file)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -19,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import collectrace
-from collectrace.records import Exit
+from collectrace.records import Exit, Source
 from collectrace.tracer.switch import current
 from tests.process.test_python_groups import through
 from tests.support import trainings
@@ -64,6 +65,8 @@ def work() -> Any:
         dist.broadcast(x, 7)
     except RuntimeError as problem:
         results.append(str(problem))
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(dist.all_reduce, x).result()
     dist.barrier()
     dist.destroy_process_group(group)
     return [*results, x.tolist(), objects, trainings.state(model)]
@@ -72,7 +75,12 @@ def work() -> Any:
 # -- whatever fails -------------------------------------------------------------------------
 
 PLACES: Final = (
-    "tracer.record.sites:find", "tracer.record.sites:resolve", "tracer.record.sites:codes",
+    "tracer.record.sites:find", "tracer.record.sites:resolve",
+    "tracer.record.sites:Place.user_lines", "tracer.record.sites:Place.path",
+    "tracer.record.stacks:Stacks.number", "tracer.record.stacks:Stack",
+    "tracer.record.sources:Sources.ask",
+    "tracer.record.repeated:Repeated.add",
+    "tracer.record.scopes:ThreadState.lent", "tracer.patches.threads:_Submitted",
     "tracer.record.scopes:Scope.inside_role", "tracer.record.scopes:Scope.inside_what",
     "tracer.record.scopes:Scope.inside_group", "tracer.record.scopes:Backward.enter",
     "tracer.record.scopes:Backward.leave", "tracer.tap.arguments:ArgumentReader.key",
@@ -144,6 +152,36 @@ def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_pa
         assert warnings[0].endswith(f"Injected: {place}. Training goes on untouched.")
         if place not in SILENT:
             assert ends(tmp_path / place)[-1].failures >= 1, place
+
+
+# -- beside the calls -----------------------------------------------------------------------
+
+SOURCES: Final = (
+    "tracer.record.sources:Sources.take", "tracer.record.sources:Source",
+    "tracer.record.sources:_read",
+)  # fmt: skip
+"""What the watchdog's thread does, or else the end of the record."""
+
+
+def without_sources(folder: str) -> None:
+    for place in SOURCES:
+        collectrace.enable(Path(folder) / place)
+        with failing(place):
+            for _ in range(3):
+                dist.all_reduce(torch.ones(1))
+            collectrace.disable()
+
+
+def test_source_lines_that_fail_are_left_out(ranks: Ranks, tmp_path: Path) -> None:
+    ran = ranks.run(without_sources, 1, str(tmp_path), trace=False, fails=True)
+    assert ran.output().count("internal failure while reading source lines") == len(SOURCES)
+    for place in SOURCES:
+        [path] = (tmp_path / place).glob("*/rank00000.jsonl")
+        log = read_log(path)
+        assert [call.void for call in log.calls] == [None] * 3
+        assert log.of(Source) == []
+        assert log.exit is not None
+        assert (log.exit.reason, log.exit.failures) == ("disabled", 1)
 
 
 # -- and too often --------------------------------------------------------------------------

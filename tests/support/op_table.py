@@ -107,7 +107,7 @@ def several(count: int, *shape: int) -> list[torch.Tensor]:
 
 
 _IDENTITY: Final = frozenset(
-    {"kind", "t", "seq", "group", "device", "site", "digest", "program", "pairs"}
+    {"kind", "t", "seq", "group", "device", "site", "stack", "digest", "program", "pairs"}
 )
 """Fields that are compared across rows, not by them."""
 

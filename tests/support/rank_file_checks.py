@@ -11,7 +11,7 @@ from typing import Any
 from collectrace.chain import Chain
 from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
-from collectrace.records import Call, Checkpoint, Exit, Group, Header, Record, decode
+from collectrace.records import Call, Checkpoint, Exit, Group, Header, Record, Stack, decode
 
 StreamKey = tuple[str, str]
 
@@ -110,6 +110,21 @@ def check_checkpoints(file: RankFile) -> None:
                 assert last.get((group, device), (0, 0, 0)) == (seq, digest, program), record
 
 
+def check_stacks(file: RankFile) -> None:
+    """Each stack stands before the calls that bear its number, and begins with their line."""
+    known: dict[int, Stack] = {}
+    for record in file.records:
+        if isinstance(record, Stack):
+            assert known.setdefault(record.stack, record) == record
+        elif isinstance(record, Checkpoint):
+            assert record.known_stacks == max(known, default=0)
+        elif isinstance(record, Call):
+            assert (record.stack is None) == (record.site is None), record
+            frames = known[record.stack].frames if record.stack else []
+            assert not frames or frames[0].startswith(f"{record.site} "), record
+    assert list(known) == list(range(1, len(known) + 1))
+
+
 def check_whole(file: RankFile, ranks: int) -> None:
     """A file whose process ended in peace."""
     assert not file.torn
@@ -122,6 +137,7 @@ def check_whole(file: RankFile, ranks: int) -> None:
     assert not any(call.site is None and call.thread is None for call in file.calls)
     check_chain(file)
     check_checkpoints(file)
+    check_stacks(file)
 
 
 def check_agreement(files: list[RankFile]) -> None:

@@ -15,14 +15,15 @@ NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS):
+    for name in ("log_dir", *NUMBERS, "sources"):
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
-        log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20
-    )
+        log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
+        sources=True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,9 @@ def test_without_a_word_the_defaults_hold() -> None:
         ("heartbeat", "0.5", 0.5),
         ("stall_after", "120", 120.0),
         ("max_failures", "3", 3),
+        ("sources", "0", False),
+        ("sources", "False", False),
+        ("sources", "1", True),
     ],
 )
 def test_every_option_has_a_variable(
@@ -65,7 +69,7 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
     [("max_bytes", "1GiB", "a whole number"), ("max_failures", "2.5", "a whole number"),
-     ("heartbeat", "soon", "a number")],
+     ("heartbeat", "soon", "a number"), ("sources", "2", "0 or 1")],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
     name: str, text: str, wanted: str, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +109,7 @@ def test_an_unknown_option_is_told_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     "given",
     [{}, {"log_dir": "/a b/c", "max_bytes": 1, "heartbeat": 0.1, "stall_after": 1e9,
-          "max_failures": 1 << 40}],
+          "max_failures": 1 << 40, "sources": False}],
 )  # fmt: skip
 def test_a_child_gets_the_same_options(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -115,7 +119,8 @@ def test_a_child_gets_the_same_options(
         monkeypatch.setenv(name, text)
     child = Config.from_environment()
     assert child.log_dir == mine.log_dir.absolute()
-    assert [getattr(child, name) for name in NUMBERS] == [getattr(mine, name) for name in NUMBERS]
+    options = (*NUMBERS, "sources")
+    assert [getattr(child, name) for name in options] == [getattr(mine, name) for name in options]
 
 
 def test_a_child_that_starts_in_another_folder_writes_into_the_same(

@@ -14,7 +14,7 @@ from collectrace.config import Config
 from collectrace.records import Activity
 from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
 from collectrace.tracer.life.stall import Stalls
-from collectrace.tracer.record import scopes
+from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
 from collectrace.tracer.record.streams import CallCounter, Channel
@@ -76,6 +76,7 @@ class Watchdog:
             try:
                 self._reset_switch()
                 self.poll()
+                self.write_sources()
                 if polls % _POLLS == 0 and self._recorder.active:
                     self._beat()
             except Exception as problem:
@@ -108,6 +109,18 @@ class Watchdog:
         works.poll(round(self._heartbeat * _WORK_AGE * 1e9))
         for record in works.unwaited_records():
             self._recorder.write(record)
+
+    def write_sources(self) -> None:
+        """Write what is around the lines that calls have come from since."""
+        recorder = self._recorder
+        if recorder.sources is None or not recorder.active:
+            return
+        try:
+            for record in recorder.sources.take():
+                recorder.write_repeated(record)
+        except Exception as problem:
+            recorder.sources = None  # no evidence is lost, and it must not fail again and again
+            recorder.count_failure(problem, "reading source lines")
 
     def write_watermarks(self) -> None:
         """Write a ``done`` record for each stream and channel whose watermark has moved."""
@@ -201,4 +214,4 @@ def _add_open_bucket(activity: Activity, recorder: Recorder) -> None:
         activity.op = template.op
         activity.group, activity.device, activity.seq = counter.group, counter.device, seq
     if activity.what == "backward":
-        activity.site = scopes.backward.site[0]
+        activity.site, _ = sites.resolve(scopes.backward.place)

@@ -139,10 +139,10 @@ def backward(session: Session) -> Wrapper:
         # Tensor.backward calls autograd.backward, and a tensor subclass comes by twice.
         if recorder is None or scope.what == "backward":
             return wrapped(*args, **kwargs)
-        place = sites.resolve(sites.find(sys._getframe(1)))
+        place = sites.find(sys._getframe(1), local.state)
         inside = scope.inside_what("backward")
         try:
-            scopes.backward.enter(*place)
+            scopes.backward.enter(place)
             result = scopes.within(inside, wrapped, args, kwargs, now())
         except BaseException as problem:
             recorder.left_by(problem, "backward")

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from collectrace import ops
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import data, ddp, frameworks, join, lifecycle, waits
+from collectrace.tracer.patches import data, ddp, frameworks, join, lifecycle, threads, waits
 from collectrace.tracer.patches.patching import Target
 from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
 
@@ -74,6 +74,10 @@ def _rows() -> Iterator[Target]:
     yield Target(_SAMPLER, "DistributedSampler.__iter__", data.sampler_pass)
     for module in ("torch.cuda", "torch.accelerator"):
         yield Target((module,), "synchronize", waits.synchronize(f"{module}.synchronize"))
+
+    # threads: the line of the user's code behind what they issue
+    yield Target(("concurrent.futures.thread",), "ThreadPoolExecutor.submit", threads.submit)
+    yield Target(("threading",), "Thread.start", threads.start)
 
     # ends
     yield Target(("sys",), "exit", lifecycle.sys_exit)

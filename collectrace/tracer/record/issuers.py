@@ -11,7 +11,7 @@ import os
 from types import FrameType
 from typing import Final
 
-from collectrace.tracer.record import sites
+from collectrace.tracer.record import owners
 
 _FILES: Final = (
     ("torch/distributed/tensor/experimental/_context_parallel/", "cp.other"),
@@ -45,7 +45,7 @@ def by_file(frame: FrameType | None) -> str | None:
     None where no framework of the table stands between.
     """
     paths = set()
-    while frame is not None and sites.classify(frame.f_code) != sites.USER:
+    while frame is not None and owners.classify(frame.f_code) != owners.USER:
         paths.add(frame.f_code.co_filename)
         frame = frame.f_back
     inner = [_inner(path) for path in paths]
@@ -53,7 +53,7 @@ def by_file(frame: FrameType | None) -> str | None:
 
 
 def _inner(path: str) -> str:
-    root = sites.torch_root()
+    root = owners.torch_root()
     if path.startswith(root):
         return f"torch{os.sep}{path.removeprefix(root)}"
     return path.rpartition(f"-packages{os.sep}")[2]

@@ -14,6 +14,8 @@ from collectrace.roles import USER
 from collectrace.tracer.record import issuers, scopes, sites
 from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.scopes import Scope, ThreadState
+from collectrace.tracer.record.sites import Place
+from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.streams import CallCounter
 from collectrace.tracer.record.template import IGNORED, Template
 from collectrace.tracer.tap.arguments import ArgumentReader, CallFields
@@ -26,12 +28,14 @@ class Origin(NamedTuple):
     """Of the thread that issues it."""
     frame: FrameType | None
     """The innermost Python frame that is not the tracer's; None: a thread of C++ has none."""
-    place: sites.Place
-    """Of the user's code, as in the key that the template is found by."""
+    place: Place
+    """Of the user's code on the stack above it."""
     from_autograd: bool
     """Whether no Python stands between autograd's engine and the call: DDP's reducer does so."""
     hook_role: str | None
     """Role under which a comm hook ran last, if one did."""
+    stacks: Stacks
+    """Of the run."""
 
 
 def make_template(
@@ -47,8 +51,7 @@ def make_template(
     if not fields.is_real:
         return IGNORED
     call = _call(group, fields, origin)
-    keep = sites.codes(origin.place)
-    template = Template(call, _counter(group, call), fields, keep, group.self_rank)
+    template = Template(call, _counter(group, call), fields, group.self_rank)
     if fields.is_async and origin.state.scope.api is None and not origin.from_autograd:
         # Of functional collectives: whoever else calls a group's own method has its Work besides.
         template.outputs = reader.outputs
@@ -66,9 +69,7 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
     scope = origin.state.scope
     role = _role(fields, origin)
     part = scope.part if role != USER else None
-    site, via = sites.resolve(sites.find(origin.frame))
-    if site is None and origin.state.name.startswith(NATIVE):
-        site, via = scopes.backward.site  # other threads have nothing to do with it
+    site, via = sites.resolve(origin.place)
     # A function that is not patched (isend), or was imported by name before that.
     api = scope.api or (sites.public_function(origin.frame) if role == USER else None)
     if role == USER:
@@ -83,6 +84,7 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
         splits=fields.splits, async_=fields.is_async or None, role=role, part=part,
         model=_model(group, role, scope), api=api if api != fields.op else None,
         site=site, via=via, thread=origin.state.label or None,
+        stack=origin.stacks.number(origin.place),
     )  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
 def _role(fields: CallFields, origin: Origin) -> str:
     scope = origin.state.scope
     row = roles.of(scope.role) if scope.role is not None else None
-    if row is not None and row.is_library and sites.is_direct(origin.place):
+    if row is not None and row.is_library and origin.place.is_direct:
         return USER  # the library has called a function of the user's, such as a callback
     if row is not None and row.is_family:
         # Between its named parts DDP's C++ broadcasts the new order of its buckets

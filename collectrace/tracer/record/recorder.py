@@ -12,6 +12,7 @@ import logging
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
@@ -24,7 +25,10 @@ from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups, scopes, sites
 from collectrace.tracer.record.groups import GroupBook, GroupState
 from collectrace.tracer.record.make_template import Origin, make_template, void_template
+from collectrace.tracer.record.repeated import Repeated
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
+from collectrace.tracer.record.sources import Sources
+from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import Writer
@@ -63,7 +67,7 @@ class Recorder:
     it records no more.
     """
 
-    def __init__(self, writer: Writer, max_failures: int) -> None:
+    def __init__(self, writer: Writer, max_failures: int, *, sources: bool = True) -> None:
         self.writer = writer
         self.book = GroupBook()
         self.lock = threading.RLock()
@@ -87,6 +91,10 @@ class Recorder:
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
+        self.sources = Sources() if sources else None
+        """None: the record is to hold no line of the program's text."""
+        self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
+        self._repeated = Repeated()
         self.buckets: list[Issued] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.hook_role: str | None = None
@@ -136,7 +144,7 @@ class Recorder:
             # Where a public function was called, the walk to the user's code begins at its caller:
             # all frames below that are torch's.
             frame = (None if is_bare else state.caller) or sys._getframe(above).f_back
-            place = sites.find(frame)
+            place = sites.find(frame, state)
             from_autograd = is_bare and (frame is None or id(frame.f_code) == _ENGINE)
             reduce_op, state.reduce_op = state.reduce_op, None
             if from_autograd and reader.is_all_reduce:
@@ -149,7 +157,10 @@ class Recorder:
             template = group.templates.get(key)
             if template is None:
                 frame = sys._getframe(above).f_back
-                origin = Origin(state, frame, place, from_autograd, self.hook_role)
+                origin = Origin(
+                    state, frame, sites.find(frame, state), from_autograd, self.hook_role,
+                    self.stacks,
+                )  # fmt: skip
                 template = make_template(group, reader, args, origin)
                 if len(group.templates) >= _MAX_TEMPLATES:
                     group.templates.clear()
@@ -372,14 +383,15 @@ class Recorder:
         self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
         self.writer.write(self.checkpoint_line())
 
-    def checkpoint_line(self) -> bytes:
-        """The line of a checkpoint made now."""
+    def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
+        """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
         states = list(self.book.states.values())
         return records.encode(
             records.Checkpoint(
                 t=now(),
                 streams=[s.row() for g in states for s in list(g.streams.values())],
                 channels=[c.row() for g in states for c in list(g.channels.values())],
+                known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
                 rotated=self.writer.rotated,
             )
@@ -411,6 +423,20 @@ class Recorder:
         if is_told:
             self.write(records.Unit(of=unit))
         return True
+
+    def write_repeated(self, record: records.Record) -> None:
+        """Write a record now, and again at the head of each later segment."""
+        with self.lock:
+            began = record.t = now()
+            line = records.encode(record)
+            self._repeated.add(line, self.stacks.known)
+            self.writer.write(line)
+            self.ns += now() - began
+
+    def head(self) -> Iterator[bytes]:
+        """The lines that a segment begins with, after its header and the groups."""
+        yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
+        yield self.checkpoint_line()
 
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from collectrace import roles
 from collectrace.records import NATIVE
+from collectrace.tracer.record.sites import NOWHERE, Place
 from collectrace.tracer.record.template import Issued, Template
 
 now = time.monotonic_ns
@@ -154,6 +155,7 @@ class ThreadState:
         "call",
         "call_t",
         "caller",
+        "given_at",
         "ident",
         "issued",
         "label",
@@ -166,7 +168,8 @@ class ThreadState:
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        self.name = _thread_name(self.ident)
+        thread = _thread(self.ident)
+        self.name = f"{NATIVE}{threading.get_native_id()}" if thread is None else thread.name
         self.label = "" if self.ident == threading.main_thread().ident else self.name
         """The thread's name in ``call`` records, where the main thread has none."""
         self.scope = ROOT
@@ -186,14 +189,26 @@ class ThreadState:
         """The asynchronous call that was issued last."""
         self.wait: tuple[Template, int, int] | None = None
         """The call that ``Work.wait`` waits for: its template, its number, since when (ns)."""
+        self.given_at = NOWHERE if thread is None else started_at.get(thread, NOWHERE)
+        """The line that started the thread, or has submitted what it works on."""
+
+    def lent(self) -> Place:
+        """Where the thread was given its work; for one of C++, by the backward in flight."""
+        return backward.place if self.name.startswith(NATIVE) else self.given_at
 
 
-def _thread_name(ident: int) -> str:
-    # Not current_thread(): for a thread of C++ it registers a dummy that stays for good.
+started_at: Final[weakref.WeakKeyDictionary[threading.Thread, Place]] = weakref.WeakKeyDictionary()
+"""The lines that have started threads."""
+
+
+def _thread(ident: int) -> threading.Thread | None:
+    """The thread of this number; None: it is one of C++."""
+    # Not current_thread(): for a thread of C++ it registers a dummy that stays for good. Others
+    # have done so, as logging does.
     for thread in threading.enumerate():
         if thread.ident == ident:
-            return thread.name
-    return f"{NATIVE}{threading.get_native_id()}"
+            return None if isinstance(thread, threading._DummyThread) else thread
+    return None
 
 
 class _Local(threading.local):
@@ -236,18 +251,18 @@ def all_states() -> list[ThreadState]:
 
 
 class Backward:
-    """The ``backward()`` calls in progress in this process, with their lines.
+    """The ``backward()`` calls in progress in this process, and where they were called from.
 
     On a GPU autograd issues its collectives from threads of its own, where no Python frame and no
     scope tells whose they are.
     """
 
     def __init__(self) -> None:
-        self._stack: list[tuple[str | None, str | None]] = []
+        self._stack: list[Place] = []
 
-    def enter(self, site: str | None, via: str | None) -> None:
-        """A backward begins, called from this line."""
-        self._stack.append((site, via))
+    def enter(self, place: Place) -> None:
+        """A backward begins, called from here."""
+        self._stack.append(place)
 
     def leave(self) -> None:
         """The latest backward is over."""
@@ -255,9 +270,9 @@ class Backward:
             self._stack.pop()
 
     @property
-    def site(self) -> tuple[str | None, str | None]:
-        """``site`` and ``via`` of the one that began last; None, None where there is none."""
-        return self._stack[-1] if self._stack else (None, None)
+    def place(self) -> Place:
+        """Of the one that began last; NOWHERE: there is none."""
+        return self._stack[-1] if self._stack else NOWHERE
 
     def __bool__(self) -> bool:
         return bool(self._stack)
@@ -275,5 +290,5 @@ def after_fork() -> None:
     _states.clear()
     _states[mine.ident] = weakref.ref(mine)
     mine.call = mine.wait = None
-    mine.label = ""
+    mine.label, mine.given_at = "", NOWHERE
     backward.__init__()  # type: ignore[misc]

@@ -1,140 +1,245 @@
-"""Which line of the user's code issues a call, and which library's line stands between.
+"""Which lines of the user's code a call comes from, and which of libraries stand between.
 
-Every collective pays for the walk over the stack. So whose a code object is gets decided once,
-which leaves one dictionary look-up per frame, and a line number is looked for only once per call
-site.
+Every collective pays for the walk over the stack. So a stack that was seen before is found by
+its frames alone, one dictionary look-up for each, and all else is worked out once.
 """
 
 from __future__ import annotations
 
 import os
-import site as site_packages
 import sys
-import sysconfig
-from pathlib import Path
+import threading
+from multiprocessing.process import BaseProcess
 from types import CodeType, FrameType, TracebackType
-from typing import Final
+from typing import Any, Final, NamedTuple, Protocol
 
-# In the order in which a line of theirs is preferred, the last one first.
-TORCH: Final = 0
-"""Code of torch, of this package, or of Python and its standard library."""
+from collectrace.tracer.record.owners import LIBRARY, TORCH, USER, classify, torch_codes
 
-LIBRARY: Final = 1
-"""Code of any other installed package."""
+MOST_FRAMES: Final = 8
+"""Of the user's code, in a stack."""
 
-USER: Final = 2
+_MOST_WALKED: Final = 200
+"""Frames looked at. From a callback of Lightning's to the line that calls ``fit`` there are 40."""
 
-_MAX_CODES: Final = 50_000
-"""Code objects remembered. Programs that generate code without end reach it, and start over."""
+_MOST_NODES: Final = 20_000
+"""Frames of all stacks remembered, some 5 MB. Programs that generate code without end reach it,
+and start over."""
 
-_HERE: Final = str(Path(__file__).absolute().parents[__name__.count(".") - 1]) + os.sep
-_PACKAGES: Final = tuple(
-    os.path.join(path, "")
-    for path in {
-        *site_packages.getsitepackages(),
-        site_packages.getusersitepackages(),
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("platstdlib"),
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-    }
-)
-_STDLIB: Final = tuple(
-    os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")
-)
+_BEGINNERS: Final = {
+    function.__code__.co_filename for function in (threading.Thread.run, BaseProcess.run)
+}
+"""Files whose functions a thread or process begins with. In a forked process the frames of its
+parent lie above."""
 
-# Installed packages whose frames count as torch's: they only wrap its functions or mark them as
-# deprecated.
-_PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
-
-_codes: dict[int, tuple[int, CodeType]] = {}
-"""Class (TORCH, LIBRARY, USER) by id of the code object, which is kept beside it so that no other
-gets its id."""
-
-_torch_codes: set[int] = set()
-"""Ids of those of class TORCH. They are the innermost frames of every stack, and are skipped by
-this shorter way."""
+_NO_STEPS: Final = (".__call__", ".__enter__", ".__exit__")
+"""Ends of names that say nothing about what a library is about."""
 
 
-Place = tuple[int, int, int, int]
-"""Where a call comes from: id of the code object and offset of the instruction, first of the
-innermost user frame, then of the innermost library frame below it; zeros where there is none. On
-a stack without a user frame the library's stands in its place. Plain numbers, since one is made
-for every collective, as part of the key by which its template is found."""
+class UserLine(NamedTuple):
+    """A line of the user's code that a frame is at."""
 
-NOWHERE: Final[Place] = (0, 0, 0, 0)
-
-
-def classify(code: CodeType) -> int:
-    """Whose code it is: TORCH, LIBRARY or USER."""
-    known = _codes.get(id(code))
-    if known is not None:
-        return known[0]
-    if len(_codes) >= _MAX_CODES:
-        _torch_codes.clear()
-        _codes.clear()
-    kind = _classify_path(code.co_filename)
-    _codes[id(code)] = (kind, code)
-    if kind == TORCH:
-        _torch_codes.add(id(code))
-    return kind
+    site: str
+    """``path:line``."""
+    function: str
+    """The qualified name of the function, as in ``Trainer.step``."""
+    name: str
+    """The function's own name."""
+    first_line: int
+    """Where the function begins, its decorators included."""
 
 
-def _classify_path(path: str) -> int:
-    # "<frozen runpy>", "<string>", the code of a traced graph: no file a person could open.
-    # "<stdin>" and the cells of a notebook are the user's.
-    if path.startswith(("<frozen", "<eval_with_key>")) or path == "<string>":
-        return TORCH
-    if "torchinductor" in path:
-        return TORCH
-    if path.startswith(_HERE) or torch_root() in path:
-        return TORCH
-    inside = next((p for p in _PACKAGES if path.startswith(p)), None)
-    if inside is None:
-        return USER
-    if "site-packages" in path or "dist-packages" in path:
-        inner = path.rpartition(f"-packages{os.sep}")[2]
-        return TORCH if inner.startswith(_PLUMBING) else LIBRARY
-    return TORCH if path.startswith(_STDLIB) else LIBRARY
+class Place:
+    """Where calls come from: the frames of a stack that count.
+
+    These are, innermost first, those of libraries up to the user's innermost, and from it on the
+    user's. There is one object for all stacks that are equal in them, and it is part of the key
+    by which a call's template is found.
+    """
+
+    __slots__ = ("_continued", "frames", "is_open")
+
+    def __init__(self, frames: tuple[tuple[CodeType, int], ...], *, is_open: bool) -> None:
+        self.frames = frames
+        """Code object and offset of the instruction of each."""
+        self.is_open = is_open
+        """Nothing of the user's program is known to have called the outermost frame: the thread
+        may say where it was given its work."""
+        self._continued: dict[Place, Place] = {}
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the user's own code called torch, and no library between."""
+        return bool(self.frames) and classify(self.frames[0][0]) == USER
+
+    def continued(self, outer: Place) -> Place:
+        """The place of such frames with those of ``outer`` above them."""
+        if not self.frames or not outer.frames:
+            return outer if outer.frames else self
+        found = self._continued.get(outer)
+        if found is None:
+            found = Place(self.frames + outer.frames, is_open=False)
+            self._continued[outer] = found
+        return found
+
+    def user_lines(self) -> list[UserLine]:
+        """The user's frames, innermost first."""
+        found = [
+            UserLine(line(code, lasti), code.co_qualname, code.co_name, code.co_firstlineno)
+            for code, lasti in self.frames
+            if classify(code) == USER
+        ]
+        return found[:MOST_FRAMES]
+
+    def path(self) -> list[str]:
+        """The functions of libraries below the user's innermost frame, outermost first.
+
+        Not those that stand in a function themselves: they are what decorators make.
+        """
+        found: list[str] = []
+        for code, _ in self.frames:
+            if classify(code) == USER:
+                break
+            name = code.co_qualname
+            if "<" not in name and not name.endswith(_NO_STEPS) and [name] != found[-1:]:
+                found.append(name)
+        return found[::-1]
 
 
-def torch_root() -> str:
-    """The folder of torch's own files, with a separator at its end."""
-    torch = sys.modules.get("torch")
-    path = getattr(torch, "__file__", None)
-    # functorch and torchgen lie beside it; a checkout of torch lies anywhere.
-    return os.path.dirname(path) + os.sep if path else f"{os.sep}torch{os.sep}"
+NOWHERE: Final = Place((), is_open=True)
 
 
-def find(frame: FrameType | None) -> Place:
-    """The place of the user's code on a stack: among ``frame``, its innermost, and its callers."""
-    skipped = _torch_codes
+class Lender(Protocol):
+    """A thread, for whose calls code that runs elsewhere may answer."""
+
+    def lent(self) -> Place:
+        """Where the thread was given its work; NOWHERE: that is not known."""
+
+
+class _Node:
+    """A frame at an instruction, with certain frames below it: what is known above it."""
+
+    __slots__ = ("above", "code", "lasti", "others", "place")
+
+    def __init__(self, code: CodeType, lasti: int) -> None:
+        self.code = code
+        self.lasti = lasti
+        self.above: _Node | None = None
+        """The first that was seen; None: the walk ends with this frame."""
+        self.others: dict[int, _Node] = {}
+        """All that were seen, by their addresses."""
+        self.place: Place | None = None
+        """Of the stack that ends with this frame; None: none does."""
+
+
+class _Seen:
+    """The stacks that were seen, and their places."""
+
+    def __init__(self) -> None:
+        self.innermost: dict[int, _Node] = {}
+        """By the address of the instruction that a frame is at. The bytecode of a function lies
+        inside its code object (CPython 3.11 to 3.14, Include/cpython/code.h), so that no two
+        have equal addresses while the nodes keep both."""
+        self._nodes = 0
+        self._places: dict[Any, Place] = {}
+        """By their frames."""
+
+    def learn(self, innermost: FrameType) -> Place:
+        """Work out the place of a stack, and remember it."""
+        if self._nodes + _MOST_WALKED > _MOST_NODES:
+            self.forget()
+        frame: FrameType | None = innermost
+        while frame is not None and classify(frame.f_code) == TORCH:
+            frame = frame.f_back  # as the walk does, once their code is known
+        node: _Node | None = None
+        counted: list[tuple[CodeType, int]] = []
+        left, walked, is_open = MOST_FRAMES, 0, False
+        while left and walked < _MOST_WALKED:
+            if frame is None:
+                is_open = True
+                break
+            code, lasti = frame.f_code, frame.f_lasti
+            node = self._node(node, code, lasti)
+            owner = classify(code)
+            if owner == USER or (owner == LIBRARY and left == MOST_FRAMES):
+                counted.append((code, lasti))
+            if owner == USER:
+                # What runs a module, an import or a notebook, calls nothing.
+                left = 0 if code.co_name == "<module>" else left - 1
+            elif code.co_filename in _BEGINNERS:
+                is_open = left == MOST_FRAMES
+                break
+            frame = frame.f_back
+            walked += 1
+        place = NOWHERE
+        if counted:
+            # Not by the code objects: equal ones are the same to a dictionary.
+            key = (*((id(code), lasti) for code, lasti in counted), is_open)
+            place = self._places.setdefault(key, Place(tuple(counted), is_open=is_open))
+        if node is not None:
+            if frame is None and node.above is None:
+                node.above = _NONE  # first: without it the place would do for longer stacks too
+            node.place = place
+        return place
+
+    def forget(self) -> None:
+        """Start over."""
+        self.innermost.clear()
+        self._places.clear()
+        self._nodes = 0
+
+    def _node(self, below: _Node | None, code: CodeType, lasti: int) -> _Node:
+        """The node above another, or of an innermost frame."""
+        address = id(code) + lasti
+        siblings = self.innermost if below is None else below.others
+        found = siblings.get(address)
+        if found is None:
+            found = siblings[address] = _Node(code, lasti)
+            self._nodes += 1
+        if below is not None and (below.above is None or below.above is _NONE):
+            below.above = found
+        return found
+
+
+_NONE: Final = _Node(_Node.__init__.__code__, -1)
+"""Stands above a frame that no other was seen above."""
+
+_seen: Final = _Seen()
+_innermost: Final = _seen.innermost
+
+
+def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
+    """The place of a call on a stack: among ``frame``, its innermost, and its callers.
+
+    Where the stack of a thread has no frame of the user's, or is that of a thread of C++, it goes
+    on where ``thread`` was given its work.
+    """
+    skipped = torch_codes
     while frame is not None and id(frame.f_code) in skipped:
         frame = frame.f_back
-    via = via_lasti = 0
-    known = _codes
-    while frame is not None:
-        code = id(frame.f_code)
-        entry = known.get(code)
-        kind = entry[0] if entry is not None else classify(frame.f_code)
-        if kind == USER:
-            return code, frame.f_lasti, via, via_lasti
-        if kind == LIBRARY and not via:
-            via = code
-            via_lasti = frame.f_lasti
+    if frame is None:
+        return NOWHERE if thread is None else thread.lent()
+    innermost = frame
+    place: Place | None = None
+    node = _innermost.get(id(frame.f_code) + frame.f_lasti)
+    while node is not None:
+        above = node.above
+        if above is None:
+            place = node.place
+            break
         frame = frame.f_back
-    return (via, via_lasti, 0, 0) if via else NOWHERE
-
-
-def codes(place: Place) -> tuple[CodeType | None, CodeType | None]:
-    """The code objects of a place: who keeps the place keeps them, or others may get their ids."""
-    site, via = _codes.get(place[0]), _codes.get(place[2])
-    return site and site[1], via and via[1]
-
-
-def is_direct(place: Place) -> bool:
-    """Whether the user's own code called torch, and no library between."""
-    return not place[2] and _codes.get(place[0], (TORCH,))[0] == USER
+        if frame is None:
+            place = node.place
+            break
+        # Nearly always it is the first that was seen there.
+        if frame.f_code is above.code and frame.f_lasti == above.lasti:
+            node = above
+        else:
+            node = node.others.get(id(frame.f_code) + frame.f_lasti)
+    if place is None:
+        place = _seen.learn(innermost)
+    if place.is_open and thread is not None:
+        return place.continued(thread.lent())
+    return place
 
 
 def line(code: CodeType, lasti: int) -> str:
@@ -154,9 +259,16 @@ def _told(code: CodeType, number: int) -> str:
 
 
 def resolve(place: Place) -> tuple[str | None, str | None]:
-    """``site`` and ``via`` of a place, as in a ``call`` record."""
-    site, via = codes(place)
-    return site and line(site, place[1]), via and line(via, place[3])
+    """``site`` and ``via`` of a place, as in a ``call`` record.
+
+    Without a frame of the user's the innermost of a library stands in its place.
+    """
+    via: str | None = None
+    for code, lasti in place.frames:
+        if classify(code) == USER:
+            return line(code, lasti), via
+        via = via or line(code, lasti)
+    return via, None
 
 
 def public_function(frame: FrameType | None) -> str | None:

@@ -19,12 +19,11 @@ class Template:
     """The fixed part of the records of equal calls: from one line, on one stream, of one kind.
 
     ``call`` is such a record with 0 for what changes, ``counter`` the stream or channel it counts
-    on, ``keep`` whatever must live as long as the template does, ``group_rank`` this process's rank
-    within the group.
+    on, ``group_rank`` this process's rank within the group.
     """
 
     __slots__ = (
-        "body", "counter", "is_async", "is_bucket", "keep", "nbytes", "on_device", "op",
+        "body", "counter", "is_async", "is_bucket", "nbytes", "on_device", "op",
         "outputs", "pair_step", "peer", "program_step", "role", "site", "stream", "tag",
         "wire_step",
     )  # fmt: skip
@@ -34,7 +33,6 @@ class Template:
         call: Call,
         counter: CallCounter,
         fields: CallFields,
-        keep: Any = None,
         group_rank: int = 0,
     ) -> None:
         self.op = call.op
@@ -54,8 +52,6 @@ class Template:
         self.outputs: Callable[[tuple[Any, ...]], list[Any]] | None = None
         """Where no Work is given to anybody, and a tensor is waited for: those of the call, from
         its arguments."""
-        self.keep = keep
-        """Code objects, since their ids are part of the key that the template is found by."""
         self.body = body(call)
         """What lies in its line between the number and the digests."""
         # Attributes of their own: the hot path has no time for one more look-up.

@@ -64,7 +64,8 @@ class Writer:
         """Value of ``total`` from which on a checkpoint is due; set by who writes one."""
         self._preamble = preamble
         self._max_bytes = max_bytes
-        self._segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
+        self.segment_bytes = min(_LARGEST_SEGMENT, max(CHECKPOINT_EVERY, max_bytes // _SEGMENTS))
+        """Size from which on a segment is ended."""
         self._segment = 0
         """Ordinal of the segment being written."""
         self._current = path
@@ -99,7 +100,7 @@ class Writer:
             # A disk that fills up takes the beginning of a line.
             self._torn = True
             return self._fail(OSError(*_DISK_FULL))
-        if self._size >= self._segment_bytes:
+        if self._size >= self.segment_bytes:
             self._rotate()
         return True
 
@@ -202,7 +203,7 @@ class Writer:
         self._segment += 1
         self._size = 0
         self._current = self.path.with_name(f"{self.path.stem}.{self._segment:04d}.jsonl")
-        while len(self._kept) > 1 and self._bytes_kept() + self._segment_bytes > self._max_bytes:
+        while len(self._kept) > 1 and self._bytes_kept() + self.segment_bytes > self._max_bytes:
             victim, _ = self._kept.pop(1)
             try:
                 victim.unlink(missing_ok=True)

@@ -8,16 +8,25 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from collectrace.records import NATIVE
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.scopes import ROOT, Backward, Scope, ThreadState
+from collectrace.tracer.record.sites import NOWHERE, Place
 
 
 class Owner:
     """Stands for a DDP module."""
+
+
+def _line() -> None:
+    """Stands for a function of the user's."""
+
+
+LINE: Final = Place(((_line.__code__, 0),), is_open=False)
 
 
 # -- public functions -----------------------------------------------------------------------
@@ -270,14 +279,16 @@ def test_a_forked_child_has_the_thread_that_forked_and_no_other() -> None:
         """On a thread that is not the main one; in the child it is."""
         mine = scopes.local.state
         mine.wait, mine.call = (None, 3, 4), (None, 3)  # type: ignore[assignment]
-        scopes.backward.enter("train.py:1", None)
+        mine.given_at = LINE
+        scopes.backward.enter(LINE)
         try:
             child = os.fork()
             if child == 0:
                 scopes.after_fork()
                 alone = scopes.all_states() == [mine] and scopes.local.state is mine
                 idle = mine.wait is None and mine.call is None and not scopes.backward
-                os._exit(0 if alone and idle and mine.label == "" else 1)
+                alone = alone and mine.label == "" and mine.given_at is NOWHERE
+                os._exit(0 if alone and idle else 1)
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         finally:
             scopes.backward.leave()
@@ -295,12 +306,52 @@ def test_a_forked_child_has_the_thread_that_forked_and_no_other() -> None:
 
 def test_of_backwards_in_flight_the_latest_supplies_the_line() -> None:
     flight = Backward()
-    assert (bool(flight), flight.site) == (False, (None, None))
-    flight.enter("train.py:7", None)
-    flight.enter("penalty.py:3", "lightning.py:9")
-    assert (bool(flight), flight.site) == (True, ("penalty.py:3", "lightning.py:9"))
+    outer, inner = Place(LINE.frames, is_open=False), LINE
+    assert (bool(flight), flight.place) == (False, NOWHERE)
+    flight.enter(outer)
+    flight.enter(inner)
+    assert (bool(flight), flight.place) == (True, inner)
     flight.leave()
-    assert (bool(flight), flight.site) == (True, ("train.py:7", None))
+    assert (bool(flight), flight.place) == (True, outer)
     flight.leave()
     flight.leave()  # of one that began before tracing did
-    assert (bool(flight), flight.site) == (False, (None, None))
+    assert (bool(flight), flight.place) == (False, NOWHERE)
+
+
+def test_a_backward_is_lent_to_threads_of_c_alone() -> None:
+    mine = scopes.local.state
+    threads: list[ThreadState] = []
+    thread = threading.Thread(target=lambda: threads.append(scopes.local.state))
+    scopes.started_at[thread] = started = Place(LINE.frames, is_open=False)
+    thread.start()
+    thread.join()
+    ended = threading.Event()
+
+    def native_work() -> None:
+        threads.append(scopes.local.state)
+        ended.set()
+
+    _thread.start_new_thread(native_work, ())
+    assert ended.wait(30)
+    python, native = threads
+    scopes.backward.enter(LINE)
+    try:
+        assert (mine.lent(), python.lent(), native.lent()) == (NOWHERE, started, LINE)
+    finally:
+        scopes.backward.leave()
+    assert native.lent() == NOWHERE
+
+
+def test_a_thread_of_c_stays_one_when_somebody_asks_for_its_name() -> None:
+    """``logging`` does so, and threading makes up a thread for it."""
+    names: list[str] = []
+    ended = threading.Event()
+
+    def asked() -> None:
+        names.extend((threading.current_thread().name, ThreadState().name))
+        ended.set()
+
+    _thread.start_new_thread(asked, ())
+    assert ended.wait(30)
+    assert names[0].startswith("Dummy-")
+    assert names[1].startswith(NATIVE)

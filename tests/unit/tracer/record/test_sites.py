@@ -9,7 +9,7 @@ import site as site_packages
 import sys
 import sysconfig
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType
@@ -20,7 +20,7 @@ import torch
 import wrapt
 
 import collectrace
-from collectrace.tracer.record import sites
+from collectrace.tracer.record import owners, sites
 
 PACKAGES: Final = Path(sysconfig.get_path("purelib"))
 TORCH: Final = Path(torch.__file__).parent
@@ -117,7 +117,7 @@ def test_torch_alone_and_python_alone_name_nothing() -> None:
 )
 def test_what_nobody_would_open_is_looked_through(path: str | Path, mine: Path) -> None:
     assert named(mine, path) == (at(mine), None)
-    assert sites.classify(module(path)["caller"].__code__) == sites.TORCH
+    assert owners.classify(module(path)["caller"].__code__) == owners.TORCH
 
 
 @pytest.mark.parametrize("path", ["<stdin>", "<ipython-input-3-0a1b>", "/tmp/ipykernel_7/99.py"])
@@ -132,13 +132,13 @@ def test_only_installed_packages_are_libraries(tmp_path: Path) -> None:
         tmp_path / "collectrace" / "tracer" / "train.py",
         tmp_path / "old-venv" / "site-packages" / "mine.py",
     ):
-        assert sites.classify(module(path)["caller"].__code__) == sites.USER, path
+        assert owners.classify(module(path)["caller"].__code__) == owners.USER, path
     for folder in (PACKAGES, Path(site_packages.getusersitepackages())):
         code = module(folder / "megatron" / "training.py")["caller"].__code__
-        assert sites.classify(code) == sites.LIBRARY, folder
+        assert owners.classify(code) == owners.LIBRARY, folder
     # A library's own folder of that name is no plumbing.
     nested = PACKAGES / "lightning" / "wrapt" / "x.py"
-    assert sites.classify(module(nested)["caller"].__code__) == sites.LIBRARY
+    assert owners.classify(module(nested)["caller"].__code__) == owners.LIBRARY
 
 
 def test_this_pythons_own_wrapt_is_looked_through() -> None:
@@ -215,23 +215,32 @@ def test_here_is_the_line_that_calls() -> None:
 
 @pytest.fixture
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Code objects are forgotten soon."""
-    monkeypatch.setattr(sites, "_MAX_CODES", 8)
+    """Code objects, and stacks, are forgotten soon."""
+    monkeypatch.setattr(owners, "_MAX_CODES", 8)
+    monkeypatch.setattr(sites, "_MOST_WALKED", 50)
+    monkeypatch.setattr(sites, "_MOST_NODES", 100)
+    sites._seen.forget()
     yield 8
-    sites._codes.clear()
-    sites._torch_codes.clear()
+    owners._owners.clear()
+    owners.torch_codes.clear()
+
+
+def nodes(below: Iterable[sites._Node]) -> int:
+    return sum(1 + nodes(node.others.values()) for node in below)
 
 
 def test_programs_that_generate_code_without_end_fill_no_memory(
     mine: Path, small_memory: int
 ) -> None:
-    sites._codes.clear()
-    sites._torch_codes.clear()
+    owners._owners.clear()
+    owners.torch_codes.clear()
     for n in range(5 * small_memory):
         generated = mine.with_name(f"generated{n}.py")
         assert named(mine, generated, TORCH / "x.py") == (at(generated), None)
-        assert len(sites._codes) <= small_memory
-        assert len(sites._torch_codes) <= small_memory
+        assert len(owners._owners) <= small_memory
+        assert len(owners.torch_codes) <= small_memory
+        assert nodes(sites._innermost.values()) <= 100
+        assert len(sites._seen._places) <= 100
 
 
 def test_a_stack_that_was_seen_before_is_only_looked_up(
@@ -240,22 +249,25 @@ def test_a_stack_that_was_seen_before_is_only_looked_up(
     user = module(mine)["caller"]
     library, below = module(PACKAGES / "x.py")["caller"], module(TORCH / "x.py")["caller"]
     call = functools.partial(user, functools.partial(library, functools.partial(below, _find)))
-    first = call()
-    monkeypatch.setattr(sites, "_classify_path", None)
-    assert call() == first
+    found = []
+    for _ in range(2):
+        found.append(call())
+        monkeypatch.setattr(owners, "_classify_path", None)
+        monkeypatch.setattr(sites._Seen, "learn", None)
+    assert found[0] is found[1]
 
 
 def test_the_code_of_a_place_is_not_another_ones(mine: Path) -> None:
-    """The place is numbers: the code they stand for is kept, or another would get its address."""
+    """Stacks are found by addresses: the code they stand for is kept, or others would get them."""
     place = stack(mine, PACKAGES / "x.py")
     gc.collect()
-    site, via = sites.codes(place)
+    via, site = (code for code, _ in place.frames)
     assert isinstance(site, CodeType)
     assert isinstance(via, CodeType)
     assert (site.co_filename, via.co_filename) == (str(mine), str(PACKAGES / "x.py"))
-    assert sites.codes(sites.NOWHERE) == (None, None)
+    assert sites.NOWHERE.frames == ()
     gone = weakref.ref(site)
-    del site, via
+    del site, via, place
     gc.collect()
     assert gone() is not None
 

@@ -1,0 +1,170 @@
+"""The source around lines of the user's code: which statements each is inside of.
+
+Never read while a call is being recorded: the watchdog does it at its next turn.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collectrace.records import Source
+from collectrace.tracer.record.sites import UserLine
+
+_MOST_BYTES: Final = 2 << 20
+"""Of a file. To parse one holds the GIL."""
+
+_MOST_FILES: Final = 500
+"""Files kept parsed."""
+
+_MOST_SITES: Final = 20_000
+
+_MOST_TEXT: Final = 200
+"""Characters of a line."""
+
+_MADE: Final = "torch_dynamo_resume_in_"
+"""Begins the names of functions that torch._dynamo makes from parts of others (torch 2.13,
+torch/_dynamo/resume_execution.py)."""
+
+
+class Sources:
+    """The source lines of one run's sites."""
+
+    def __init__(self) -> None:
+        self._asked: deque[UserLine] = deque()
+        self._known: set[str] = set()
+        """Sites asked for."""
+        self._files: dict[str, _File | None] = {}
+        """None: there is no source."""
+
+    def ask(self, lines: Sequence[UserLine]) -> None:
+        """Look these up later, unless they are known."""
+        for line in lines:
+            if line.site not in self._known and len(self._known) < _MOST_SITES:
+                self._known.add(line.site)
+                self._asked.append(line)
+
+    def take(self) -> Iterator[Source]:
+        """A record for each line that was asked for since, where its source is there."""
+        while self._asked:
+            asked = self._asked.popleft()
+            path, _, number = asked.site.rpartition(":")
+            if path not in self._files and len(self._files) < _MOST_FILES:
+                self._files[path] = _read(path)
+            file = self._files.get(path)
+            if file is not None and file.defines(asked) and (lines := file.around(int(number))):
+                yield Source(site=asked.site, lines=lines)
+
+
+class _Span(NamedTuple):
+    """A statement, or a part of one that has a head of its own, as ``else`` has."""
+
+    first: int
+    last: int
+
+    def holds(self, number: int) -> bool:
+        return self.first <= number <= self.last
+
+
+class _File:
+    """A file of Python that has been parsed; of the tree only what is asked for is kept."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._spans: list[_Span] = []
+        """Of the statements that take several lines."""
+        self._functions: dict[int, str] = {}
+        """Names by the line where a function or class begins, its decorators included."""
+        self._add_block(ast.parse(_without_escapes("".join(lines))).body)
+
+    def defines(self, line: UserLine) -> bool:
+        """Whether the function of a line is where the code that runs was compiled from.
+
+        The file may have been edited since.
+        """
+        if line.name.startswith(("<", _MADE)):
+            return True
+        return self._functions.get(line.first_line) == line.name
+
+    def around(self, number: int) -> list[str]:
+        """``number text`` of the first lines around a line, outermost first, and of itself."""
+        if number > len(self._lines):
+            return []
+        heads = {span.first for span in self._spans if span.holds(number)} | {number}
+        return [f"{n} {self._lines[n - 1].rstrip()[:_MOST_TEXT]}" for n in sorted(heads)]
+
+    def _add_block(self, block: Sequence[ast.stmt]) -> int:
+        """Take note of these statements; the last line of the last."""
+        for statement in block:
+            self._add(statement)
+        return block[-1].end_lineno or block[-1].lineno
+
+    def _add(self, node: ast.stmt) -> None:
+        head: ast.stmt | ast.pattern | ast.ExceptHandler
+        end = node.end_lineno or node.lineno
+        if end > node.lineno:
+            self._spans.append(_Span(node.lineno, end))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            begins = min(part.lineno for part in (node, *node.decorator_list))
+            self._functions[begins] = node.name
+        end = node.lineno
+        # In the order of the source.
+        for name, value in ast.iter_fields(node):
+            if not value:
+                continue
+            if name == "body":
+                end = self._add_block(value)
+            elif name in _PARTS:
+                for part in value:
+                    head = part.pattern if isinstance(part, ast.match_case) else part
+                    end = self._add_block(part.body)
+                    self._spans.append(_Span(head.lineno, end))
+            elif name in _KEYWORDS:
+                found = self._find(_KEYWORDS[name], end, value[0].lineno)
+                end = self._add_block(value)
+                if found is not None:
+                    self._spans.append(_Span(found, end))
+
+    def _find(self, keyword: re.Pattern[str], after: int, last: int) -> int | None:
+        """The line that begins with this, the latest up to ``last``; None: ``elif`` needs none."""
+        for number in range(last, after, -1):
+            if keyword.match(self._lines[number - 1]):
+                return number
+        return None
+
+
+_PARTS: Final = ("handlers", "cases")
+"""Fields that hold parts of statements, which begin with a line of their own."""
+
+_KEYWORDS: Final = {
+    "orelse": re.compile(r"\s*else\s*:"),
+    "finalbody": re.compile(r"\s*finally\s*:"),
+}
+"""Fields that hold statements, and the line above them, which is no node of the tree."""
+
+_ESCAPE: Final = re.compile(r"\\(N\{[^}\n]*\}|.)", re.DOTALL)
+
+
+def _without_escapes(text: str) -> str:
+    r"""The same program with other strings in it.
+
+    Of ``"\d"`` a compiler warns, on standard error, and has done so once already.
+    """
+    return _ESCAPE.sub(lambda found: found[0] if found[1] in "\\\n'\"" else "_", text)
+
+
+def _read(path: str) -> _File | None:
+    """None: there is no such file, or it is too large, or not Python."""
+    try:
+        # The cells of a notebook are no files, but known to linecache.
+        if path == "<stdin>" or (Path(path).exists() and Path(path).stat().st_size > _MOST_BYTES):
+            return None
+        lines = linecache.getlines(path)
+        return _File(lines) if lines else None
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

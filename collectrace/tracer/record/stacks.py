@@ -1,0 +1,64 @@
+"""The stacks that calls come from: each is written down once, and has a number that calls bear."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from collectrace.records import Stack
+from collectrace.tracer.record.sites import Place
+from collectrace.tracer.record.sources import Sources
+
+_MOST: Final = 20_000
+"""Stacks remembered. A program that makes new ones without end reaches it, and starts over with
+new numbers."""
+
+
+class Stacks:
+    """The stacks of one run.
+
+    ``write`` writes a record. ``lock`` is held meanwhile: no call with a stack's number may come
+    before its record. ``sources`` are told of new lines, unless it is None.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Stack], None],
+        lock: AbstractContextManager[Any],
+        sources: Sources | None,
+    ) -> None:
+        self.known = 0
+        """The highest number so far."""
+        self._write = write
+        self._lock = lock
+        self._sources = sources
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._next = itertools.count(1)
+
+    def number(self, place: Place) -> int | None:
+        """The number of the stack of this place; None: it has no frame but torch's.
+
+        By its text, since functions that are made again, as closures are, are the same to a reader.
+        """
+        lines = place.user_lines()
+        frames = [f"{line.site} {line.function}" for line in lines]
+        path = place.path()
+        key = (*frames, "", *path)
+        found = self._numbers.get(key)
+        if found is not None or not (frames or path):
+            return found
+        with self._lock:
+            found = self._numbers.get(key)
+            if found is not None:
+                return found
+            if len(self._numbers) >= _MOST:
+                self._numbers.clear()
+            # A signal handler may issue a call in the midst of this: it gets another number.
+            self.known = found = next(self._next)
+            self._write(Stack(stack=found, frames=frames, path=path))
+            self._numbers[key] = found
+        if self._sources is not None:
+            self._sources.ask(lines)
+        return found

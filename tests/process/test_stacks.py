@@ -121,7 +121,7 @@ def on_batch_end(trainer: Any) -> None:
 
 def with_a_library() -> None:
     names = {"dist": dist}
-    exec(compile(LIBRARY, str(PACKAGES / "lightning" / "trainer.py"), "exec"), names)
+    exec(compile(LIBRARY, str(PACKAGES / "trainers" / "trainer.py"), "exec"), names)
     trainer: Any = names["Trainer"]
     trainer().fit(on_batch_end)
 

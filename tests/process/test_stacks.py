@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -370,3 +371,25 @@ def test_source_lines_can_be_left_out(ranks: Ranks) -> None:
     assert sources(log) == {}
     assert functions(log, user_calls(log)[0]) == ["branches"]
     assert b"epoch ==" not in log.path.read_bytes()
+
+
+SCRIPT: Final = """\
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file:///" + __file__ + ".store", rank=0, world_size=1)
+if dist.get_rank() == 0:
+    dist.all_reduce(torch.ones(1))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "lines"),
+    [((), [["3 if dist.get_rank() == 0:", "4     dist.all_reduce(torch.ones(1))"]]),
+     (("--no-sources",), [])],
+)  # fmt: skip
+def test_a_script_can_be_run_without(
+    ranks: Ranks, option: tuple[str, ...], lines: list[list[str]]
+) -> None:
+    ran = ranks.script(SCRIPT, launch=("-m", "collectrace", "run", *option))
+    assert list(sources(ran.log()).values()) == lines
+    assert stacks(ran.log())[1].frames == [f"{ran.folder}/script.py:4 <module>"]

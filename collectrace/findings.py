@@ -13,7 +13,7 @@ Format history
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
@@ -272,6 +272,37 @@ class RankState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineOfRanks:
+    """A line of the user's code, and the ranks that were at it."""
+
+    ranks: tuple[int, ...]
+    """Which they are."""
+
+    site: str
+    """``path:line``, as calls name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherLines:
+    """Collectives that agree, and that ranks issued from different lines of the program.
+
+    Legal, and wrong where two quantities have changed places.
+    """
+
+    group: str
+    """Name of the process group."""
+
+    count: int
+    """How many there are."""
+
+    seq: int
+    """The first of them."""
+
+    lines: tuple[LineOfRanks, ...]
+    """The lines that the first was issued from; one line may be reached in two ways."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What the verdict rests on, and what was missing."""
 
@@ -280,6 +311,10 @@ class Evidence:
 
     messages: int = 0
     """Point-to-point messages that met their other end, and fit it as far as it was compared."""
+
+    other_lines: tuple[OtherLines, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Per process group, the collectives that agree though their lines differ; left out where
+    there are none, or not all rows were read."""
 
     missing_ranks: tuple[int, ...] = ()
     """Ranks that left no file."""
@@ -316,7 +351,22 @@ class Alignment:
     evidence: Evidence = field(default_factory=Evidence)
     """What all this rests on."""
 
+    strict: bool | None = field(default=None, metadata=LEFT_OUT)
+    """Whether warnings count, which were asked to; left out where they were not."""
+
+    @property
+    def warnings(self) -> int:
+        """How many findings warn."""
+        return sum(finding.severity == "warning" for finding in self.findings)
+
     @property
     def exit_status(self) -> int:
         """What the command exits with."""
-        return EXIT_STATUS[self.status]
+        status = EXIT_STATUS[self.status]
+        return status or int(bool(self.strict and self.warnings))
+
+
+def cause_of(findings: Sequence[Finding], n: int) -> int | None:
+    """Index of the finding that led to this one. It stands before it: nothing goes round."""
+    cause = findings[n].caused_by
+    return cause if cause is not None and 0 <= cause < n else None

@@ -38,18 +38,18 @@ def assert_aligned(log_dir: Path | str, **options: Any) -> Alignment:
 
     Args:
         log_dir: as for ``python -m collectrace.align``.
-        options: as of :func:`collectrace.align.align`: ``run``, ``full``, ``group``.
+        options: as of :func:`collectrace.align.align`: ``run``, ``full``, ``group``, ``strict``.
 
     Raises:
-        AssertionError: the run diverged or hung, or its logs cannot show that it did not; the
-            text is the report.
+        AssertionError: the run diverged or hung, or its logs cannot show that it did not; with
+            ``strict``, or there is a warning. The text is the report.
         LogError: the logs cannot be used at all.
 
     """
     from collectrace.align import align
 
     alignment = align(log_dir, **options)
-    if alignment.status != "aligned":
+    if alignment.exit_status:
         raise AssertionError(f"\n{_report(alignment)}")
     return alignment
 

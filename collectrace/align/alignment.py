@@ -42,6 +42,7 @@ def align(
     full: bool = False,
     group: str | None = None,
     context: int = CONTEXT,
+    strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Alignment:
     """Find where the ranks of a run part ways.
@@ -52,6 +53,7 @@ def align(
         full: read every line, however large the logs are.
         group: look at this process group only, by its name or description.
         context: rows to show before and after a difference.
+        strict: warnings count: the exit status of a run with one is 1 though it is aligned.
         progress: told now and then how many bytes are done, of how many.
 
     Raises:
@@ -62,7 +64,8 @@ def align(
     comparison = compared(run_reader.read(path, run, full, on_progress=progress))
     if group is not None:
         comparison = _only(comparison, group)
-    return judged(comparison, context)
+    alignment = judged(comparison, context)
+    return replace(alignment, strict=True) if strict else alignment
 
 
 def compared(evidence: RunEvidence) -> Comparison:
@@ -93,6 +96,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         evidence=Evidence(
             agreed=sum(comparison.agreed.values()),
             messages=sum(comparison.messages.values()),
+            other_lines=tuple(comparison.other_lines) or None,
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
@@ -192,6 +196,7 @@ def _only(comparison: Comparison, wanted: str) -> Comparison:
         warnings=tuple(d for d in comparison.warnings if d.stream.group in names),
         channels=tuple(c for c in comparison.channels if c.channel.group in names),
         conflicts=tuple(c for c in comparison.conflicts if c.name in names),
+        other_lines=tuple(o for o in comparison.other_lines if o.group in names),
         agreed={key: n for key, n in comparison.agreed.items() if key.group in names},
         messages={name: n for name, n in comparison.messages.items() if name in names},
     )

@@ -8,7 +8,7 @@ for example:
 
 exit status:
   0  aligned: every rank issued the same collectives
-  1  diverged or hung: the report says where, who and why
+  1  diverged or hung: the report says where, who and why; --strict: or it warns
   2  the logs cannot be used, a report cannot be written, or the command line is wrong
   3  unknown: nothing wrong found, but the logs cannot show that all is well
 
@@ -23,6 +23,7 @@ import signal
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
@@ -51,6 +52,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--full", action="store_true", help="read every line, however large the logs are"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="warnings count: exit with 1 where there is one"
     )
     parser.add_argument(
         "--follow",
@@ -100,6 +104,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
         alignment = _follow(arguments, stderr if taken else stdout)
     else:
         alignment = _align(arguments, stderr)
+    if arguments.strict:
+        alignment = replace(alignment, strict=True)
     by_itself = {r: output.STDOUT for r in REPORTS if r.option is None and not taken}
     _deliver(alignment, by_itself | asked, stdout)
     return alignment.exit_status

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 WIDEST: Final = 110
 """Columns beyond which prose is hard to read, however wide the terminal."""
 
+INDENT: Final = 2
+
+LABEL: Final = 10
+"""Where the text behind a label begins."""
+
 _NARROWEST_CELL: Final = 16
 
 
@@ -37,6 +42,10 @@ class Page:
         if not whole.plain.isascii() and not encoding.lower().startswith("utf"):
             whole.plain = whole.plain.encode(encoding, "replace").decode(encoding)
         self.console.print(whole, soft_wrap=True, highlight=False)
+
+    def heading(self, title: str) -> None:
+        """The title of a section."""
+        self.line(Text(title, "bold underline"))
 
     def prose(
         self,

@@ -14,7 +14,7 @@ import unicodedata
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.findings import GroupInfo
+from collectrace.findings import GroupInfo, State
 from collectrace.ops import canonical_op
 from collectrace.records import Call, Shape
 
@@ -26,6 +26,18 @@ _MOST_SHAPES: Final = 3
 # Cc: terminal escapes. Cf: bidirectional overrides and what has no width. Cs, Co, Cn: nothing that
 # a terminal could show. Zl, Zp: line breaks in disguise.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+STATES: Final[dict[State, str]] = {
+    "finished": "finished",
+    "raised": "raised an exception",
+    "blocked": "waiting",
+    "busy": "busy",
+    "died": "died",
+    "silent": "no sign of life",
+    "running": "running",
+    "missing": "left no file",
+}
+"""What a rank is doing, in words."""
 
 
 def clean(text: str, *, lines: bool = False) -> str:

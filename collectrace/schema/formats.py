@@ -182,6 +182,8 @@ FINDINGS: Final = Format(
         "source": findings.SourceLine,
         "rank": findings.RankState,
         "evidence": findings.Evidence,
+        "other_lines": findings.OtherLines,
+        "line": findings.LineOfRanks,
         "call": Call,
     },
     glossaries=(

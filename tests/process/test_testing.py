@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from collectrace.testing import assert_aligned, assert_ranks_align
+from tests.support import kind_examples
 
 
 def agree(rank: int, steps: int) -> None:
@@ -37,6 +38,14 @@ def test_ranks_that_agree(tmp_path: Path) -> None:
     alignment = assert_ranks_align(agree, 3, tmp_path, args=(5,))
     assert alignment.world_size == 3
     assert assert_aligned(tmp_path).run == alignment.run
+
+
+def test_a_warning_where_it_counts(tmp_path: Path) -> None:
+    run = kind_examples.two_metrics_in_swapped_order()
+    run.write(tmp_path)
+    assert assert_aligned(tmp_path).warnings == 1
+    with pytest.raises(AssertionError, match=r"Warnings count\. Exit status 1"):
+        assert_aligned(tmp_path, strict=True)
 
 
 @pytest.mark.timeout(600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from collectrace.findings import (
@@ -9,6 +10,8 @@ from collectrace.findings import (
     Evidence,
     Finding,
     GroupInfo,
+    LineOfRanks,
+    OtherLines,
     RankState,
     Side,
     SourceLine,
@@ -143,6 +146,15 @@ def all_agree() -> Alignment:
         ),
         evidence=Evidence(agreed=1234),
     )
+
+
+def agreed_from_different_lines() -> Alignment:
+    lines = (
+        LineOfRanks(ranks=(0,), site="/job/eval.py:17"),
+        LineOfRanks(ranks=(1,), site="/job/eval.py:21"),
+    )
+    other = OtherLines(group="0", count=8, seq=5, lines=lines)
+    return replace(all_agree(), evidence=Evidence(agreed=1234, other_lines=(other,)))
 
 
 def missing_call() -> Alignment:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import collectrace.align
 from collectrace import cli
 from collectrace.errors import LogError
-from collectrace.findings import Alignment
+from collectrace.findings import Alignment, Finding
 from collectrace.report import REPORTS, Report
 from tests.support import alignments
 from tests.support.synthetic import Run
@@ -64,6 +65,25 @@ def test_the_exit_status_is_the_verdict(
     assert ended == status
     assert out.endswith(f"Exit status {status}.\n")
     assert err == ""
+
+
+def test_warnings_count_where_it_is_asked_for(
+    answer: Callable[..., dict[str, Any]],
+) -> None:
+    warned = replace(
+        alignments.all_agree(),
+        findings=(Finding(kind="straggler", severity="warning", headline="h", cause="c", fix="f"),),
+    )
+    noted = replace(warned, findings=(replace(warned.findings[0], severity="info"),))
+    for alignment, status in (warned, 1), (noted, 0), (alignments.not_enough(), 3):
+        answer(alignment)
+        ended, out, _ = run("align", "logs", "--strict")
+        assert ended == status
+        assert out.endswith(f"Exit status {status}.\n")
+        assert ("Warnings count." in out) == (alignment is warned)
+    answer(warned)
+    assert run("align", "logs")[0] == 0
+    assert json.loads(run("align", "logs", "--strict", "--json", "-")[1])["strict"] is True
 
 
 def test_options_reach_the_aligner(answer: Callable[..., dict[str, Any]]) -> None:

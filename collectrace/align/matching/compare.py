@@ -6,6 +6,7 @@ from collectrace.align.matching.channels import compare_channels
 from collectrace.align.matching.comparison import Comparison, Divergence, Unclear
 from collectrace.align.matching.streams import compare_stream
 from collectrace.align.reading.evidence import RunEvidence, StreamKey
+from collectrace.findings import OtherLines
 
 
 def compare(evidence: RunEvidence) -> Comparison:
@@ -28,6 +29,7 @@ def compare(evidence: RunEvidence) -> Comparison:
     agreed: dict[StreamKey, int] = {}
     divergences: list[Divergence] = []
     warnings: list[Divergence] = []
+    other_lines: list[OtherLines] = []
     needed: set[int] = set()
     for stream in sorted({key for log in logs.values() for key in log.last_seq}):
         group = evidence.groups[stream.group]
@@ -44,6 +46,8 @@ def compare(evidence: RunEvidence) -> Comparison:
         divergences += verdict.divergences
         warnings += verdict.warnings
         notes += verdict.notes
+        if verdict.other_lines is not None:
+            other_lines.append(verdict.other_lines)
     try:
         channels, messages, unseen = compare_channels(evidence.groups, logs)
     except Unclear as unclear:
@@ -60,5 +64,6 @@ def compare(evidence: RunEvidence) -> Comparison:
         agreed=agreed,
         messages=messages,
         notes=(*notes, *unseen),
+        other_lines=tuple(other_lines),
         warnings=tuple(warnings),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, RunEvidence, StreamKey
-from collectrace.findings import GroupInfo
+from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call
 from collectrace.signature import Attribute
 
@@ -86,6 +86,8 @@ class Comparison:
     messages: Mapping[str, int] = field(default_factory=dict)
     """Per group how many messages met their other end."""
     notes: Sequence[str] = ()
+    other_lines: Sequence[OtherLines] = ()
+    """Of streams in which calls that agree come from different lines. Found by full scan only."""
     warnings: Sequence[Divergence] = ()
     """Rows whose bytes and meaning agree and that differ all the same: in shape, in the
     iteration they belong to, or in call sites that are swapped. Found by full scan only."""

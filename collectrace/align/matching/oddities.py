@@ -15,6 +15,7 @@ from collectrace.align.matching.matchers import Stretch, differing
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import Appearance
+from collectrace.findings import LineOfRanks, OtherLines
 from collectrace.ops import ROOTED
 from collectrace.records import DDP_FORWARD
 from collectrace.roles import UNKNOWN, USER, is_shadow
@@ -58,6 +59,49 @@ def oddities(
             if ahead is not None:
                 found["iteration"] = Oddity(start + ahead, "iteration")
     return sorted(found.values())
+
+
+def other_lines(
+    stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]
+) -> OtherLines | None:
+    """How many of the user's own calls agree and come from different lines; None: not one.
+
+    Not the rooted ones: there ranks do different things.
+    """
+    count = 0
+    first: tuple[int, list[str], tuple[int, ...]] | None = None
+    apart: dict[tuple[int, ...], bool] = {}
+    for start, stop, ranks in stretches:
+        columns, starts = [], []
+        for rank in ranks:
+            rows, shift = logs[rank].rows(stream)
+            columns.append(rows.appearance)
+            starts.append(rows.position(start - shift))
+        appearances = logs[ranks[0]].rows(stream)[0].vocabulary.appearances
+        for i, row in differing(columns, starts, stop - start + 1):
+            if row not in apart:
+                apart[row] = _are_apart([appearances[n] for n in row])
+            if apart[row]:
+                count += 1
+                if first is None:
+                    sites = [appearances[n].site for n in row]
+                    first = start + i, sites, ranks
+    if first is None:
+        return None
+    seq, sites, ranks = first
+    lines = tuple(
+        LineOfRanks(
+            ranks=tuple(r for r, other in zip(ranks, sites, strict=True) if other == site),
+            site=site,
+        )
+        for site in dict.fromkeys(sites)
+    )
+    return OtherLines(group=stream.group, count=count, seq=seq, lines=lines)
+
+
+def _are_apart(those: Sequence[Appearance]) -> bool:
+    is_own = all(seen.role == USER and seen.op not in ROOTED and seen.site for seen in those)
+    return is_own and len({seen.where for seen in those}) > 1
 
 
 def _appearances(

@@ -16,9 +16,9 @@ from collectrace.align.matching.matchers import (
     Stretch,
     attribute_of,
 )
-from collectrace.align.matching.oddities import oddities
+from collectrace.align.matching.oddities import oddities, other_lines
 from collectrace.align.reading.evidence import RankLog, StreamKey
-from collectrace.findings import GroupInfo
+from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call, backend_for
 from collectrace.signature import Attribute, stretch
 
@@ -35,6 +35,7 @@ class Verdict:
     divergences: list[Divergence] = field(default_factory=list)
     warnings: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    other_lines: OtherLines | None = None
 
 
 def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankLog]) -> Verdict:
@@ -103,6 +104,7 @@ class _StreamComparison:
                 self._divergence(row, "root", attribute, swapped=swapped)
                 for row, attribute, swapped in oddities(self._stream, self._logs, rows)
             ]
+            verdict.other_lines = other_lines(self._stream, self._logs, rows)
         return verdict
 
     # -- rows ---------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def screen(alignment: Alignment, width: int = 80) -> str:
     [
         alignments.join_with_barrier,
         alignments.all_agree,
+        alignments.agreed_from_different_lines,
         alignments.missing_call,
         alignments.not_enough,
         alignments.nested_consequences,

@@ -500,6 +500,22 @@ def test_ranks_on_different_lines_all_along_are_no_swap() -> None:
     assert hints(run) == []
 
 
+def test_calls_that_agree_from_different_lines_are_counted() -> None:
+    run = Run(3)
+    for _ in range(4):
+        for rank in run:
+            rank.call("all_reduce", site="train.py:7")
+            rank.call("all_reduce", site="train.py:9" if rank.rank == 1 else "train.py:8")
+            rank.call("broadcast", site=f"train.py:{20 + rank.rank}")  # only one is the root
+    by_digest, by_scan = both(run)
+    assert by_digest.other_lines == ()
+    (other,) = by_scan.other_lines
+    assert (other.group, other.count, other.seq) == ("0", 4, 2)
+    assert [(line.ranks, line.site) for line in other.lines] == [
+        ((0, 2), "train.py:8"), ((1,), "train.py:9"),
+    ]  # fmt: skip
+
+
 def test_shapes_that_differ_where_counts_agree_are_a_warning() -> None:
     run = Run(2)
     for n in range(5):

@@ -1,0 +1,150 @@
+"""How the report ends: what every rank was doing, what the logs cannot tell, and the verdict."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rich.text import Text
+
+from collectrace import words
+from collectrace.findings import (
+    Alignment,
+    Ended,
+    Finding,
+    RankState,
+    cause_of,
+)
+from collectrace.report import text
+from collectrace.report.layout import INDENT, LABEL, Page
+
+_MOST_STATES: Final = 8
+_MOST_LINES: Final = 3
+
+_LONGEST_DETAIL: Final = 200
+"""Characters of an exception's text: its end is mostly advice; the log holds it whole."""
+
+_NUMBER: Final = re.compile(r"\d+")
+"""Ports and seconds: details that differ in nothing else are told once."""
+
+_STATUS_STYLE: Final = {"aligned": "green", "diverged": "red", "hung": "red", "unknown": "yellow"}
+
+_ENDED: Final[dict[Ended, str]] = {
+    "exit": "",
+    "signal": "killed by a signal",
+    "gone": "its process is gone",
+    "alive": "still alive",
+}
+
+
+def show(page: Page, alignment: Alignment) -> None:
+    """Write it."""
+    _ranks(page, alignment)
+    _gaps(page, alignment)
+    page.line(f"run {text.clean(alignment.run)}")
+    page.prose(_verdict(alignment))
+
+
+def _ranks(page: Page, alignment: Alignment) -> None:
+    if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
+        return
+    page.heading("ranks")
+    groups: dict[tuple[str, ...], list[RankState]] = {}
+    for rank in alignment.ranks:
+        state, detail, last = _rank(rank)
+        groups.setdefault((state, _NUMBER.sub("#", detail), last), []).append(rank)
+    alike = list(groups.values())
+    labels = [words.ranges([r.rank for r in one]) for one in alike]
+    indent = min(max(LABEL, max(map(len, labels)) + 2 * INDENT), 2 * LABEL)
+    for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
+        if len(label) > indent - 2 * INDENT:
+            page.prose(label, indent=INDENT)
+            label = ""
+        state, detail, last = _rank(one[0])
+        if any(_rank(other)[1] != detail for other in one):
+            detail += f" (rank {one[0].rank}; the others likewise)"
+        told = "\n".join(line for line in (state, detail, last) if line)
+        page.prose(told, indent=indent, label=label.ljust(indent - 2 * INDENT) if label else "")
+    rest = [r.rank for one in alike[_MOST_STATES:] for r in one]
+    if rest:
+        page.prose(f"{words.ranks(rest)}: in --json", indent=INDENT)
+    page.line()
+
+
+def _rank(rank: RankState) -> tuple[str, str, str]:
+    """What is said of a rank, in three lines: its state and end, details, its last call."""
+    ended = "" if rank.state == "missing" else _ENDED[rank.ended]
+    detail = " ".join(text.clean(rank.detail).split())
+    detail = "" if detail == text.STATES[rank.state] else detail
+    if len(detail) > _LONGEST_DETAIL:
+        detail = detail[: _LONGEST_DETAIL - 2] + ".."
+    last, c = "", rank.last_call
+    if c is not None and rank.state != "finished":
+        group = text.named_group(c.group)
+        of = "" if group == words.DEFAULT_GROUP else f" of {group}"
+        last = f"last call: {text.clean(c.op)}{text.at(c)}, call {c.seq}{of}"
+    return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
+
+
+def _gaps(page: Page, alignment: Alignment) -> None:
+    evidence = alignment.evidence
+    gaps = []
+    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    if evidence.missing_ranks and not told:
+        gaps.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
+    if evidence.damaged_lines:
+        gaps.append(f"{words.counted(evidence.damaged_lines, 'line')} could not be read.")
+    if evidence.dropped:
+        gaps.append(f"{words.counted(evidence.dropped, 'record')} could not be written.")
+    gaps += [text.clean(note) for note in evidence.notes]
+    gaps += told
+    if gaps:
+        page.heading("what the logs cannot tell")
+        for gap in gaps:
+            page.prose(gap, indent=INDENT, hang=INDENT)
+        page.line()
+
+
+def _gap(finding: Finding) -> str:
+    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+    return ". ".join(sentences) + "."
+
+
+def _verdict(alignment: Alignment) -> Text:
+    status = (f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
+    counts = " Warnings count." if alignment.strict and alignment.warnings else ""
+    end = f"{counts} Exit status {alignment.exit_status}."
+    return Text.assemble(status, _summary(alignment), end)
+
+
+def _summary(alignment: Alignment) -> str:
+    world = words.counted(alignment.world_size, "rank")
+    if alignment.status == "aligned":
+        agreed = words.compared(alignment.evidence)
+        return f"{agreed} on {world} agree{_lines(alignment)}." if agreed else f"{world} agree."
+    if alignment.status == "unknown":
+        alive = sum(rank.ended == "alive" for rank in alignment.ranks)
+        if alive and not alignment.evidence.missing_ranks:
+            calls = words.compared(alignment.evidence) or words.counted(0, "collective")
+            return f"{alive} of {world} run; so far all agree ({calls})."
+        return f"nothing wrong found, but the logs of {world} cannot show that all is well."
+    errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
+    effects = sum(cause_of(alignment.findings, n) is not None for n in errors)
+    causes = len(errors) - effects
+    also = f", {words.counted(effects, 'consequence')}" if effects else ""
+    first = " Start with the first: others may go with it." if causes > 1 else ""
+    return f"{words.counted(causes, 'error')}{also} on {world}.{first}"
+
+
+def _lines(alignment: Alignment) -> str:
+    """How many of them come from different lines, which is legal: the first group is told."""
+    if not alignment.evidence.other_lines:
+        return ""
+    other = alignment.evidence.other_lines[0]
+    places = words.listed(
+        [
+            f"{text.site(line.site)} on {words.ranks(line.ranks)}"
+            for line in other.lines[:_MOST_LINES]
+        ]
+    )
+    return f", {other.count} of them from different lines (first call {other.seq}: {places})"

@@ -280,7 +280,7 @@ def again() -> None:
     clip()
     dist.destroy_process_group()
     for n in range(2):
-        meeting = f"file://{os.getcwd()}/store{n}"
+        meeting = f"file://{Path.cwd()}/store{n}"
         dist.init_process_group("gloo", init_method=meeting, rank=0, world_size=1)
         log_loss()
         clip()

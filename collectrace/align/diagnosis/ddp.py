@@ -10,9 +10,16 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
+from collectrace.align.diagnosis.wording import (
+    EVERY_RANK,
+    Reason,
+    called,
+    even_length,
+    place_of,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import in_one_loop
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import ROLES, pairing_class
@@ -204,22 +211,28 @@ def between(case: Case, candidate: Candidate) -> Reason | None:
     Or one at a line to which nobody else ever came.
     """
     sides = called(candidate)
-    own = [(s, c) for s, c in sides if is_user(c) and set(s.ranks) <= set(candidate.suspects)]
+    own = [
+        (s, c)
+        for s, c in sides
+        if not c.role.startswith(("ddp.", "join.")) and set(s.ranks) <= set(candidate.suspects)
+    ]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.")]
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
+    why = why or decided.alone(case, candidate)
     if len(own) != 1 or not inside or not why:
         return None
     (side, call), (other, theirs) = own[0], inside[0]
+    script = ", the script's own" if is_user(call) else ""
     return Reason(
         f"{words.upper(words.ranks(side.ranks))} issued {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}, the script's own, where "
+        f"{place_of(case, side.ranks[0], call)}{script}, where "
         f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
         f"{words.name(theirs)}{words.at(theirs)}.{why}",
         fix or EVERY_RANK,
     )
 
 
-def behind(_: Case, candidate: Candidate) -> Reason | None:
+def behind(case: Case, candidate: Candidate) -> Reason | None:
     """The script's own call, where the others are in a forward that its ranks have not begun."""
     sides = called(candidate)
     own = [(s, c) for s, c in sides if is_user(c) and c.iteration is not None]
@@ -231,14 +244,30 @@ def behind(_: Case, candidate: Candidate) -> Reason | None:
         return None
     who, others = words.ranks(side.ranks), words.ranks(other.ranks)
     passes = words.counted(call.iteration or 0, "forward pass", "forward passes")
-    return Reason(
-        f"After {passes} of the DDP model {who} called {words.name(call)}{words.at(call)}; "
-        f"{others} had begun the {words.ordinal(newer.iteration or 0)} instead. Either the loop "
-        f"ended earlier on {who} (fewer batches), or only {who} makes this call (a branch).",
-        "If the loop ended earlier: give every rank the same number of batches "
-        "(DistributedSampler, drop_last=True), or train inside `with model.join():`.\n"
-        "If it is a branch: make the call on every rank or on none.",
+    told = (
+        f"After {passes} of the DDP model {who} called {words.name(call)}"
+        f"{place_of(case, side.ranks[0], call)}; {others} had begun the "
+        f"{words.ordinal(newer.iteration or 0)} instead, {words.name(newer)}{words.at(newer)}."
     )
+    branch = f"Make the {words.name(call)}{words.at(call)} on every rank or on none."
+    left = decided.loop_left(case, candidate)
+    if left is not None and left.gone.ranks == side.ranks:
+        has = words.verb(side.ranks, "has", "have")
+        return Reason(
+            f"{told} {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
+            f"{words.verb(other.ranks, 'is', 'are')} in it.",
+            f"{even_length(case)}\n{_OR_JOIN}",
+        )
+    if in_one_loop(case, side, other):
+        return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
+    return Reason(
+        f"{told} Either the loop ended earlier on {who}, or only {who} makes this call (a branch).",
+        f"If the loop ended earlier: {even_length(case)} {_OR_JOIN}\n"
+        f"If it is a branch: make the call on every rank or on none.",
+    )
+
+
+_OR_JOIN: Final = "Or train inside `with model.join():`, which answers DDP's calls, and no others."
 
 
 def no_sync(case: Case, candidate: Candidate) -> Reason | None:

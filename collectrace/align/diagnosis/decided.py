@@ -6,11 +6,12 @@ reads a clock does not prove that the clock was the reason.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import called
+from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
@@ -19,6 +20,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
+from collectrace.roles import is_shadow
 from collectrace.signature import is_user
 
 
@@ -26,13 +28,13 @@ from collectrace.signature import is_user
 class Condition:
     """A condition that tells one side's line from the others'."""
 
-    side: Side
+    ranks: tuple[int, ...]
     call: Call
     file: str
     line: str
     """``number text`` of its statement."""
     forks: bool
-    """Whether another side stands in another branch of the same ``if``."""
+    """Whether other ranks stand in another branch of the same ``if``."""
 
     @property
     def asks(self) -> Asks:
@@ -52,11 +54,12 @@ class Condition:
 
 _LONGEST: Final = 80
 
-_STRENGTH: Final[tuple[Asks, ...]] = ("rank", "exception", "clock", "random", "data", "")
+_STRENGTH: Final[tuple[Asks, ...]] = ("rank", "exception", "cleanup", "clock", "random", "data", "")
 
 _SEEN: Final[dict[Asks, str]] = {
     "rank": "which asks for the rank",
     "exception": "so an exception was caught there",
+    "cleanup": "which an exception comes to as well, before anything behind it",
     "clock": "which reads a clock, and clocks differ",
     "random": "which draws a random number",
     "data": "which looks at data",
@@ -64,11 +67,16 @@ _SEEN: Final[dict[Asks, str]] = {
 }
 
 _FIXES: Final[dict[Asks, str]] = {
-    "rank": "Take {name} out of {quoted}: make the call on every rank, or on none.",
+    "rank": "Take the {name} out of {quoted}: make the call on every rank, or on none.",
     "exception": (
         "Issue no collective from an `except` block that not every rank enters: let all ranks "
         "learn of it first (an all_reduce of an error flag behind the `try`), then make the call "
         "on every rank."
+    ),
+    "cleanup": (
+        "Issue no collective from a `finally` block: a rank that raises comes to {name} alone, and "
+        "the others do not. Make the call behind the block, on every rank; and let all ranks learn "
+        "of an exception first (an all_reduce of an error flag)."
     ),
     "clock": (
         "Let one rank read the clock and broadcast what it decides, so that every rank takes the "
@@ -83,77 +91,226 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "Make the call on every rank or on none: let {quoted} depend on nothing that differs "
+        "Make the {name} on every rank or on none: let {quoted} depend on nothing that differs "
         "between ranks."
     ),
 }
 
 
+class Standpoint(NamedTuple):
+    """Ranks, what they called, and their user frames above it, innermost first."""
+
+    ranks: tuple[int, ...]
+    call: Call
+    stack: Sequence[str]
+
+
+def standpoints(candidate: Candidate) -> list[Standpoint]:
+    """Those of a candidate's sides."""
+    return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
+
+
 @once
 def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
-    """Per side that made a call of the user's the most telling condition of its own, if any.
+    """Per side that made a call the most telling condition of its own, if any.
 
-    The suspects' come first. The entry guard of a script is none.
+    The suspects' come first.
     """
-    sides = called(candidate)
-    above = {side.ranks: _above(case, side) for side, _ in sides}
+    suspects = set(candidate.suspects)
+    found = between(case, standpoints(candidate))
+    return tuple(sorted(found, key=lambda one: not set(one.ranks) <= suspects))
+
+
+def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
+    """For each of these the most telling condition that it stands under and the others do not.
+
+    What a framework shadows stands where another call has brought it. The entry guard of a script
+    is no condition.
+    """
+    above = [_above(case, point) for point in points]
     found = []
-    for side, call in sides:
-        if not is_user(call):
+    for n, point in enumerate(points):
+        if is_shadow(point.call.role):
             continue
-        foreign = {one for other, lines in above.items() if other != side.ranks for one in lines}
-        own = [(*one, False) for one in above[side.ranks] if one not in foreign]
-        own += [(*fork, True) for s, c in sides if s is not side for fork in _fork(call, c)]
+        foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
+        own = [(*one, False) for one in above[n] if one not in foreign]
+        for m, other in enumerate(points):
+            own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(side, call, *one)
+            Condition(point.ranks, point.call, *one)
             for one in reversed(own)
-            if code_lines.statement(one[1]).startswith(("if ", "elif ", "except", "case "))
-            and "__name__" not in one[1]
+            if code_lines.statement(one[1]).startswith(_TELLING) and "__name__" not in one[1]
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
-    suspects = set(candidate.suspects)
-    return tuple(sorted(found, key=lambda one: not set(one.side.ranks) <= suspects))
+    return found
 
 
-def _above(case: Case, side: Side) -> list[tuple[str, str]]:
+_TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
+
+
+def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
     """File and ``number text`` of the conditions above a call and its callers, outermost first."""
-    frames = [frame.partition(" ")[0] for frame in side.stack or ()]
     found = []
-    for site in reversed(list(dict.fromkeys([(side.call and side.call.site) or "", *frames]))):
+    for site in reversed(_sites(point)):
         lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
         found += [(site.rpartition(":")[0], line) for line in code_lines.branches(lines)]
     return found
 
 
-def _fork(call: Call, other: Call) -> list[tuple[str, str]]:
-    fork = code_lines.parting_if(call.site, other.site)
-    return [((call.site or "").rpartition(":")[0], fork)] if fork is not None else []
+def _sites(point: Standpoint) -> list[str]:
+    """The lines of a stack, innermost first."""
+    frames = [frame.partition(" ")[0] for frame in point.stack]
+    return list(dict.fromkeys([point.call.site or "", *frames]))
+
+
+def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
+    """The ``if`` of which two stand in different branches, in the outermost frames that differ."""
+    pairs = [(point.call.site, other.call.site)]
+    mine, theirs = outermost_apart(point.stack, other.stack)
+    if mine and theirs:
+        pairs.append((mine.partition(" ")[0], theirs.partition(" ")[0]))
+    for site, there in pairs:
+        fork = code_lines.parting_if(site, there)
+        if fork is not None:
+            return [((site or "").rpartition(":")[0], fork)]
+    return []
+
+
+def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
+    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
+    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
+        if mine != theirs:
+            return mine, theirs
+    return "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLine:
+    """A loop that a frame of a stack is in."""
+
+    frame: str
+    """``path:line function`` of the frame."""
+    line: str
+    """``number text`` of the loop's first line."""
+
+    @property
+    def file(self) -> str:
+        """Of the frame."""
+        return self.frame.partition(" ")[0].rpartition(":")[0]
+
+    @property
+    def quoted(self) -> str:
+        """```for x in y:` (train.py:12)``."""
+        place = words.site(f"{self.file}:{self.line.partition(' ')[0]}")
+        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({place})"
+
+
+def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
+    """The outermost loop that one stack is in, from where it parts from the other, and not both."""
+    shared = sum(1 for _ in _shared(inside.stack, gone.stack))
+    apart = inside.stack[: len(inside.stack) - shared]
+    around = {(file, line) for file, line in _loops(case, gone.stack)}
+    for frame in reversed(apart):
+        for file, line in _loops(case, (frame,)):
+            if (file, line) not in around:
+                return LoopLine(frame, line)
+    return None
+
+
+def is_in(case: Case, point: Standpoint, loop: LoopLine) -> bool:
+    """Whether a call was made from inside a loop."""
+    return (loop.file, loop.line) in _loops(case, point.stack)
+
+
+def _loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
+    """File and ``number text`` of the loops around each frame, in its function; outermost first."""
+    found = []
+    for frame in reversed(stack):
+        site = frame.partition(" ")[0]
+        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
+        found += [(site.rpartition(":")[0], line) for line in code_lines.loops(lines)]
+    return found
+
+
+def _shared(one: Sequence[str], two: Sequence[str]) -> Iterator[str]:
+    """The outermost frames that two stacks, innermost first, have in common."""
+    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
+        if mine != theirs:
+            return
+        yield mine
+
+
+class Left(NamedTuple):
+    """Who is out of a loop that others are in."""
+
+    gone: Standpoint
+    inside: Standpoint
+    loop: LoopLine
+
+
+@once
+def loop_left(case: Case, candidate: Candidate) -> Left | None:
+    """Who has left a loop, perhaps in a function, that the other side is in; None: not seen.
+
+    The lines alone do not tell who has left a loop and who has not yet come to it: those who left
+    have made calls in it before, and not the one that they are at.
+    """
+    points = standpoints(candidate)
+    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
+        return None
+    for gone, inside in (points, points[::-1]):
+        loop = loop_of_one(case, inside, gone)
+        log = case.log(gone.ranks[0])
+        if loop is None or log is None:
+            continue
+        before = log.calls(candidate.stream, max(1, candidate.seq - _BEFORE), candidate.seq)
+        stacks = [case.stack(log.rank, call) for call in before if call is not None]
+        was_in = any((loop.file, loop.line) in _loops(case, stack) for stack in stacks)
+        if was_in and tuple(gone.stack) not in stacks:
+            return Left(gone, inside, loop)
+    return None
+
+
+_BEFORE: Final = 400
+"""Calls before a row that are looked at."""
 
 
 def sentence(case: Case, candidate: Candidate) -> str:
     """What stands above the calls, in sentences after a space; empty where nothing is known."""
-    found = conditions(case, candidate)
+    text = _sentence(conditions(case, candidate), candidate.suspects)
+    return text + alone(case, candidate) if text else ""
+
+
+def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
     told: list[str] = []
     for one in found:
-        who, seen = words.ranks(one.side.ranks), _SEEN[one.asks]
+        who, seen = words.ranks(one.ranks), _SEEN[one.asks]
         if one.forks:
             also = f": {seen.replace('which ', 'it ', 1)}" if seen else ""
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
-        is_alone = len(found) == 1 and set(one.side.ranks) == set(candidate.suspects)
+        is_alone = len(found) == 1 and set(one.ranks) == set(suspects)
         under = f"under {one.quoted}{f', {seen}' if seen else ''}"
         if is_alone:
-            told.append(f"Only {who} {words.verb(one.side.ranks, 'was', 'were')} {under}")
+            told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}")
         else:
             told.append(f"The {words.name(one.call)} of {who} stands {under}")
-    text = "".join(f" {one}." for one in dict.fromkeys(told))
-    return text + alone(case, candidate) if text else ""
+    return "".join(f" {one}." for one in dict.fromkeys(told))
 
 
 def fix(case: Case, candidate: Candidate) -> str:
     """What to change about the condition; empty where none is known."""
-    found = conditions(case, candidate)
+    return _fix(conditions(case, candidate))
+
+
+def of_points(case: Case, points: Sequence[Standpoint], suspects: Collection[int]) -> Reason | None:
+    """What stands above such calls, after a space, and what to change; None: nothing is known."""
+    found = sorted(between(case, points), key=lambda one: not set(one.ranks) <= set(suspects))
+    return Reason(_sentence(found, suspects), _fix(found)) if found else None
+
+
+def _fix(found: Sequence[Condition]) -> str:
     if not found:
         return ""
     one = found[0]
@@ -162,7 +319,8 @@ def fix(case: Case, candidate: Candidate) -> str:
             f"Every rank of a group must issue the same collectives in the same order: let "
             f"{one.quoted} not decide about them."
         )
-    return _FIXES[one.asks].format(name=words.name(one.call), quoted=one.quoted, place=one.place)
+    name = f"{words.name(one.call)}{words.at(one.call)}"
+    return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
 
 
 def alone(case: Case, candidate: Candidate) -> str:
@@ -186,7 +344,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     own = [
         (side, call)
         for side, call in called(candidate)
-        if is_user(call) and call.site and set(side.ranks) <= set(candidate.suspects)
+        if _is_ones_own(call) and call.site and set(side.ranks) <= set(candidate.suspects)
     ]
     if len(own) != 1 or candidate.stream is None or candidate.unknown:
         return None
@@ -202,6 +360,11 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
         if any(rows.vocabulary.appearances[n].site == call.site for n in set(rows.appearance)):
             return None
     return (side, call) if len(members) > len(side.ranks) else None
+
+
+def _is_ones_own(call: Call) -> bool:
+    """Whether the script made it there, by itself or by a framework: none of DDP's training."""
+    return is_user(call) or not call.role.startswith(("ddp.", "join."))
 
 
 def left_loop(case: Case, candidate: Candidate) -> tuple[Side, Side, str] | None:

@@ -28,7 +28,9 @@ from collectrace.align.diagnosis.wording import (
     Wording,
     called,
     even_inputs,
+    even_length,
     first,
+    loads_data,
     place,
 )
 from collectrace.align.judging.candidate import Candidate
@@ -200,7 +202,7 @@ def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
     )
     fix = (
         f"Move the {words.name(call)}{words.at(call)} out of the `with model.join():` block.\n"
-        f"Or give all ranks the same number of batches: DistributedSampler, drop_last=True.\n"
+        f"Or: {even_length(case)}\n"
         "Or stop all ranks when the first runs out: "
         "model.join(throw_on_early_termination=True)."
     )
@@ -285,7 +287,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(inside, answered=answered))
+    return Reason(cause, even_inputs(case, inside, answered=answered))
 
 
 def _dtype(_: Case, candidate: Candidate) -> Reason | None:
@@ -330,7 +332,7 @@ def _count(case: Case, candidate: Candidate) -> Reason | None:
         )
     cause = f"The {words.name(sides[0][1])} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
-    if _differs_in_first_only(calls) and _loads_data(case) and all(is_user(c) for c in calls):
+    if _differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
         fix = (
             "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
@@ -350,11 +352,6 @@ def _count(case: Case, candidate: Candidate) -> Reason | None:
                 "rank, sorted(...)."
             )
     return Reason(cause + decided.sentence(case, candidate), fix)
-
-
-def _loads_data(case: Case) -> bool:
-    """Whether a DataLoader was seen; without one there is no batch to be ragged."""
-    return any(log.batches for log in case.evidence.logs.values())
 
 
 def _in_for(case: Case, candidate: Candidate) -> bool:

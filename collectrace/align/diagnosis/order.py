@@ -10,7 +10,14 @@ from typing import Final, Literal
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, function_of, place_of
+from collectrace.align.diagnosis.wording import (
+    EVERY_RANK,
+    ONE_LENGTH,
+    Reason,
+    called,
+    function_of,
+    place_of,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around, in_one_loop
@@ -255,7 +262,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             f"{words.upper(who)} {left} left the loop{quoted} after {habit.times} through it, and "
             f"issued {what} behind it; {others} {still} in one more round{with_}."
         )
-        return _root_had_it(case, candidate, found, told) or Reason(told, _ONE_LENGTH)
+        return _root_had_it(case, candidate, found, told) or Reason(told, ONE_LENGTH)
     if token_again(habit, call):
         row = _in_a_row(case, candidate, found)
         told = (
@@ -264,7 +271,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         )
         return Reason(
             told + decided.sentence(case, candidate),
-            decided.fix(case, candidate) or f"{EVERY_RANK}\n{_ONE_LENGTH}",
+            decided.fix(case, candidate) or f"{EVERY_RANK}\n{ONE_LENGTH}",
         )
     why = decided.sentence(case, candidate)
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
@@ -331,11 +338,6 @@ def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Re
 
 
 _TO_THE_ROOT: Final = frozenset({"reduce", "gather"})
-
-_ONE_LENGTH: Final = (
-    "Give the loop the same length on every rank: agree on the number of steps first, for example "
-    "by an all_reduce (MIN), or let all ranks decide together when it ends."
-)
 
 _ONE_BRANCH: Final = (
     "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.decided import Standpoint
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
-from collectrace.align.matching.parting import Extra
+from collectrace.align.matching.parting import Extra, Parting
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -49,36 +51,69 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def lines(case: Case, candidate: Candidate) -> Reason | None:
-    """The sides have been at different lines since before the row; no more is known."""
+    """The sides have been at different lines since before the row, and why, as far as is seen."""
     found = parted(case, candidate)
     if found is None or candidate.seq is None:
         return None
     sides = [_side(candidate, rank) for rank in found.ranks]
-    here, there = telling(
-        *(case.stack(r, c) for r, c in zip(found.ranks, found.calls, strict=True))
-    )
+    points = [
+        Standpoint(side, call, case.stack(rank, call))
+        for side, rank, call in zip(sides, found.ranks, found.calls, strict=True)
+    ]
+    here, there = decided.outermost_apart(points[0].stack, points[1].stack)
     if not here or not there:
         here, there = (call.site or "" for call in found.calls)
     if not here or not there or here == there:
         return None
+    fitted = (
+        f"Their calls fitted until here, so nothing failed before call {candidate.seq}."
+        if candidate.seq > found.seq
+        else ""
+    )
+    left = _left_loop(case, candidate, found, points)
+    if left is not None:
+        return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH)
     have = words.verb(sides[0], "has", "have")
-    return Reason(
-        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at {_short(here)}, "
-        f"{words.ranks(sides[1])} at {_short(there)}, where before each line met the same line of "
-        f"the others. Their calls fitted until here, so nothing failed before call "
-        f"{candidate.seq}.",
+    decides = decided.of_points(case, points, candidate.suspects)
+    why, fix = decides or Reason(
+        "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "
         "ones, and let all ranks take the same way through it.",
     )
+    return Reason(
+        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at {_short(here)}, "
+        f"{words.ranks(sides[1])} at {_short(there)}, where before each line met the same line of "
+        f"the others.{why} {fitted}".rstrip(),
+        fix,
+    )
 
 
-def telling(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
-    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
-    a, b = [*reversed(one)], [*reversed(two)]
-    for mine, theirs in zip(a, b, strict=False):
-        if mine != theirs:
-            return mine, theirs
-    return "", ""
+def _left_loop(
+    case: Case, candidate: Candidate, found: Parting, points: Sequence[Standpoint]
+) -> str | None:
+    """That one has come out of a loop, perhaps of a function, which the other is in again.
+
+    Seen by the row before: there the one that is out was in the loop, too.
+    """
+    if candidate.stream is None:
+        return None
+    for n, (gone, inside) in enumerate((points, points[::-1])):
+        loop = decided.loop_of_one(case, inside, gone)
+        before = case.call(found.ranks[n], candidate.stream, found.seq - 1)
+        if loop is None or before is None:
+            continue
+        was = Standpoint(gone.ranks, before, case.stack(found.ranks[n], before))
+        if not decided.is_in(case, was, loop):
+            continue
+        who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
+        outside, _ = decided.outermost_apart(gone.stack, inside.stack)
+        return (
+            f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
+            f"{loop.quoted}, at {_short(outside)}; {others} "
+            f"{words.verb(inside.ranks, 'goes', 'go')} through it once more, at "
+            f"{_short(loop.frame)}: the loop ended earlier on {who}."
+        )
+    return None
 
 
 def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:

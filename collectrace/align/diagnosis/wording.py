@@ -135,9 +135,17 @@ EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."
 )
-EVEN_INPUTS = (
+ONE_LENGTH = (
+    "Give the loop the same length on every rank: agree on the number of steps first, for example "
+    "by an all_reduce (MIN), or let all ranks decide together when it ends."
+)
+_EVEN_BATCHES = (
     "Give every rank the same number of batches: DistributedSampler (pads; cuts with "
     "drop_last=True) and DataLoader(drop_last=True)."
+)
+_EVEN_ROUNDS = (
+    "Give every rank the same number of rounds: cut or pad what it loops over to one length, or "
+    "let all ranks leave the loop together (an all_reduce of a flag in each round)."
 )
 JOIN = (
     "Or train inside `with model.join():`, which answers DDP's collectives (and no others) for "
@@ -146,16 +154,27 @@ JOIN = (
 )
 
 
-def even_inputs(inside: Sequence[Call] = (), *, answered: bool = True) -> str:
+def loads_data(case: Case) -> bool:
+    """Whether a DataLoader was seen; without one there is no batch to be ragged, or to be cut."""
+    return any(log.batches for log in case.evidence.logs.values())
+
+
+def even_length(case: Case) -> str:
+    """What makes a loop equally long on every rank."""
+    return _EVEN_BATCHES if loads_data(case) else _EVEN_ROUNDS
+
+
+def even_inputs(case: Case, inside: Sequence[Call] = (), *, answered: bool = True) -> str:
     """What helps against uneven inputs.
 
     ``inside``: the script's own calls in the same loop. ``answered``: there are calls of DDP's in
     it, which ``join()`` would answer.
     """
+    even = even_length(case)
     if not answered:
-        return EVEN_INPUTS
+        return even
     first = ""
     if inside:
         those = words.listed([f"{words.name(c)}{words.at(c)}" for c in inside])
         first = f" Then {those} must leave the loop: join() does not answer the script's own calls."
-    return f"{EVEN_INPUTS}\n{JOIN.format(first=first)}"
+    return f"{even}\n{JOIN.format(first=first)}"

@@ -83,7 +83,7 @@ def rank_condition(lines: Sequence[str]) -> str | None:
 
 
 def branches(lines: Sequence[str]) -> list[str]:
-    """The conditions around a line, out of what is around it: ``if``, ``while``, ``except``."""
+    """The conditions around a line, out of what is around it; ``except`` and ``finally`` too."""
     return [line for line in lines[:-1] if statement(line).startswith(_CONDITIONS)]
 
 
@@ -95,12 +95,18 @@ def deciding(lines: Sequence[str]) -> list[str]:
 
 def innermost_loop(lines: Sequence[str]) -> str | None:
     """The innermost ``for`` or ``while`` around a line, in its own function."""
+    return next(reversed(loops(lines)), None)
+
+
+def loops(lines: Sequence[str]) -> list[str]:
+    """Each ``for`` and ``while`` around a line, in its own function, outermost first."""
+    found: list[str] = []
     for line in reversed(lines[:-1]):
         if statement(line).startswith(("for ", "while ", "async for ")):
-            return line
+            found.insert(0, line)
         if statement(line).startswith(("def ", "async def ", "class ")):
-            return None
-    return None
+            break
+    return found
 
 
 def function(lines: Sequence[str]) -> str:
@@ -149,7 +155,7 @@ def parting_if(site: str | None, other: str | None) -> str | None:
     return f"{max(found)} {text.splitlines()[max(found) - 1][:_LONGEST]}" if found else None
 
 
-Asks = Literal["rank", "exception", "clock", "random", "data", ""]
+Asks = Literal["rank", "exception", "cleanup", "clock", "random", "data", ""]
 """What a condition is seen to look at; empty: nothing that is known by its name."""
 
 
@@ -158,6 +164,8 @@ def asks(line: str) -> Asks:
     text = statement(line)
     if text.startswith("except"):
         return "exception"
+    if text.startswith("finally"):
+        return "cleanup"
     return next((what for what, names in _ASKS.items() if names.search(text)), "")
 
 
@@ -168,7 +176,7 @@ def statement(line: str) -> str:
 
 _DEF: Final = re.compile(r"(?:async )?def (\w+)")
 
-_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ")
+_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally")
 
 _RANK: Final = re.compile(
     r"\b(\w*_?rank\w*|is_(local_)?main(_process)?|is_global_zero|is_world_process_zero"

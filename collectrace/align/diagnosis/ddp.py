@@ -14,7 +14,6 @@ from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     Reason,
     called,
-    even_length,
     place_of,
 )
 from collectrace.align.judging.candidate import Candidate
@@ -206,19 +205,25 @@ def models(_: Case, candidate: Candidate) -> Reason | None:
 
 
 def between(case: Case, candidate: Candidate) -> Reason | None:
-    """A call of the script's own under a condition, where the others are inside DDP.
+    """A call of the script's own under a condition, where the others are inside DDP."""
+    return _own_call(case, candidate, decided.sentence(case, candidate))
 
-    Or one at a line to which nobody else ever came.
+
+def alone(case: Case, candidate: Candidate) -> Reason | None:
+    """A call of the script's own, at a line to which nobody else ever came.
+
+    Behind a loop that ended early it proves nothing, nor behind a backward() that was begun.
     """
+    if _is_past_a_backward(case, candidate) or decided.left_loop(case, candidate) is not None:
+        return None
+    return _own_call(case, candidate, decided.alone(case, candidate))
+
+
+def _own_call(case: Case, candidate: Candidate, why: str) -> Reason | None:
     sides = called(candidate)
-    own = [
-        (s, c)
-        for s, c in sides
-        if not c.role.startswith(("ddp.", "join.")) and set(s.ranks) <= set(candidate.suspects)
-    ]
+    suspects = set(candidate.suspects)
+    own = [(s, c) for s, c in sides if decided.is_ones_own(c) and set(s.ranks) <= suspects]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.")]
-    why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
-    why = why or decided.alone(case, candidate)
     if len(own) != 1 or not inside or not why:
         return None
     (side, call), (other, theirs) = own[0], inside[0]
@@ -228,14 +233,27 @@ def between(case: Case, candidate: Candidate) -> Reason | None:
         f"{place_of(case, side.ranks[0], call)}{script}, where "
         f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
         f"{words.name(theirs)}{words.at(theirs)}.{why}",
-        fix or EVERY_RANK,
+        decided.fix(case, candidate) or EVERY_RANK,
+    )
+
+
+def _is_past_a_backward(case: Case, candidate: Candidate) -> bool:
+    """Whether the suspects have begun the backward() that the others are in: a part is missing."""
+    if candidate.stream is None or candidate.seq is None or not candidate.suspects:
+        return False
+    before = case.call(candidate.suspects[0], candidate.stream, candidate.seq - 1)
+    return before is not None and any(
+        pairing_class(before.role) in _BACKWARD
+        and pairing_class(c.role) in _BACKWARD
+        and before.iteration == c.iteration
+        for _, c in called(candidate)
     )
 
 
 def behind(case: Case, candidate: Candidate) -> Reason | None:
     """The script's own call, where the others are in a forward that its ranks have not begun."""
     sides = called(candidate)
-    own = [(s, c) for s, c in sides if is_user(c) and c.iteration is not None]
+    own = [(s, c) for s, c in sides if decided.is_ones_own(c) and c.iteration is not None]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.") and c.iteration is not None]
     if not own or not inside:
         return None
@@ -256,13 +274,13 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{told} {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
             f"{words.verb(other.ranks, 'is', 'are')} in it.",
-            f"{even_length(case)}\n{_OR_JOIN}",
+            f"{decided.even_length(case, left.loop)}\n{_OR_JOIN}",
         )
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} makes this call (a branch).",
-        f"If the loop ended earlier: {even_length(case)} {_OR_JOIN}\n"
+        f"If the loop ended earlier: {decided.even_length(case)} {_OR_JOIN}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import EVEN_BATCHES, Reason, called, loads_data
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
@@ -205,6 +205,29 @@ class LoopLine:
         place = words.site(f"{self.file}:{self.line.partition(' ')[0]}")
         return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({place})"
 
+    @property
+    def way_out(self) -> str:
+        """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
+        number = self.line.partition(" ")[0]
+        found = code_lines.way_out(self.file, int(number) if number.isdigit() else 0)
+        return "" if found is None else words.site(f"{self.file}:{found}")
+
+
+def even_length(case: Case, loop: LoopLine | None = None) -> str:
+    """What makes a loop equally long on every rank; by what is seen of it."""
+    if loads_data(case):
+        return EVEN_BATCHES
+    if loop is not None and loop.way_out:
+        return (
+            f"Let all ranks leave the loop together: what ends it at {loop.way_out} must be "
+            "decided by all of them (an all_reduce of the flag in each round); and give every "
+            "rank the same number of batches."
+        )
+    return (
+        "Give every rank the same number of batches: cut or pad its data to one length (a "
+        "DataLoader does it by DistributedSampler and drop_last=True)."
+    )
+
 
 def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
     """The outermost loop that one stack is in, from where it parts from the other, and not both."""
@@ -344,7 +367,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     own = [
         (side, call)
         for side, call in called(candidate)
-        if _is_ones_own(call) and call.site and set(side.ranks) <= set(candidate.suspects)
+        if is_ones_own(call) and call.site and set(side.ranks) <= set(candidate.suspects)
     ]
     if len(own) != 1 or candidate.stream is None or candidate.unknown:
         return None
@@ -362,7 +385,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     return (side, call) if len(members) > len(side.ranks) else None
 
 
-def _is_ones_own(call: Call) -> bool:
+def is_ones_own(call: Call) -> bool:
     """Whether the script made it there, by itself or by a framework: none of DDP's training."""
     return is_user(call) or not call.role.startswith(("ddp.", "join."))
 

@@ -28,7 +28,6 @@ from collectrace.align.diagnosis.wording import (
     Wording,
     called,
     even_inputs,
-    even_length,
     first,
     loads_data,
     place,
@@ -202,7 +201,7 @@ def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
     )
     fix = (
         f"Move the {words.name(call)}{words.at(call)} out of the `with model.join():` block.\n"
-        f"Or: {even_length(case)}\n"
+        f"Or: {_even(case, candidate)}\n"
         "Or stop all ranks when the first runs out: "
         "model.join(throw_on_early_termination=True)."
     )
@@ -287,7 +286,12 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(case, inside, answered=answered))
+    return Reason(cause, even_inputs(_even(case, candidate), inside, answered=answered))
+
+
+def _even(case: Case, candidate: Candidate) -> str:
+    left = decided.loop_left(case, candidate)
+    return decided.even_length(case, left.loop if left is not None else None)
 
 
 def _dtype(_: Case, candidate: Candidate) -> Reason | None:
@@ -439,6 +443,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     _own_hook, _split, _coalesced, ddp.constructor, ddp.forward_alone, order.other_order,
     parted.extra,
     ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
-    _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.other_backward,
+    _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
     ddp.unused, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

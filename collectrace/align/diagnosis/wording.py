@@ -139,13 +139,9 @@ ONE_LENGTH = (
     "Give the loop the same length on every rank: agree on the number of steps first, for example "
     "by an all_reduce (MIN), or let all ranks decide together when it ends."
 )
-_EVEN_BATCHES = (
+EVEN_BATCHES = (
     "Give every rank the same number of batches: DistributedSampler (pads; cuts with "
     "drop_last=True) and DataLoader(drop_last=True)."
-)
-_EVEN_ROUNDS = (
-    "Give every rank the same number of rounds: cut or pad what it loops over to one length, or "
-    "let all ranks leave the loop together (an all_reduce of a flag in each round)."
 )
 JOIN = (
     "Or train inside `with model.join():`, which answers DDP's collectives (and no others) for "
@@ -159,18 +155,12 @@ def loads_data(case: Case) -> bool:
     return any(log.batches for log in case.evidence.logs.values())
 
 
-def even_length(case: Case) -> str:
-    """What makes a loop equally long on every rank."""
-    return _EVEN_BATCHES if loads_data(case) else _EVEN_ROUNDS
-
-
-def even_inputs(case: Case, inside: Sequence[Call] = (), *, answered: bool = True) -> str:
-    """What helps against uneven inputs.
+def even_inputs(even: str, inside: Sequence[Call] = (), *, answered: bool = True) -> str:
+    """What helps against uneven inputs, after ``even``, which makes them even.
 
     ``inside``: the script's own calls in the same loop. ``answered``: there are calls of DDP's in
     it, which ``join()`` would answer.
     """
-    even = even_length(case)
     if not answered:
         return even
     first = ""

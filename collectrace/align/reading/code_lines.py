@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
@@ -34,6 +34,14 @@ def of_site(site: str | None) -> SourceLine | None:
         return None
     line = lines[number - 1].strip()[:_LONGEST]
     return SourceLine(site=site or "", text=line) if line else None
+
+
+def way_out(file: str, number: int) -> int | None:
+    """The first ``break`` or ``return`` by which a loop, at a line, can be left before its end.
+
+    None where there is none, or the file cannot be read.
+    """
+    return _spans(file).ways_out.get(number)
 
 
 def loop_left(site: str | None, other: str | None) -> int | None:
@@ -206,6 +214,8 @@ class _Spans:
     """Of each compound statement its own line, and the first and last line of what it encloses."""
     forked: frozenset[int] = frozenset()
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
+    ways_out: Mapping[int, int] = field(default_factory=dict)
+    """By the line of a loop that of its first ``break`` or ``return``."""
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:
@@ -240,11 +250,29 @@ def _spans(file: str) -> _Spans:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _Spans()
     return _Spans(
-        tuple(_span(n) for n in nodes if isinstance(n, ast.For | ast.While | ast.AsyncFor)),
+        tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
         tuple(block for n in nodes for block in _blocks(n)),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
+        {
+            n.lineno: min(ways)
+            for n in nodes
+            if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
+        },
     )
+
+
+_LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
+
+
+def _ways_out(body: Sequence[ast.AST], *, breaks: bool) -> Iterator[int]:
+    """Lines of ``return`` and, where they end the loop in question, of ``break``."""
+    for node in body:
+        if isinstance(node, ast.Return) or (breaks and isinstance(node, ast.Break)):
+            yield node.lineno
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            inside = list(ast.iter_child_nodes(node))
+            yield from _ways_out(inside, breaks=breaks and not isinstance(node, _LOOPS))
 
 
 def _blocks(node: ast.AST) -> Iterator[tuple[int, int, int]]:

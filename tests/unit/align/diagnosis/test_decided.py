@@ -57,7 +57,7 @@ def test_a_condition_on_the_rank(tmp_path: Path) -> None:
         found.cause
     )
     assert "left the loop" not in found.cause
-    assert "Take barrier out of `if rank == 0:` (train.py:4)" in found.fix
+    assert "Take the barrier at train.py:5 out of `if rank == 0:` (train.py:4)" in found.fix
     (line,) = [line for line in found.sources if line.site.endswith(":5")]
     assert line.text == "dist.barrier()"
     assert line.enclosing == ("2 for step in range(9):", "4     if rank == 0:")

@@ -39,6 +39,9 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
     texts = {rank: [program_text(call) for call in calls] for rank, calls in after.items()}
     both = min(map(len, texts.values()), default=0)
     for count in range(2, min(both, _MOST) + 1):
+        # Of a rank that is a step ahead the calls may fit by chance, and are not these.
+        if len({_iterations(calls[:count]) for calls in after.values()}) > 1:
+            continue
         if _is_permutation(list(texts.values()), count, both):
             by_order: dict[tuple[str, ...], list[int]] = {}
             for rank, text in texts.items():
@@ -48,6 +51,10 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
             orders = sorted((tuple(ranks) for ranks in by_order.values()), key=len, reverse=True)
             return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
     return None
+
+
+def _iterations(calls: Sequence[Call]) -> tuple[int, ...]:
+    return tuple(sorted(call.iteration for call in calls if call.iteration is not None))
 
 
 def calls_from(case: Case, rank: int, candidate: Candidate, most: int = 2 * _MOST) -> list[Call]:

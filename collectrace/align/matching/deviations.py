@@ -4,7 +4,8 @@ Ranks legally differ: stages of a pipeline, a rank with groups of its own, a que
 replica that evaluates. So this says something only where the ranks of a kind have agreed up to a
 place for at least one round, more than half of the kind (two or more) went on in the way of that
 round, every other rank differs by one small edit after which it agrees again or is held up, and
-somebody in a group of that edit did not make it. Anything else proves nothing.
+somebody in a group of that edit did not make it. A group of another dimension, given to the same
+call from the same place, needs no round before it. Anything else proves nothing.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def _explained(
         place = habit.earlier(model.steps, at)
         period = 0 if place is None else at - place
     if not period:
-        return None
+        return _given_other_group(known, wrong, right, model, at, steps)
     expected = _Expected(model.steps, period)
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
     for rank in wrong:
@@ -169,6 +170,28 @@ def _explained(
             return None
         found.append(one)
     return found
+
+
+def _given_other_group(
+    known: Mapping[int, Program],
+    wrong: Sequence[int],
+    right: Sequence[int],
+    model: Program,
+    at: int,
+    steps: Steps,
+) -> list[Deviation] | None:
+    """Ranks that are held up in the call that most made there too, on a group of their own.
+
+    It is one call from one place: no round before is needed to tell what it should have been.
+    """
+    if not at or not all(
+        len(known[rank].steps) == at + 1
+        and _is_other_group(known[rank].steps[at], model.steps[at], steps)
+        for rank in wrong
+    ):
+        return None
+    found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
+    return None if found is None else [found]
 
 
 @dataclass(frozen=True, slots=True)

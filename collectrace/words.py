@@ -228,7 +228,11 @@ def call(c: Call) -> str:
 def name(c: Call) -> str:
     """What a headline calls it: the user's own call by its function, else who issued it."""
     if not is_user(c):
-        return roles.of(c.role).issuer
+        row = roles.of(c.role)
+        if not (row.is_asked or row.is_library or row.by_part):
+            return row.issuer
+        names_part = c.part and (row.is_library or not row.is_asked)
+        return f"{row.short} of {c.part}" if names_part else row.short
     return c.api if c.api and ops.canonical_op(c.api) != ops.canonical_op(c.op) else c.op
 
 

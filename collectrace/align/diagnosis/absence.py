@@ -9,6 +9,7 @@ from collectrace.align.diagnosis import (
     conflict,
     ddp,
     decided,
+    framework_fixes,
     inputs,
     loop,
     parted,
@@ -68,7 +69,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    return Wording(words.listed(did) + there, reason.cause, reason.fix)
+    fix = framework_fixes.applied(case, candidate, reason)
+    return Wording(words.listed(did) + there, reason.cause, fix)
 
 
 def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wording:
@@ -232,6 +234,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
         ),
+        "uneven",
     )
 
 
@@ -266,6 +269,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
         f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more."
         f"{why or decided.alone(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
+        "some ranks",
     )
 
 

@@ -16,7 +16,7 @@ from collectrace.align.judging.case import Case
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import ROLES, pairing_class
-from collectrace.signature import is_user
+from collectrace.signature import is_asked, is_user
 
 _WINDOW: Final = 400
 """Rows before a difference that are searched for the place where iterations parted."""
@@ -204,18 +204,20 @@ def between(case: Case, candidate: Candidate) -> Reason | None:
     Or one at a line to which nobody else ever came.
     """
     sides = called(candidate)
-    own = [(s, c) for s, c in sides if is_user(c) and set(s.ranks) <= set(candidate.suspects)]
+    own = [(s, c) for s, c in sides if is_asked(c) and set(s.ranks) <= set(candidate.suspects)]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.")]
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
     if len(own) != 1 or not inside or not why:
         return None
     (side, call), (other, theirs) = own[0], inside[0]
+    whose = ", the script's own" if is_user(call) else ""
     return Reason(
         f"{words.upper(words.ranks(side.ranks))} issued {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}, the script's own, where "
+        f"{place_of(case, side.ranks[0], call)}{whose}, where "
         f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
         f"{words.name(theirs)}{words.at(theirs)}.{why}",
         fix or EVERY_RANK,
+        "some ranks",
     )
 
 
@@ -312,6 +314,8 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
         )
     if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
+    if any(is_asked(c) and not is_user(c) for _, c in outside):
+        return None  # a call that is made for its own sake takes the place of no bucket
     who = words.ranks(r for s, _ in outside for r in s.ranks)
     others = words.ranks(r for s, _ in inside for r in s.ranks)
     beyond = "; ".join(f"{words.name(c)}{words.at(c)}" for _, c in outside)

@@ -19,7 +19,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     above = {side.ranks: _above(case, side) for side, _ in sides}
     found = []
     for side, call in sides:
-        if not is_user(call):
+        if not stands_at_its_line(call):
             continue
         foreign = {one for other, lines in above.items() if other != side.ranks for one in lines}
         own = [(*one, False) for one in above[side.ranks] if one not in foreign]
@@ -186,7 +186,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     own = [
         (side, call)
         for side, call in called(candidate)
-        if is_user(call) and call.site and set(side.ranks) <= set(candidate.suspects)
+        if stands_at_its_line(call) and call.site and set(side.ranks) <= set(candidate.suspects)
     ]
     if len(own) != 1 or candidate.stream is None or candidate.unknown:
         return None

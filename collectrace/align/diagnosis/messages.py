@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import rank_words, tally
+from collectrace.align.diagnosis import framework_fixes, rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -25,7 +25,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     issue = candidate.source
     assert isinstance(issue, ChannelIssue)
     if issue.attribute != "absent":
-        return _unfit(issue)
+        return _unfit(case, issue)
     return _unmatched(case, candidate, issue)
 
 
@@ -56,7 +56,9 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
+    told = framework_fixes.of_messages(case, ((here, call),))
     fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
+    fix = told or fix
     return Wording(headline, cause, fix)
 
 
@@ -97,17 +99,20 @@ def near_miss(issue: ChannelIssue) -> str:
             return f"rank {sent.source} sent one, the receive waits for rank {wanted.source}"
 
 
-def _unfit(issue: ChannelIssue) -> Wording:
+def _unfit(case: Case, issue: ChannelIssue) -> Wording:
     """A send and a receive that meet and differ in dtype or size."""
     channel, send, recv = issue.channel, issue.send, issue.recv
     sent = words.tensors(send) + words.at(send) if send is not None else "?"
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
+    ends = (channel.source, send), (channel.destination, recv)
+    told = framework_fixes.of_messages(case, ends)
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
         f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
         "bytes are reinterpreted, cut off, or awaited for ever.",
-        f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
+        told
+        or f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
         "the shape first.",
     )

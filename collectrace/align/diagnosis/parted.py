@@ -45,6 +45,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
         f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
         f"look above {_place(case, more.rank, more.calls[0])} for a branch that only {who} "
         f"{words.verb(mine, 'takes', 'take')}.",
+        "some ranks",
     )
 
 
@@ -69,6 +70,7 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
         f"{candidate.seq}.",
         "Look above these two lines for the branch or the loop that sent the ranks to different "
         "ones, and let all ranks take the same way through it.",
+        "some ranks",
     )
 
 

@@ -222,8 +222,8 @@ TABLE: Final = (
     # help where the module was not entered.
     Fix(
         "Let every rank enter the same modules in the same order, equally often: FSDP gathers each "
-        "one's parameters over all ranks. Where a rank has no use for a module, run it all the same "
-        "and add its output times zero (x + 0 * layer(x)), so that its backward runs too; "
+        "one's parameters over all ranks. Where a rank has no use for a module, run it all the "
+        "same and add its output times zero (x + 0 * layer(x)), so that its backward runs too; "
         "set_reduce_scatter_unused_params() does not help a module that was not entered.",
         _MODULES, replaces=True,
     ),

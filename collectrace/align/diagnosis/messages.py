@@ -12,6 +12,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Call
+from collectrace.signature import is_user
 
 COUNT_THEM: Final = (
     "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
@@ -99,6 +100,23 @@ def near_miss(issue: ChannelIssue) -> str:
             return f"rank {sent.source} sent one, the receive waits for rank {wanted.source}"
 
 
+def _other_parts(issue: ChannelIssue) -> str:
+    """That a framework sent and received for different purposes: a sentence after a space."""
+    send, recv = issue.send, issue.recv
+    if send is None or recv is None or is_user(send) or is_user(recv) or send.role == recv.role:
+        return ""
+    return (
+        f" They do not belong together: rank {issue.channel.source} sent it in "
+        f"{words.issuer(send)}{_part(send)}{words.at(send)}, rank {issue.channel.destination} "
+        f"received it in {words.issuer(recv)}{_part(recv)}{words.at(recv)}. One of them has "
+        "begun a step that the other has not, or has left one out."
+    )
+
+
+def _part(call: Call) -> str:
+    return f" ({call.part})" if call.part else ""
+
+
 def _unfit(case: Case, issue: ChannelIssue) -> Wording:
     """A send and a receive that meet and differ in dtype or size."""
     channel, send, recv = issue.channel, issue.send, issue.recv
@@ -111,7 +129,7 @@ def _unfit(case: Case, issue: ChannelIssue) -> Wording:
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
         f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
-        "bytes are reinterpreted, cut off, or awaited for ever.",
+        f"bytes are reinterpreted, cut off, or awaited for ever.{_other_parts(issue)}",
         told
         or f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
         "the shape first.",

@@ -151,6 +151,23 @@ def sentence(case: Case, candidate: Candidate) -> str:
     return text + alone(case, candidate) if text else ""
 
 
+def around_all(case: Case, candidate: Candidate) -> str:
+    """The innermost condition around the one line that all sides' calls came from: after a space.
+
+    All ranks stand under it there, but not for the same turn of a loop: it may have let some skip
+    a turn. Empty where it does not look at anything that is known to differ between ranks.
+    """
+    sides = called(candidate)
+    if len({call.site for _, call in sides}) != 1:
+        return ""
+    (side, call) = sides[0]
+    for line in reversed(code_lines.branches(around(case, side))):
+        one = Condition(side, call, (call.site or "").rpartition(":")[0], line, forks=False)
+        if one.asks:
+            return f" The line stands under {one.quoted}, {_SEEN[one.asks]}."
+    return ""
+
+
 def fix(case: Case, candidate: Candidate) -> str:
     """What to change about the condition; empty where none is known."""
     found = conditions(case, candidate)

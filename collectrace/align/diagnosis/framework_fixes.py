@@ -34,8 +34,8 @@ class Fix:
     """A function of a library that must have led to the call, as in ``Stack.path``."""
     because: tuple[Because, ...] = ("some ranks",)
     """The reasons in which it helps."""
-    part: str = ""
-    """The part that one of the calls must be of; empty: any."""
+    whole_forward: bool = False
+    """Whether it is about all modules that a forward of some ranks' own runs."""
     condition: str = ""
     """What the source of a condition around the call must hold; empty: anything."""
     replaces: bool = False
@@ -216,7 +216,7 @@ TABLE: Final = (
         "Only printing belongs on one rank.\n"
         "Or evaluate a copy that is not sharded, filled by get_model_state_dict(model, "
         "options=StateDictOptions(full_state_dict=True, cpu_offload=True)) on every rank.",
-        _MODULES, part="(root)", because=("some ranks",),
+        _MODULES, whole_forward=True,
     ),
     # FSDPParamGroup.post_backward gives zeros only for what was unsharded: that setting does not
     # help where the module was not entered.
@@ -332,21 +332,27 @@ def of_function(function: str) -> str:
 def _row(case: Case, candidate: Candidate, because: Because) -> Fix | None:
     """The row that is about the calls of a reason."""
     if because == "some ranks":
-        return _first(list(_some_made(case, candidate)), because)
+        made = list(_some_made(case, candidate))
+        return _first(made, because, whole_forward=_is_whole(case, candidate))
     made = [_made(case, s.ranks[0], c) for s, c in called(candidate)]
     if because == "sizes" and len({(m.call.role, m.call.part) for m in made}) > 1:
         return None
     return _first(made, because)
 
 
-def _first(made: Sequence[Made], because: Because) -> Fix | None:
+def _first(made: Sequence[Made], because: Because, *, whole_forward: bool = False) -> Fix | None:
     """The first row about one of some calls, in the order of the calls."""
-    parts = {m.call.part for m in made}
-    for one in made:
-        for row in TABLE:
-            if because in row.because and row.fits(one) and row.part in {"", *parts}:
-                return row
-    return None
+    rows = [row for row in TABLE if because in row.because]
+    rows = [row for row in rows if whole_forward or not row.whole_forward]
+    return next((row for one in made for row in rows if row.fits(one)), None)
+
+
+def _is_whole(case: Case, candidate: Candidate) -> bool:
+    """Whether some ranks ran several modules, from a line to which no other rank ever came."""
+    lines = parted(case, candidate)
+    if lines is None or lines.extra is None or not lines.extra.is_alone:
+        return False
+    return len({call.part for call in lines.extra.calls}) > 1
 
 
 def _some_made(case: Case, candidate: Candidate) -> Iterator[Made]:

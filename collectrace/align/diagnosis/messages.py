@@ -46,6 +46,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     n = issue.seq - 1
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
+    if call is not None and not is_user(call):
+        cause += f" Rank {here} was in {words.issuer(call)}{_part(call)}."
     lines = tally.of_channel(case, channel)
     cause += f" {lines}" if lines else ""
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
@@ -60,6 +62,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     told = framework_fixes.of_messages(case, ((here, call),))
     fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
     fix = told or fix
+    if ended.startswith(_RAISED):
+        fix = f"Fix what raised on {other}: the message was still to come.\n{fix}"
     return Wording(headline, cause, fix)
 
 
@@ -70,10 +74,13 @@ def _message(call: Call | None, seq: int) -> str:
 def _how_it_ended(standing: Standing) -> str:
     """How the other side ended, where that is not for want of this very message."""
     if standing.state == "raised" and not standing.by_peers:
-        return f"ended with an exception ({rank_words.detail(standing)})"
+        return f"{_RAISED} ({rank_words.detail(standing)})"
     return {"finished": "has finished", "died": "died", "missing": "left no file"}.get(
         standing.state, ""
     )
+
+
+_RAISED: Final = "ended with an exception"
 
 
 def near_miss(issue: ChannelIssue) -> str:

@@ -333,7 +333,9 @@ def _count(case: Case, candidate: Candidate) -> Reason | None:
             "not belong together are combined.",
             "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
         )
-    cause = f"The {words.name(sides[0][1])} got tensors of different sizes: {listed}."
+    first_call = sides[0][1]
+    op = "" if is_user(first_call) else f" ({first_call.op})"
+    cause = f"The {words.name(first_call)}{op} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
     if _differs_in_first_only(calls) and _loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."

@@ -25,7 +25,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if len({(call.role, call.part) for call in calls}) == 1:
         return None
-    why = decided.sentence(case, candidate)
+    why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
     found = order.edit(case, candidate)
     if found is None or found.what not in ("extra", "missing"):
         listed = words.listed(

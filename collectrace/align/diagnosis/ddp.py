@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace import words
+from collectrace import roles, words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
 from collectrace.align.judging.candidate import Candidate
@@ -287,7 +287,7 @@ def other_backward(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def unused(_: Case, candidate: Candidate) -> Reason | None:
+def unused(case: Case, candidate: Candidate) -> Reason | None:
     """One rank's backward issued a bucket that another's did not, or one of another size."""
     sides = called(candidate)
     classes = [pairing_class(c.role) for _, c in sides]
@@ -314,7 +314,9 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
         )
     if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
-    if any(is_asked(c) and not is_user(c) for _, c in outside):
+    own = [c for _, c in outside if not is_user(c)]
+    alone = decided.only_here(case, candidate) is not None
+    if any(is_asked(c) or (alone and roles.of(c.role).is_library) for c in own):
         return None  # a call that is made for its own sake takes the place of no bucket
     who = words.ranks(r for s, _ in outside for r in s.ranks)
     others = words.ranks(r for s, _ in inside for r in s.ranks)

@@ -323,10 +323,18 @@ def of_messages(case: Case, ranks: Sequence[tuple[int, Call | None]]) -> str:
     return found.text if found is not None else ""
 
 
-def of_function(function: str) -> str:
-    """What to change where a rank waits in a library's function, beside all collectives."""
-    rows = [row for row in TABLE if "elsewhere" in row.because and row.path == function]
-    return rows[0].text if rows else ""
+def waits_in(frames: Sequence[str]) -> Fix | None:
+    """The row about a function of a library that a thread is in, beside all collectives.
+
+    ``frames``: its stack, as in a ``stall`` record.
+    """
+    rows = [row for row in TABLE if "elsewhere" in row.because]
+    for row in rows:
+        package, _, function = row.path.rpartition(".")
+        part = f"/{package.replace('.', '/')}/"
+        if any(part in frame and frame.endswith(f" {function}") for frame in frames):
+            return row
+    return None
 
 
 def _row(case: Case, candidate: Candidate, because: Because) -> Fix | None:

@@ -16,6 +16,8 @@ _REDUCE: Final = frozenset(
     {"fsdp.reduce_scatter", "fsdp.all_reduce", "fsdp_one.reduce_scatter", "fsdp_one.all_reduce"}
 )
 _FEW: Final = 3
+_WINDOW: Final = 400
+"""Rows before a difference in which a module's calls are looked for."""
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
@@ -48,8 +50,14 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             f"{who} reduced the gradients of {_modules(found.calls, _REDUCE)}{at}, and {others} "
             "did not: there no gradient reached the module. It was not run, or what it computed "
             f"took no part in the loss.{why}",
-            "Let what the module computes take part in the loss on every rank, times zero where it "
-            "is not wanted (loss + 0 * out.sum()): then its gradients are reduced everywhere.",
+            _KEEP_IN_LOSS,
+        )
+    if _was_run(case, candidate, left[0], first.part):
+        return Reason(
+            f"{who} gathered the parameters of {first.part} once more{at}, for its backward, and "
+            f"{others} did not. All ranks had run the module, but on {others} no gradients came "
+            f"back to it: what it computed took no part in the loss.{why}",
+            _KEEP_IN_LOSS,
         )
     return Reason(
         f"{who} gathered the parameters of {_modules(found.calls, _GATHER)}{at}, and {others} did "
@@ -57,6 +65,27 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         decided.fix(case, candidate) or EVERY_RANK,
         "some ranks",
     )
+
+
+_KEEP_IN_LOSS: Final = (
+    "Let what the module computes take part in the loss on every rank, times zero where it is not "
+    "wanted (loss + 0 * out.sum()): then its gradients are reduced everywhere."
+)
+
+
+def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> bool:
+    """Whether a rank has run a module since its gradients were last reduced, and no more than that.
+
+    Then what comes next of the module is its backward.
+    """
+    log = case.log(rank)
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return False
+    before = log.calls(candidate.stream, max(1, candidate.seq - _WINDOW), candidate.seq)
+    roles = [call.role for call in before if call is not None and call.part == part][-2:]
+    if not any(call is not None and call.role in _REDUCE for call in before):
+        return False
+    return roles[-1:] != [] and roles[-1] in _GATHER and (len(roles) == 1 or roles[0] in _REDUCE)
 
 
 def fetched_again(_: Case, candidate: Candidate) -> Reason | None:

@@ -16,9 +16,8 @@ class Logs(Model):
     def training_step(self, batch, i):
         loss = self.loss(batch)
         if self.global_rank == 0 and i == 4:
-            self.log(
-                "probe", loss.detach(), sync_dist=not common.TWIN, rank_zero_only=common.TWIN
-            )  # BUG
+            one = common.TWIN
+            self.log("probe", loss.detach(), sync_dist=not one, rank_zero_only=one)  # BUG
         return loss
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectrace import dumps, words
+from collectrace import words
 from collectrace.align.diagnosis import (
     conflict,
     ddp,
@@ -209,13 +209,13 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
             "give init_process_group a timeout that covers the slowest batch.",
         )
     for standing in slow:
-        found = _in_library(standing)
+        found = framework_fixes.waits_beside(standing)
         if found is not None:
-            function, at, fix = found
+            fix, site = found
             return Reason(
-                f"Rank {standing.rank} waits in {function}(){at}, which waits for the other ranks "
-                f"beside all collectives, and these wait for it here. {text}",
-                fix,
+                f"Rank {standing.rank} waits in {fix.path}(){words.at_site(site)}, which waits for "
+                f"the other ranks beside all collectives, and these wait for it here. {text}",
+                fix.text,
             )
     return Reason(
         f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
@@ -224,17 +224,6 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
         "needs a longer timeout of init_process_group.",
     )
-
-
-def _in_library(standing: Standing) -> tuple[str, str, str] | None:
-    """The function of a library that a rank waits in, `` at train.py:13``, and what to change."""
-    stall = standing.log.stall if standing.log is not None else None
-    for frames in stall.stacks.values() if stall is not None else ():
-        row = framework_fixes.waits_in(frames)
-        if row is not None:
-            own = dumps.own(frames)
-            return row.path, words.at_site(own[-1].rpartition(" ")[0]) if own else "", row.text
-    return None
 
 
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:

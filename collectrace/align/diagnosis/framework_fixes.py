@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace import dumps
 from collectrace.align.diagnosis import order
 from collectrace.align.diagnosis.wording import Because, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.program import deviation
+from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import code_lines
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
@@ -323,17 +325,20 @@ def of_messages(case: Case, ranks: Sequence[tuple[int, Call | None]]) -> str:
     return found.text if found is not None else ""
 
 
-def waits_in(frames: Sequence[str]) -> Fix | None:
-    """The row about a function of a library that a thread is in, beside all collectives.
+def waits_beside(standing: Standing) -> tuple[Fix, str] | None:
+    """The row about a function in which a rank waits beside all collectives, and the user's line.
 
-    ``frames``: its stack, as in a ``stall`` record.
+    By the stacks of its last stall.
     """
+    stall = standing.log.stall if standing.log is not None else None
     rows = [row for row in TABLE if "elsewhere" in row.because]
-    for row in rows:
-        package, _, function = row.path.rpartition(".")
-        part = f"/{package.replace('.', '/')}/"
-        if any(part in frame and frame.endswith(f" {function}") for frame in frames):
-            return row
+    for frames in stall.stacks.values() if stall is not None else ():
+        own = dumps.own(frames)
+        for row in rows:
+            package, _, function = row.path.rpartition(".")
+            part = f"/{package.replace('.', '/')}/"
+            if own and any(part in f and f.endswith(f" {function}") for f in frames):
+                return row, own[-1].rpartition(" ")[0]
     return None
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.diagnosis import framework_fixes
 from collectrace.align.diagnosis.framework_fixes import TABLE, Fix
 from collectrace.findings import Finding
 from collectrace.records import Stack
@@ -365,4 +364,3 @@ def test_the_roles_of_the_table_exist() -> None:
             assert role in ROLES or (
                 role.endswith(".") and any(name.startswith(role) for name in ROLES)
             )
-    assert framework_fixes.waits_in([]) is None

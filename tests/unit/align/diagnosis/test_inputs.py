@@ -125,5 +125,5 @@ def test_of_several_loaders_the_one_that_ended_is_told_by_its_line(tmp_path: Pat
                 rank.batch(last, loader=loader, site=f"/job/train.py:{loader + 8}", end=True)
     told = found(run, tmp_path)
     assert told is not None
-    assert told.phrase() == "rank 0 got to its 4th batch and rank 1 had 3"
+    assert told.phrase() == "rank 1 had 3 batches and rank 0 got to its 4th"
     assert told.witness == " The DataLoader of the loop at train.py:9 counted them."

@@ -16,6 +16,8 @@ from tests.frameworks import launching
 from tests.support import rank_file_checks
 
 LIMIT = 170.0
+KILLS = frozenset({"ray"})
+"""Frameworks that kill their workers at the end, which then write no last line."""
 
 
 def losses(folder: Path, program: str, *arguments: str) -> list[str]:
@@ -76,7 +78,11 @@ def test_training(
     assert alignment.status == "aligned"
     assert {finding.severity for finding in alignment.findings} <= {"info"}
     for file in rank_file_checks.read_run(logs, 2):
-        rank_file_checks.check_whole(file, 2)
+        if package in KILLS:
+            rank_file_checks.check_chain(file)
+            rank_file_checks.check_stacks(file)
+        else:
+            rank_file_checks.check_whole(file, 2)
         found = Counter(call.role for call in file.calls)
         assert roles <= found.keys()
         assert "user" not in found

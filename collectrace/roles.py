@@ -57,6 +57,9 @@ class Role:
     """Whether calls pair only where their part, such as the name of a module, is the same."""
     is_library: bool = False
     """Part of a package other than torch, which drives torch's own: those name a call better."""
+    is_asked: bool = False
+    """Issued by a function that scripts call by name, at a line of their own, as ``gather()``: not
+    on the way, as in a forward, a backward or a step."""
     if_op: tuple[tuple[str, str], ...] = ()
     """Ops whose calls have another role than the rest of this part, each with that role."""
 
@@ -90,19 +93,26 @@ _DEEPSPEED: Final = "DeepSpeed"
 
 def _part(
     name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False,
-    if_op: tuple[tuple[str, str], ...] = (),
+    if_op: tuple[tuple[str, str], ...] = (), asked: bool = False,
 ) -> Role:  # fmt: skip
     """A part of torch's own frameworks. ``doing``: the clause after the issuer."""
     words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
-    return Role(name, pairs or name, issuer, short, words, by_part=by_part, if_op=if_op)
+    return Role(
+        name, pairs or name, issuer, short, words,
+        by_part=by_part, if_op=if_op, is_asked=asked,
+    )  # fmt: skip
 
 
 def _library(
-    name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False
-) -> Role:
+    name: str, issuer: str, short: str, doing: str = "", *, pairs: str = "", by_part: bool = False,
+    asked: bool = False,
+) -> Role:  # fmt: skip
     """A part of a package that stands between torch and the script; likewise."""
     words = f"{issuer} {doing}" if doing else f"{issuer}'s {short.partition(' ')[2]}"
-    return Role(name, pairs or name, issuer, short, words, 1, by_part=by_part, is_library=True)
+    return Role(
+        name, pairs or name, issuer, short, words, 1,
+        by_part=by_part, is_library=True, is_asked=asked,
+    )  # fmt: skip
 
 
 _TABLE: Final = (
@@ -163,7 +173,7 @@ _TABLE: Final = (
 
     Role("zero.step", "zero.step", _ZERO, "ZeRO step()", _ZERO, precision=2),
     _part("zero.consolidate", "ZeroRedundancyOptimizer", "ZeRO consolidate",
-          "gathering its state (consolidate_state_dict)"),
+          "gathering its state (consolidate_state_dict)", asked=True),
 
     # FSDP2 (fully_shard). Which module is gathered must agree, or shards of two are mixed.
     _part("fsdp.unshard", _FSDP, "FSDP unshard", "gathering a module's parameters (unshard)",
@@ -185,24 +195,27 @@ _TABLE: Final = (
           "reducing a module's gradients between its replicas", by_part=True),
     _part("fsdp_one.check_order", _FSDP1, "FSDP order check",
           "checking that all ranks run their modules in one order"),
-    _part("fsdp_one.clip_grad_norm", _FSDP1, "FSDP clip_grad_norm_", "in clip_grad_norm_()"),
-    _part("fsdp_one.state_dict", _FSDP1, "FSDP state_dict", "gathering or loading a state_dict"),
+    _part("fsdp_one.clip_grad_norm", _FSDP1, "FSDP clip_grad_norm_", "in clip_grad_norm_()",
+          asked=True),
+    _part("fsdp_one.state_dict", _FSDP1, "FSDP state_dict", "gathering or loading a state_dict",
+          asked=True),
     _part("fsdp_one.optim_state_dict", _FSDP1, "FSDP optim_state_dict",
-          "gathering or loading an optimizer's state"),
+          "gathering or loading an optimizer's state", asked=True),
 
     # DTensor, and tensor and context parallelism on it
     _part("dtensor.redistribute", _DTENSOR, "DTensor redistribute",
           "changing how a tensor is sharded (redistribute)"),
-    _part("dtensor.full_tensor", _DTENSOR, "DTensor full_tensor", "in full_tensor()"),
+    _part("dtensor.full_tensor", _DTENSOR, "DTensor full_tensor", "in full_tensor()", asked=True),
     _part("dtensor.distribute", _DTENSOR, "DTensor distribute",
-          "scattering or copying a tensor to the ranks (distribute_tensor)"),
+          "scattering or copying a tensor to the ranks (distribute_tensor)", asked=True),
     _part("dtensor.grad_norm", _DTENSOR, "DTensor gradient norm",
-          "computing or clipping the norm of sharded gradients"),
+          "computing or clipping the norm of sharded gradients", asked=True),
     _part("dtensor.loss", _DTENSOR, "DTensor loss", "computing a loss whose classes are sharded"),
     _part("dtensor.other", _DTENSOR, "DTensor", "at work", pairs=USER),
     _part("cp.forward", _CP, "CP forward", "passing keys and values on in the forward"),
     _part("cp.backward", _CP, "CP backward", "passing keys, values and gradients on in backward"),
-    _part("cp.unshard", _CP, "CP unshard", "gathering its buffers (context_parallel_unshard)"),
+    _part("cp.unshard", _CP, "CP unshard", "gathering its buffers (context_parallel_unshard)",
+          asked=True),
     _part("cp.other", _CP, "CP", "at work", pairs=USER),
 
     # pipelining
@@ -216,12 +229,16 @@ _TABLE: Final = (
 
     # distributed checkpoint
     _part("dcp.plan", _DCP, "checkpoint plan", "agreeing on who saves or loads what",
-          by_part=True),
-    _part("dcp.finish", _DCP, "checkpoint finish", "collecting what was written", by_part=True),
-    _part("dcp.gather", _DCP, "checkpoint gather", "collecting what was read", by_part=True),
-    _part("dcp.broadcast", _DCP, "checkpoint broadcast", "telling all ranks", by_part=True),
-    _part("dcp.barrier", _DCP, "checkpoint barrier", "waiting for all ranks", pairs=USER),
-    _part("dcp.state_dict", _DCP, "state_dict", "gathering or spreading a state_dict"),
+          by_part=True, asked=True),
+    _part("dcp.finish", _DCP, "checkpoint finish", "collecting what was written", by_part=True,
+          asked=True),
+    _part("dcp.gather", _DCP, "checkpoint gather", "collecting what was read", by_part=True,
+          asked=True),
+    _part("dcp.broadcast", _DCP, "checkpoint broadcast", "telling all ranks", by_part=True,
+          asked=True),
+    _part("dcp.barrier", _DCP, "checkpoint barrier", "waiting for all ranks", pairs=USER,
+          asked=True),
+    _part("dcp.state_dict", _DCP, "state_dict", "gathering or spreading a state_dict", asked=True),
     _part("dcp.other", _DCP, "checkpoint", "at work", pairs=USER),
 
     _part("syncbn.forward", "SyncBatchNorm", "SyncBatchNorm forward", "sharing its statistics"),
@@ -237,27 +254,30 @@ _TABLE: Final = (
     _library("lightning.broadcast", _LIGHTNING, "Lightning broadcast",
              "telling all ranks what one knows"),
     _library("lightning.reduce", _LIGHTNING, "Lightning reduce", "reducing a value of its own"),
-    _library("lightning.all_gather", _LIGHTNING, "Lightning all_gather", "in self.all_gather()"),
+    _library("lightning.all_gather", _LIGHTNING, "Lightning all_gather", "in self.all_gather()",
+             asked=True),
     _library("lightning.log", _LIGHTNING, "Lightning log",
-             "reducing a logged value (self.log with sync_dist)"),
+             "reducing a logged value (self.log with sync_dist)", asked=True),
     _library("lightning.sigterm", _LIGHTNING, "Lightning sigterm",
              "asking in each batch whether a rank was told to stop (SIGTERM)"),
-    _library("lightning.checkpoint", _LIGHTNING, "Lightning checkpoint", "saving a checkpoint"),
+    _library("lightning.checkpoint", _LIGHTNING, "Lightning checkpoint", "saving a checkpoint",
+             asked=True),
     _library("lightning.loader_check", _LIGHTNING, "Lightning loader check",
              "comparing the lengths of the loaders"),
     _library("lightning.early_stopping", _LIGHTNING, "Lightning EarlyStopping",
              "asking whether to stop early"),
     _library("lightning.other", _LIGHTNING, "Lightning", "at work", pairs=USER),
 
-    _library("accelerate.gather", _ACCELERATE, "Accelerate gather", "in gather()"),
+    _library("accelerate.gather", _ACCELERATE, "Accelerate gather", "in gather()", asked=True),
     _library("accelerate.gather_for_metrics", _ACCELERATE, "gather_for_metrics",
-             "in gather_for_metrics()"),
-    _library("accelerate.reduce", _ACCELERATE, "Accelerate reduce", "in reduce()"),
-    _library("accelerate.pad", _ACCELERATE, "Accelerate pad", "in pad_across_processes()"),
+             "in gather_for_metrics()", asked=True),
+    _library("accelerate.reduce", _ACCELERATE, "Accelerate reduce", "in reduce()", asked=True),
+    _library("accelerate.pad", _ACCELERATE, "Accelerate pad", "in pad_across_processes()",
+             asked=True),
     _library("accelerate.wait_for_everyone", _ACCELERATE, "wait_for_everyone",
-             "in wait_for_everyone()", pairs=USER),
+             "in wait_for_everyone()", pairs=USER, asked=True),
     _library("accelerate.check_trigger", _ACCELERATE, "Accelerate check_trigger",
-             "in check_trigger()"),
+             "in check_trigger()", asked=True),
     _library("accelerate.random_state", _ACCELERATE, "Accelerate random state",
              "giving all ranks the same random state"),
     _library("accelerate.other", _ACCELERATE, "Accelerate", "at work", pairs=USER),
@@ -271,7 +291,7 @@ _TABLE: Final = (
     _library("trainer.other", _TRAINER, "Trainer", "at work", pairs=USER),
 
     _library("torchmetrics.sync", _METRIC, "torchmetrics sync",
-             "gathering a metric's state (sync)", by_part=True),
+             "gathering a metric's state (sync)", by_part=True, asked=True),
     _library("torchmetrics.other", _METRIC, "torchmetrics", "at work", pairs=USER),
 
     _library("deepspeed.construct", _DEEPSPEED, "DeepSpeed constructor",
@@ -285,11 +305,11 @@ _TABLE: Final = (
     _library("deepspeed.reduce_gradients", _DEEPSPEED, "DeepSpeed gradients",
              "reducing gradients"),
     _library("deepspeed.gathered_parameters", _DEEPSPEED, "GatheredParameters",
-             "in GatheredParameters"),
+             "in GatheredParameters", asked=True),
     _library("deepspeed.step", _DEEPSPEED, "DeepSpeed step",
              "in the optimizer's step: norms, and parameters as they are now"),
     _library("deepspeed.checkpoint", _DEEPSPEED, "DeepSpeed checkpoint",
-             "saving or loading a checkpoint"),
+             "saving or loading a checkpoint", asked=True),
     _library("deepspeed.other", _DEEPSPEED, "DeepSpeed", "at work", pairs=USER),
     _library("ray.other", "Ray Train", "Ray Train", "at work", pairs=USER),
 )  # fmt: skip

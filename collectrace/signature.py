@@ -22,7 +22,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final, Literal
 
-from collectrace import ops
+from collectrace import ops, roles
 from collectrace.records import Call, Shape
 from collectrace.roles import UNKNOWN, USER, pairing_class
 
@@ -135,6 +135,19 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
 def is_user(call: Call) -> bool:
     """Whether the user's own code issued it, as far as is known."""
     return call.role in (USER, UNKNOWN)
+
+
+def is_asked(call: Call) -> bool:
+    """Whether the user's own line asks for it by name: by itself, or through a framework."""
+    return is_user(call) or roles.of(call.role).is_asked
+
+
+def stands_at_its_line(call: Call) -> bool:
+    """Whether what stands around its line decided whether it was issued.
+
+    Not so for what DDP, ``join()`` and ZeRO issue: a parameter, or another rank, may decide it.
+    """
+    return is_asked(call) or not call.role.startswith(("ddp.", "join.", "zero."))
 
 
 @lru_cache(maxsize=65536)

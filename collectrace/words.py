@@ -12,8 +12,8 @@ from typing import Final
 
 from collectrace import ops, roles
 from collectrace.findings import Evidence, GroupInfo
-from collectrace.records import Call, Shape
-from collectrace.signature import is_user
+from collectrace.records import NATIVE, Call, Shape
+from collectrace.signature import is_user, stands_at_its_line
 
 _MOST_SHAPES: Final = 3
 _LONGEST_TEXT: Final = 300
@@ -220,6 +220,8 @@ def of_model(call: Call) -> str:
 def call(c: Call) -> str:
     """A call whole, where it was made, and by which framework's part if not by the user."""
     whole = op(c) + at(c)
+    if c.thread and not c.thread.startswith(NATIVE):
+        whole += f" in thread {c.thread}"
     if is_user(c):
         return f"{c.api}(): {whole}" if c.api and c.api != c.op else whole
     return f"{whole} ({issuer(c)})"
@@ -228,7 +230,11 @@ def call(c: Call) -> str:
 def name(c: Call) -> str:
     """What a headline calls it: the user's own call by its function, else who issued it."""
     if not is_user(c):
-        return roles.of(c.role).issuer
+        row = roles.of(c.role)
+        if not stands_at_its_line(c):
+            return row.issuer
+        names_part = c.part and (row.is_library or not row.is_asked)
+        return f"{row.short} of {c.part}" if names_part else row.short
     return c.api if c.api and ops.canonical_op(c.api) != ops.canonical_op(c.op) else c.op
 
 

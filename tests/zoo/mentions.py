@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+_BAR: Final = re.compile(r"\|(?=(?:[^/]|/[^/]*/)*$)")
+"""Parts alternatives, unless it stands between slashes."""
+
 _FILE: Final = re.compile(r"[\w./-]*\w\.py(:\d+)?")
 
 
@@ -56,7 +59,7 @@ class Mentions:
 
 def _requirement(header: str, marks: Mapping[str, Sequence[str]]) -> _Requirement:
     places, words = [], []
-    for word in (word.strip() for word in header.split("|")):
+    for word in (word.strip() for word in _BAR.split(header)):
         if word in marks:
             places += [_whole(place) for place in marks[word]]
         elif _FILE.fullmatch(word):

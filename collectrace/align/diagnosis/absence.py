@@ -9,6 +9,7 @@ from collectrace.align.diagnosis import (
     conflict,
     ddp,
     decided,
+    framework_fixes,
     inputs,
     loop,
     parted,
@@ -68,7 +69,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    return Wording(words.listed(did) + there, reason.cause, reason.fix)
+    fix = framework_fixes.applied(case, candidate, reason)
+    return Wording(words.listed(did) + there, reason.cause, fix)
 
 
 def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wording:
@@ -206,6 +208,15 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
             "Make loading faster or more even (num_workers, prefetch_factor, local copies), or "
             "give init_process_group a timeout that covers the slowest batch.",
         )
+    for standing in slow:
+        found = framework_fixes.waits_beside(standing)
+        if found is not None:
+            fix, site = found
+            return Reason(
+                f"Rank {standing.rank} waits in {fix.path}(){words.at_site(site)}, which waits for "
+                f"the other ranks beside all collectives, and these wait for it here. {text}",
+                fix.text,
+            )
     return Reason(
         f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
         f"waited. {text}",
@@ -233,6 +244,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
         ),
+        "uneven",
     )
 
 
@@ -267,6 +279,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
         f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more."
         f"{why or decided.alone(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
+        "some ranks",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace import words
+from collectrace import roles, words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -22,7 +22,7 @@ from collectrace.align.judging.parted import in_one_loop
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import ROLES, pairing_class
-from collectrace.signature import is_user
+from collectrace.signature import is_asked, is_user
 
 _WINDOW: Final = 400
 """Rows before a difference that are searched for the place where iterations parted."""
@@ -222,7 +222,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
 def _own_call(case: Case, candidate: Candidate, why: str) -> Reason | None:
     sides = called(candidate)
     suspects = set(candidate.suspects)
-    own = [(s, c) for s, c in sides if decided.is_ones_own(c) and set(s.ranks) <= suspects]
+    own = [(s, c) for s, c in sides if is_asked(c) and set(s.ranks) <= suspects]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.")]
     if len(own) != 1 or not inside or not why:
         return None
@@ -234,6 +234,7 @@ def _own_call(case: Case, candidate: Candidate, why: str) -> Reason | None:
         f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
         f"{words.name(theirs)}{words.at(theirs)}.{why}",
         decided.fix(case, candidate) or EVERY_RANK,
+        "some ranks",
     )
 
 
@@ -253,7 +254,7 @@ def _is_past_a_backward(case: Case, candidate: Candidate) -> bool:
 def behind(case: Case, candidate: Candidate) -> Reason | None:
     """The script's own call, where the others are in a forward that its ranks have not begun."""
     sides = called(candidate)
-    own = [(s, c) for s, c in sides if decided.is_ones_own(c) and c.iteration is not None]
+    own = [(s, c) for s, c in sides if is_asked(c) and c.iteration is not None]
     inside = [(s, c) for s, c in sides if c.role.startswith("ddp.") and c.iteration is not None]
     if not own or not inside:
         return None
@@ -332,7 +333,7 @@ def other_backward(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def unused(_: Case, candidate: Candidate) -> Reason | None:
+def unused(case: Case, candidate: Candidate) -> Reason | None:
     """One rank's backward issued a bucket that another's did not, or one of another size."""
     sides = called(candidate)
     classes = [pairing_class(c.role) for _, c in sides]
@@ -359,6 +360,10 @@ def unused(_: Case, candidate: Candidate) -> Reason | None:
         )
     if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
+    own = [c for _, c in outside if not is_user(c)]
+    alone = decided.only_here(case, candidate) is not None
+    if any(is_asked(c) or (alone and roles.of(c.role).is_library) for c in own):
+        return None  # a call that is made for its own sake takes the place of no bucket
     who = words.ranks(r for s, _ in outside for r in s.ranks)
     others = words.ranks(r for s, _ in inside for r in s.ranks)
     beyond = "; ".join(f"{words.name(c)}{words.at(c)}" for _, c in outside)

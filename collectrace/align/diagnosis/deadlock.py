@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import program, refused, sisters, tally
+from collectrace.align.diagnosis import framework_fixes, program, refused, sisters, tally
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation, left_own_round
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.records import Call
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -25,7 +26,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     steps = [_edge(case, edge) for edge in source]
     again = sisters.reason(case, candidate)
     if again is not None:
-        return Wording(_circle(case, source), *again)
+        return Wording(_circle(case, source), again.cause, again.fix)
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
         waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
@@ -35,12 +36,12 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if messages:
         told = _out_of_step(case, source, f"{words.upper('; '.join(steps))}.")
         if told is not None:
-            return Wording(_circle(case, source), *told)
+            return Wording(_circle(case, source), told.cause, told.fix)
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
     )
     if len(messages) == len(source):
-        fix = _messages(source)
+        fix = framework_fixes.of_messages(case, _awaited(case, source)) or _messages(source)
     elif messages:
         one = messages[0].waiting
         cause += " Some wait in a message, some in a collective."
@@ -78,7 +79,7 @@ def _out_of_step(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None
     if uneven:
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
-            COUNT_THEM,
+            framework_fixes.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
         )
     left = [
         (edge.waiting.rank, *found)
@@ -135,6 +136,17 @@ def _call_of(case: Case, edge: Edge) -> str:
     info = case.comparison.groups.get(w.group)
     of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
     return f"{w.op or 'a call'}{of}"
+
+
+def _awaited(case: Case, cycle: Sequence[Edge]) -> list[tuple[int, Call | None]]:
+    """The messages that the ranks of a circle wait in."""
+    found = []
+    for waiting in (edge.waiting for edge in cycle):
+        log = case.log(waiting.rank)
+        if log is not None and waiting.channel is not None and waiting.seq is not None:
+            call = log.channel_call(waiting.channel, waiting.seq)
+            found.append((waiting.rank, call))
+    return found
 
 
 def _messages(cycle: Sequence[Edge]) -> str:

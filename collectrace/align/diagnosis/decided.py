@@ -20,8 +20,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.roles import is_shadow
-from collectrace.signature import is_user
+from collectrace.signature import stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
     above = [_above(case, point) for point in points]
     found = []
     for n, point in enumerate(points):
-        if is_shadow(point.call.role):
+        if not stands_at_its_line(point.call):
             continue
         foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
         own = [(*one, False) for one in above[n] if one not in foreign]
@@ -322,6 +321,23 @@ def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
     return "".join(f" {one}." for one in dict.fromkeys(told))
 
 
+def around_all(case: Case, candidate: Candidate) -> str:
+    """The innermost condition around the one line that all sides' calls came from: after a space.
+
+    All ranks stand under it there, but not for the same turn of a loop: it may have let some skip
+    a turn. Empty where it does not look at anything that is known to differ between ranks.
+    """
+    sides = called(candidate)
+    if len({call.site for _, call in sides}) != 1:
+        return ""
+    (side, call) = sides[0]
+    for line in reversed(code_lines.branches(around(case, side))):
+        one = Condition(side.ranks, call, (call.site or "").rpartition(":")[0], line, forks=False)
+        if one.asks:
+            return f" The line stands under {one.quoted}, {_SEEN[one.asks]}."
+    return ""
+
+
 def fix(case: Case, candidate: Candidate) -> str:
     """What to change about the condition; empty where none is known."""
     return _fix(conditions(case, candidate))
@@ -367,7 +383,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     own = [
         (side, call)
         for side, call in called(candidate)
-        if is_ones_own(call) and call.site and set(side.ranks) <= set(candidate.suspects)
+        if stands_at_its_line(call) and call.site and set(side.ranks) <= set(candidate.suspects)
     ]
     if len(own) != 1 or candidate.stream is None or candidate.unknown:
         return None
@@ -383,11 +399,6 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
         if any(rows.vocabulary.appearances[n].site == call.site for n in set(rows.appearance)):
             return None
     return (side, call) if len(members) > len(side.ranks) else None
-
-
-def is_ones_own(call: Call) -> bool:
-    """Whether the script made it there, by itself or by a framework: none of DDP's training."""
-    return is_user(call) or not call.role.startswith(("ddp.", "join."))
 
 
 def left_loop(case: Case, candidate: Candidate) -> tuple[Side, Side, str] | None:

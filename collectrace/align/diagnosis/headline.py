@@ -71,7 +71,7 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
     names = [words.name(c) for _, c in sides]
     if len(set(names)) < len(names):
         names = [
-            name if is_user(c) else roles.short(c.role)
+            roles.short(c.role) if name == roles.of(c.role).issuer else name
             for name, (_, c) in zip(names, sides, strict=True)
         ]
     if len({c.model or 1 for _, c in sides}) > 1:

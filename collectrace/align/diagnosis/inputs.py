@@ -37,6 +37,8 @@ class Inputs:
     counts: Mapping[int, int]
     ended: frozenset[int]
     told_by: Literal["join", "loader", "forwards"]
+    loader: str | None = None
+    """The line that goes through the DataLoader which counted them, where there are several."""
 
     @property
     def uneven(self) -> bool:
@@ -62,6 +64,8 @@ class Inputs:
     @property
     def witness(self) -> str:
         """Who counted, a sentence after a space, where it is a DataLoader."""
+        if self.loader is not None:
+            return f" The DataLoader of the loop{words.at_site(self.loader)} counted them."
         return " The ranks' DataLoader counted them." if self.told_by == "loader" else ""
 
     def after(self, ranks: Iterable[int]) -> str:
@@ -263,7 +267,11 @@ def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
         # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
         early = {rank for rank in over if counts[rank] < max(counts.values())}
         if early:
-            return Inputs(counts, frozenset(over if len(by_time) == 1 else early), "loader")
+            if len(by_time) == 1:
+                return Inputs(counts, frozenset(over), "loader")
+            sites = {found[loader].site for found in latest.values()}
+            line = sites.pop() if len(sites) == 1 else None
+            return Inputs(counts, frozenset(early), "loader", line)
         if loader == by_time[0]:
             ended = over
     if len(by_time) > 1:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import rank_words, tally
+from collectrace.align.diagnosis import framework_fixes, rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Call
+from collectrace.signature import is_user
 
 COUNT_THEM: Final = (
     "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
@@ -25,7 +26,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     issue = candidate.source
     assert isinstance(issue, ChannelIssue)
     if issue.attribute != "absent":
-        return _unfit(issue)
+        return _unfit(case, issue)
     return _unmatched(case, candidate, issue)
 
 
@@ -45,6 +46,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     n = issue.seq - 1
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
+    if call is not None and not is_user(call):
+        cause += f" Rank {here} was in {words.issuer(call)}{_part(call)}."
     lines = tally.of_channel(case, channel)
     cause += f" {lines}" if lines else ""
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
@@ -56,7 +59,11 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
+    told = framework_fixes.of_messages(case, ((here, call),))
     fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
+    fix = told or fix
+    if ended.startswith(_RAISED):
+        fix = f"Fix what raised on {other}: the message was still to come.\n{fix}"
     return Wording(headline, cause, fix)
 
 
@@ -67,10 +74,13 @@ def _message(call: Call | None, seq: int) -> str:
 def _how_it_ended(standing: Standing) -> str:
     """How the other side ended, where that is not for want of this very message."""
     if standing.state == "raised" and not standing.by_peers:
-        return f"ended with an exception ({rank_words.detail(standing)})"
+        return f"{_RAISED} ({rank_words.detail(standing)})"
     return {"finished": "has finished", "died": "died", "missing": "left no file"}.get(
         standing.state, ""
     )
+
+
+_RAISED: Final = "ended with an exception"
 
 
 def near_miss(issue: ChannelIssue) -> str:
@@ -97,17 +107,37 @@ def near_miss(issue: ChannelIssue) -> str:
             return f"rank {sent.source} sent one, the receive waits for rank {wanted.source}"
 
 
-def _unfit(issue: ChannelIssue) -> Wording:
+def _other_parts(issue: ChannelIssue) -> str:
+    """That a framework sent and received for different purposes: a sentence after a space."""
+    send, recv = issue.send, issue.recv
+    if send is None or recv is None or is_user(send) or is_user(recv) or send.role == recv.role:
+        return ""
+    return (
+        f" They do not belong together: rank {issue.channel.source} sent it in "
+        f"{words.issuer(send)}{_part(send)}{words.at(send)}, rank {issue.channel.destination} "
+        f"received it in {words.issuer(recv)}{_part(recv)}{words.at(recv)}. One of them has "
+        "begun a step that the other has not, or has left one out."
+    )
+
+
+def _part(call: Call) -> str:
+    return f" ({call.part})" if call.part else ""
+
+
+def _unfit(case: Case, issue: ChannelIssue) -> Wording:
     """A send and a receive that meet and differ in dtype or size."""
     channel, send, recv = issue.channel, issue.send, issue.recv
     sent = words.tensors(send) + words.at(send) if send is not None else "?"
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
+    ends = (channel.source, send), (channel.destination, recv)
+    told = framework_fixes.of_messages(case, ends)
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
         f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
-        "bytes are reinterpreted, cut off, or awaited for ever.",
-        f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
+        f"bytes are reinterpreted, cut off, or awaited for ever.{_other_parts(issue)}",
+        told
+        or f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
         "the shape first.",
     )

@@ -9,8 +9,10 @@ from collectrace import words
 from collectrace.align.diagnosis import (
     ddp,
     decided,
+    framework_fixes,
     inputs,
     loop,
+    modules,
     order,
     parted,
     program,
@@ -48,10 +50,12 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    cause, fix = reason
+    cause = reason.cause
     if _is_ambiguous(candidate) and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
-    return Wording(headline(case, candidate), cause, fix)
+    return Wording(
+        headline(case, candidate), cause, framework_fixes.applied(case, candidate, reason)
+    )
 
 
 def _is_ambiguous(candidate: Candidate) -> bool:
@@ -168,6 +172,7 @@ def _shared(case: Case, candidate: Candidate) -> Reason | None:
         "rank is to blame, the group is shared.",
         "Give every thread a process group of its own (torch.distributed.new_group() on every "
         "rank, before the threads start), or issue all calls of the group from one thread.",
+        "threads",
     )
 
 
@@ -286,7 +291,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(_even(case, candidate), inside, answered=answered))
+    return Reason(cause, even_inputs(_even(case, candidate), inside, answered=answered), "uneven")
 
 
 def _even(case: Case, candidate: Candidate) -> str:
@@ -334,7 +339,9 @@ def _count(case: Case, candidate: Candidate) -> Reason | None:
             "not belong together are combined.",
             "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
         )
-    cause = f"The {words.name(sides[0][1])} got tensors of different sizes: {listed}."
+    first_call = sides[0][1]
+    op = "" if is_user(first_call) else f" ({first_call.op})"
+    cause = f"The {words.name(first_call)}{op} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
     if _differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
@@ -355,7 +362,7 @@ def _count(case: Case, candidate: Candidate) -> Reason | None:
                 "\nIf the loop around it goes over a set or a dict: in the same order on every "
                 "rank, sorted(...)."
             )
-    return Reason(cause + decided.sentence(case, candidate), fix)
+    return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
 
 
 def _in_for(case: Case, candidate: Candidate) -> bool:
@@ -432,10 +439,11 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
     if candidate.kind == "role_mismatch":
         told = f"The bytes fit, but the calls do not belong together: {listed}."
-        return Reason(told + why, fix)
+        return Reason(told + why, fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    return Reason(told + (why or " The logs do not show what decided it."), fix)
+    why = why or " The logs do not show what decided it."
+    return Reason(told + why, fix, "some ranks")
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
@@ -444,5 +452,5 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     parted.extra,
     ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
     _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
-    ddp.unused, order.reason, _dtype, _count, _one_value,
+    ddp.unused, modules.reason, modules.fetched_again, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

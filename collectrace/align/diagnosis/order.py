@@ -26,7 +26,7 @@ from collectrace.align.reading import code_lines
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_user, program_text
+from collectrace.signature import is_asked, is_user, program_text
 
 _WINDOW: Final = 300
 """Calls after a difference within which the streams are brought together again."""
@@ -205,7 +205,7 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
 def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
     """Calls of the script's own, after which the streams agree again: the plainest of reasons."""
     found = edit(case, candidate)
-    if found is None or found.what != "extra" or not all(is_user(c) for c in found.calls):
+    if found is None or found.what != "extra" or not all(is_asked(c) for c in found.calls):
         return None
     return reason(case, candidate)
 
@@ -238,10 +238,16 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
                 "compute, go on with it times zero (out * 0), or with a dummy input.",
             )
         why = decided.sentence(case, candidate) or " A branch skipped it on some ranks."
-        return Reason(f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}", fix)
+        return Reason(
+            f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}",
+            fix,
+            "some ranks",
+        )
     whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
     why = decided.sentence(case, candidate) or " A branch or a loop ran on some ranks only."
-    return Reason(f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix)
+    return Reason(
+        f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix, "some ranks"
+    )
 
 
 def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
@@ -272,6 +278,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         return Reason(
             told + decided.sentence(case, candidate),
             decided.fix(case, candidate) or f"{EVERY_RANK}\n{ONE_LENGTH}",
+            "some ranks",
         )
     why = decided.sentence(case, candidate)
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
@@ -285,13 +292,14 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             f"same, had brought there; {others} went on{with_}.{why}"
         )
         return _root_had_it(case, candidate, found, told) or Reason(
-            told, decided.fix(case, candidate) or EVERY_RANK
+            told, decided.fix(case, candidate) or EVERY_RANK, "some ranks"
         )
     return Reason(
         f"{words.upper(who)} left the loop that all ranks had gone through {habit.times} and "
         f"called {what}; {others} went on in it. Either only {who} took that branch, or the loop "
         "ended earlier there.",
         _ONE_BRANCH,
+        "some ranks",
     )
 
 

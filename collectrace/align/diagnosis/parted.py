@@ -47,6 +47,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
         f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
         f"look above {_place(case, more.rank, more.calls[0])} for a branch that only {who} "
         f"{words.verb(mine, 'takes', 'take')}.",
+        "some ranks",
     )
 
 
@@ -72,19 +73,21 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
     )
     left = _left_loop(case, candidate, found, points)
     if left is not None:
-        return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH)
+        return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH, "uneven")
     have = words.verb(sides[0], "has", "have")
     decides = decided.of_points(case, points, candidate.suspects)
-    why, fix = decides or Reason(
+    why, fix, _ = decides or Reason(
         "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "
         "ones, and let all ranks take the same way through it.",
+        "some ranks",
     )
     return Reason(
         f"Since call {found.seq} {words.ranks(sides[0])} {have} been at {_short(here)}, "
         f"{words.ranks(sides[1])} at {_short(there)}, where before each line met the same line of "
         f"the others.{why} {fitted}".rstrip(),
         fix,
+        "some ranks",
     )
 
 

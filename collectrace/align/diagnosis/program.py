@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason
+from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
@@ -30,7 +30,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         who = words.ranks(found.ranks)
         went = words.verb(found.ranks, "has gone", "have gone")
         text += f" {words.upper(who)} {went} on to {_call(found.then)}, and waits there."
-    return Reason(text, _fix(case, found))
+    because: Because | None = "some ranks" if found.what in ("missing", "extra") else None
+    return Reason(text, _fix(case, found), because)
 
 
 def told(case: Case, found: Deviation) -> str:

@@ -175,13 +175,17 @@ def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None)
 def top_frame(standing: Standing) -> str:
     """The innermost frame of the main thread in the last stall, the user's own if any.
 
-    ``/job/train.py:20 load``; empty where no stack was recorded.
+    Where the main thread is in none of the user's, as in workers that train in another: the first
+    such frame of the others. ``/job/train.py:20 load``; empty where no stack was recorded.
     """
     stall = standing.log.stall if standing.log is not None else None
     if stall is None:
         return ""
     frames = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
-    return words.brief((dumps.own(frames) or frames)[-1]) if frames else ""
+    if not frames:
+        return ""
+    others = (own for one in stall.stacks.values() if (own := dumps.own(one)))
+    return words.brief((dumps.own(frames) or next(others, frames))[-1])
 
 
 def frame(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging import patience
@@ -26,11 +26,19 @@ class Wording:
     notes: tuple[str, ...] = ()
 
 
+Because = Literal["some ranks", "sizes", "uneven", "threads", "messages", "elsewhere"]
+"""What a reason rests on: calls that some ranks made and others did not, or tensors of other sizes;
+ranks that ran out of inputs; threads that share a group; messages that do not come out even; a rank
+that waits beside all collectives."""
+
+
 class Reason(NamedTuple):
     """Why, and what to change."""
 
     cause: str
     fix: str
+    because: Because | None = None
+    """What a framework's own fix may be looked for by; None: there is none for it."""
 
 
 Explainer = Callable[[Case, Candidate], Reason | None]

@@ -10,7 +10,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import stands_at_its_line
 
 
 @once
@@ -42,7 +42,7 @@ def condition(case: Case, call: Call) -> str | None:
     None where there is none, or the source is not known. What was recorded counts more than the
     file as it is now.
     """
-    if call.site is None or not is_user(call):
+    if call.site is None or not stands_at_its_line(call):
         return None
     recorded = case.evidence.sources.get(call.site)
     return code_lines.rank_condition(recorded or code_lines.enclosing(call.site))

@@ -30,6 +30,8 @@ _OWN: Final = re.compile(
 )
 _VALUE: Final = re.compile(r"-\.?\d|[^-]|-$")
 _NO_SCRIPT: Final = frozenset({"", "-c", "-m"})
+_WORKERS: Final = ("/ray/_private/workers/default_worker.py",)
+"""Scripts that a framework starts its workers by, with arguments of its own for each."""
 
 Values = Mapping[int, str]
 """Each rank's value of one setting; ranks without one are left out."""
@@ -70,13 +72,17 @@ def _settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values,
     for name, values in _by_name({rank: header.env for rank, header in headers.items()}):
         yield f"variable {name}", name, values, "unset"
     # A process that was not started by a command line of its own says nothing about the others'.
-    lines = {r: h.argv for r, h in headers.items() if h.argv and h.argv[0] not in _NO_SCRIPT}
+    lines = {r: h.argv for r, h in headers.items() if h.argv and _is_own_script(h.argv[0])}
     if len(lines) < len(headers):
         return
     scripts = {rank: argv[0].rpartition("/")[2] for rank, argv in lines.items()}
     yield "script", "", scripts, ""
     for name, values in _by_name({rank: _arguments(argv) for rank, argv in lines.items()}):
         yield f"argument {name}", name, values, "not given"
+
+
+def _is_own_script(path: str) -> bool:
+    return path not in _NO_SCRIPT and not path.endswith(_WORKERS)
 
 
 def _by_name(tables: Mapping[int, Mapping[str, str]]) -> Iterator[tuple[str, Values]]:

@@ -3,6 +3,9 @@
 import os
 import sys
 
+TWIN = "--twin" in sys.argv
+"""Whether the correct twin of a mistake is asked for."""
+
 if "--traced" in sys.argv:
     sys.argv.remove("--traced")
     import collectrace

@@ -50,3 +50,10 @@ def test_what_is_found_is_told_word_for_word() -> None:
     never = Mentions.parse("ragged | drop_last; unused", MARKS)
     assert never.found_in("A Ragged batch") == ["Ragged"]
     assert never.found_in("nothing of the kind") == []
+
+
+def test_a_bar_between_slashes_parts_nothing() -> None:
+    mentions = Mentions.parse(r"/(step|iteration) 5\b/ | fifth", {})
+    assert mentions.missing_in("Step 5 on rank 1") == []
+    assert mentions.missing_in("the fifth") == []
+    assert mentions.missing_in("iteration 6") != []

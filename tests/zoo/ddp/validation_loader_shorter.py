@@ -6,7 +6,7 @@ ranks: 4
 expect: shape_mismatch op_mismatch
 suspects: 2
 status: diverged
-cause: rank 2; loader | DataLoader; 3 batches | after 3; 4 | 4th; BUG
+cause: rank 2; loader | DataLoader; LOADS; 3 batches | after 3; 4 | 4th; BUG
 fix: DistributedSampler | drop_last | same number of batches
 never: join(); training loop ended; find_unused_parameters
 """
@@ -26,7 +26,7 @@ validation = DataLoader(TensorDataset(torch.ones(rows, 2)), batch_size=2)
 for _ in range(2):
     for (batch,) in training:
         model(batch).sum().backward()
-    for (batch,) in validation:
+    for (batch,) in validation:  # LOADS
         with torch.no_grad():
             loss = model.module(batch).sum()
         dist.all_reduce(loss)  # BUG

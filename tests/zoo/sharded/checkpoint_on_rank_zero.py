@@ -5,7 +5,7 @@ expect: op_mismatch shape_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; checkpoint | save*; only rank 0 | rank 0 alone | rank == 0 | never
-fix: every rank | all ranks
+fix: every rank; torch.distributed.checkpoint; no_dist=True
 never: ragged; drop_last; loop ended; left the loop; logs do not show; find_unused_parameters
 """
 

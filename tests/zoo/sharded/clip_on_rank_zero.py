@@ -5,7 +5,7 @@ expect: op_mismatch shape_mismatch role_mismatch
 suspects: 0
 status: diverged
 cause: rank 0; BUG; clip* | norm; only rank 0 | rank 0 alone | rank == 0 | never
-fix: every rank | all ranks
+fix: every rank; clip_grad_norm_()
 never: ragged; drop_last; loop ended; left the loop; logs do not show
 """
 

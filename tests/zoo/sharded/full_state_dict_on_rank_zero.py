@@ -6,7 +6,7 @@ suspects: 0
 status: diverged
 cause: rank 0; BUG; state_dict | get_model_state_dict | full_tensor | save*; only rank 0 | rank 0
     alone | rank == 0 | never
-fix: every rank | all ranks
+fix: every rank; get_model_state_dict(); full_state_dict=True
 never: ragged; drop_last; loop ended; left the loop; logs do not show
 """
 

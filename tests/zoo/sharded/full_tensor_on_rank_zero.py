@@ -6,7 +6,7 @@ suspects: 0
 status: hung
 limit: 10
 cause: rank 0; BUG; full_tensor; only rank 0 | rank 0 alone | rank == 0 | never
-fix: every rank | all ranks
+fix: every rank; full_tensor()
 never: /rank 0: (busy|running)/; 0 ms; in no collective
 """
 

@@ -5,7 +5,7 @@ expect: op_mismatch role_mismatch shape_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; layers.2; BUG; random | rand; left out | did not | skip* | without | drop*
-fix: same seed | same random | generator | every rank | all ranks
+fix: every rank; times zero; does not help
 never: ragged; drop_last; rank == 0; loop ended; left the loop; logs do not show
 """
 

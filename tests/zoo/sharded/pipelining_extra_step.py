@@ -5,7 +5,7 @@ suspects: none
 status: hung
 limit: 10
 cause: rank 0; rank 1; BUG; stage | microbatch* | pipelin*; /\\b(16|19|20|23)\\b/
-fix: every rank | all ranks | every stage | all stages | same number | count
+fix: step() and eval(); equally often; n_microbatches
 never: each is right by itself; turn one of them round; batch_isend_irecv
 """
 

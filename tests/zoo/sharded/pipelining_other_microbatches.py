@@ -5,7 +5,7 @@ suspects: 1
 status: hung
 limit: 10
 cause: rank 1; RuntimeError; size of tensor a (2) must match; BUG
-fix: raised
+fix: raised; same n_microbatches
 never: each is right by itself; turn one of them round; batch_isend_irecv
 """
 

@@ -6,7 +6,7 @@ suspects: 1
 status: diverged hung
 cause: rank 1; BUG; left out | did not | skip* | without; redistribute | tensor parallel* |
     RowwiseParallel
-fix: every rank | all ranks
+fix: every rank; parallel modules
 never: ragged; drop_last; loop ended; left the loop; logs do not show
 """
 

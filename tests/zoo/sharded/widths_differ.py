@@ -7,7 +7,7 @@ expect: shape_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; BUG; unshard | FSDP*; all_gather*
-fix: same model | same size | same shape | every rank
+fix: same model; every rank
 never: ragged; drop_last; pad
 """
 

@@ -112,3 +112,18 @@ def test_batches_of_a_loader_count_where_a_model_is_called_twice_for_each(tmp_pa
         rank.batch(count, end=True)
         rank.join("joined", group="0", rounds=[2 * count])
     assert counts(run, tmp_path) == {0: 2, 1: 3}
+
+
+def test_of_several_loaders_the_one_that_ended_is_told_by_its_line(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        count = 3 if rank.rank else 4
+        for loader, last in ((0, 2), (1, count)):
+            for n in range(last):
+                rank.batch(n + 1, loader=loader, site=f"/job/train.py:{loader + 8}")
+            if loader == 0 or rank.rank:
+                rank.batch(last, loader=loader, site=f"/job/train.py:{loader + 8}", end=True)
+    told = found(run, tmp_path)
+    assert told is not None
+    assert told.phrase() == "rank 1 had 3 batches and rank 0 got to its 4th"
+    assert told.witness == " The DataLoader of the loop at train.py:9 counted them."

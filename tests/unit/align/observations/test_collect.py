@@ -11,6 +11,7 @@ from collectrace.findings import Finding, Kind
 from tests.support.synthetic import SECOND, Run
 
 MS = SECOND // 1000
+RAY_WORKER = "/lib/site-packages/ray/_private/workers/default_worker.py"
 
 
 def noticed(run: Run, folder: Path, kind: Kind) -> Finding | None:
@@ -202,6 +203,7 @@ def test_what_differs_between_ranks_is_told(
         ({"argv": ["/home/a/train.py"]}, {"argv": ["train.py"]}),
         ({"argv": ["train.py", "--out", "x"]}, {"argv": []}),
         ({"argv": ["train.py", "--a", "1", "--b"]}, {"argv": ["train.py", "--b", "--a", "1"]}),
+        ({"argv": [RAY_WORKER, "--worker-id=1"]}, {"argv": [RAY_WORKER, "--worker-id=2"]}),
     ],
 )
 def test_what_must_differ_is_not_told(

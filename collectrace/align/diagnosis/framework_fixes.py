@@ -1,0 +1,415 @@
+"""What to change, in the words of the framework that stands between the script and a collective.
+
+One table: which part of which framework, in which reason, asks for which change. A row speaks only
+where the calls that the reason is about were issued in its role, or through its function; elsewhere
+what was advised without it stands. Each row names the version of the framework that it was read in,
+and the docstring or the file where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import dumps
+from collectrace.align.diagnosis import order
+from collectrace.align.diagnosis.wording import Because, Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import parted
+from collectrace.align.judging.program import deviation
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading import code_lines
+from collectrace.records import Call
+from collectrace.signature import is_asked, is_user
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that a framework asks for."""
+
+    text: str
+    roles: tuple[str, ...]
+    """Roles of the calls that it is about; one that ends with a dot begins such roles."""
+    path: str = ""
+    """A function of a library that must have led to the call, as in ``Stack.path``."""
+    because: tuple[Because, ...] = ("some ranks",)
+    """The reasons in which it helps."""
+    whole_forward: bool = False
+    """Whether it is about all modules that a forward of some ranks' own runs."""
+    condition: str = ""
+    """What the source of a condition around the call must hold; empty: anything."""
+    replaces: bool = False
+    """Whether what is advised without it would be wrong here."""
+
+    def fits(self, made: Made) -> bool:
+        """Whether it is about a call."""
+        role = made.call.role
+        return (
+            any(role.startswith(one) if one.endswith(".") else role == one for one in self.roles)
+            and (not self.path or self.path in made.path)
+            and (not self.condition or any(self.condition in line for line in made.lines))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that a reason is about."""
+
+    call: Call
+    path: Sequence[str]
+    """Functions of libraries between the script's line and torch, outermost first."""
+    lines: Sequence[str]
+    """The statements around the script's line, as ``number text``."""
+
+
+_MODULES: Final = ("fsdp.unshard", "fsdp.reduce_scatter", "fsdp.all_reduce")
+_GATHERS_MODULES: Final = ("fsdp.", "fsdp_one.unshard", "deepspeed.fetch")
+_CHECKPOINT: Final = (
+    "dcp.plan", "dcp.finish", "dcp.gather", "dcp.broadcast", "dcp.barrier", "dcp.other",
+)  # fmt: skip
+
+TABLE: Final = (
+    # -- Lightning 2.6.6 ----------------------------------------------------------------------
+    # LightningModule.log: "Tells Lightning if you are calling self.log from every process
+    # (default) or only from rank 0. If True, you won't be able to use this metric as a monitor".
+    Fix(
+        "Call self.log(..., sync_dist=True) on every rank: it reduces the value over all of them. "
+        "To log on rank 0 alone: self.log(..., rank_zero_only=True), without sync_dist; callbacks "
+        "cannot monitor such a value.",
+        ("lightning.log",),
+    ),
+    # Trainer.save_checkpoint: "This method needs to be called on all processes"; it ends in a
+    # barrier under every strategy, and writes on rank 0 by itself.
+    Fix(
+        "Call trainer.save_checkpoint() on every rank, outside of any condition on the rank: it "
+        "writes on rank 0 by itself, and then waits for all ranks in a barrier.",
+        ("lightning.checkpoint",),
+    ),
+    # Trainer.log_dir: "You must call this on all processes"; it broadcasts the path.
+    Fix(
+        "Read trainer.log_dir on every rank, outside of any condition on the rank: it broadcasts "
+        "the path. Only what is then done with it belongs on one rank.",
+        ("lightning.",), path="Trainer.log_dir",
+    ),
+    # LightningModule.all_gather: "needs to be called on all processes and the tensors need to
+    # have the same shape across all processes".
+    Fix(
+        "Call self.all_gather() on every rank, with tensors of one shape.",
+        ("lightning.all_gather",), because=("some ranks", "sizes"), replaces=True,
+    ),
+    # Trainer(use_distributed_sampler=True), trainer/trainer.py: it replaces the sampler of a
+    # map-style data set by a DistributedSampler, which pads.
+    Fix(
+        "Lightning's DistributedSampler gives every rank as many samples "
+        "(Trainer(use_distributed_sampler=True), the default): a sampler of your own, or an "
+        "IterableDataset, must do so itself. It also holds for validation.",
+        ("lightning.",), because=("uneven",),
+    ),
+
+    # -- Accelerate 1.15.0: accelerator.py ------------------------------------------------------
+    Fix(
+        "Call accelerator.gather_for_metrics() on every process, outside of "
+        "`if accelerator.is_main_process:`; use its result there.",
+        ("accelerate.gather_for_metrics",),
+    ),
+    Fix(
+        "Call accelerator.gather(), reduce() and pad_across_processes() on every process, outside "
+        "of `if accelerator.is_main_process:`; use the result there.",
+        ("accelerate.gather", "accelerate.reduce", "accelerate.pad"),
+    ),
+    Fix(
+        "Let every process call accelerator.wait_for_everyone(), equally often: outside of any "
+        "condition on the process.",
+        ("accelerate.wait_for_everyone",),
+    ),
+    Fix(
+        "Call accelerator.check_trigger() on every process in each step; only "
+        "accelerator.set_trigger() belongs under the condition.",
+        ("accelerate.check_trigger",),
+    ),
+    # Accelerator.pad_across_processes; gather_for_metrics(use_gather_object): "useful for
+    # gathering tensors with different sizes that we don't want to pad".
+    Fix(
+        "Bring the tensors to one size before: accelerator.pad_across_processes(tensor, dim=0), or "
+        "gather_for_metrics(..., use_gather_object=True).",
+        ("accelerate.gather", "accelerate.gather_for_metrics", "accelerate.reduce"),
+        because=("sizes",), replaces=True,
+    ),
+    # DataLoaderConfiguration.even_batches; Accelerator.join_uneven_inputs.
+    Fix(
+        "Hand the DataLoader to accelerator.prepare(), which evens it out (even_batches=True, the "
+        "default), or train inside `with accelerator.join_uneven_inputs([model]):`.",
+        ("accelerate.",), because=("uneven",),
+    ),
+
+    # -- Transformers 5.23.0: trainer.py, generation/utils.py -----------------------------------
+    # Trainer.evaluation_loop gathers on every process before it calls compute_metrics.
+    Fix(
+        "Call evaluate() and predict() of the Trainer on every process: they gather from all of "
+        "them. Only printing belongs under is_world_process_zero().",
+        ("trainer.gather",),
+    ),
+    Fix(
+        "Let every process save through the Trainer: it writes on the main process by itself.",
+        ("trainer.checkpoint",),
+    ),
+    Fix(
+        "Reduce on every process, and let only the printing stand under is_world_process_zero(); "
+        "or compute it in the Trainer's compute_metrics, which is given what all processes found.",
+        ("user",), condition="is_world_process_zero",
+    ),
+    # GenerationMixin.generate(synced_gpus): "Whether to continue running the while loop until
+    # max_length. [...] to avoid deadlocking".
+    Fix(
+        "Call generate(..., synced_gpus=True) on every rank: ranks whose sequences are complete "
+        "then go on with forwards until all are.",
+        _GATHERS_MODULES, path="GenerationMixin.generate", replaces=True,
+    ),
+
+    # -- torchmetrics 1.9.0: metric.py ----------------------------------------------------------
+    # Metric._sync_dist gathers the states of all ranks, in compute() where sync_on_compute is
+    # true, its default; a list state without a reduction that is empty gathers nothing.
+    Fix(
+        "Call compute() of the metric on every rank, after an update() on every rank: it gathers "
+        "the states of all. For a value of the rank's own: Metric(sync_on_compute=False).",
+        ("torchmetrics.sync",),
+    ),
+
+    # -- DeepSpeed 0.19.8 -----------------------------------------------------------------------
+    # utils/z3_leaf_module.py: set_z3_leaf_modules. Not run is not enough: what no loss is computed
+    # from reduces no gradients either.
+    Fix(
+        "Let every rank run the same modules in the same order: ZeRO stage 3 gathers each one's "
+        "parameters over all ranks. Where not all of a block's children run on every rank (a "
+        "mixture of experts): deepspeed.utils.set_z3_leaf_modules(model, [Block]) before "
+        "deepspeed.initialize(), and let every expert take part in the loss, times zero.",
+        ("deepspeed.fetch",), replaces=True,
+    ),
+    # DeepSpeedEngine.save_checkpoint: "all processes must call this method and not just the
+    # process with rank 0".
+    Fix(
+        "Call save_checkpoint() and load_checkpoint() of the engine on every rank, not on rank 0 "
+        "alone: each has its own part to save.",
+        ("deepspeed.checkpoint",),
+    ),
+    # runtime/zero/partition_parameters.py: GatheredParameters.
+    Fix(
+        "Enter deepspeed.zero.GatheredParameters(..., modifier_rank=0) on every rank; only what "
+        "changes the parameters inside belongs under `if rank == 0:`.",
+        ("deepspeed.gathered_parameters",),
+    ),
+
+    # -- Ray Train 2.60.0 -----------------------------------------------------------------------
+    # ray.train.report: "All workers must call `ray.train.report` the same number of times [...]
+    # acts as a barrier across all workers".
+    Fix(
+        "Call ray.train.report() on every worker, equally often: it waits for all of them. A "
+        "worker without a checkpoint passes checkpoint=None.",
+        (), path="ray.train.report", because=("elsewhere",), replaces=True,
+    ),
+
+    # -- torch 2.13.0: FSDP2 (distributed/fsdp/_fully_shard) ------------------------------------
+    # fully_shard gathers before each module's forward. With cpu_offload "only the rank0 will get
+    # the state_dict" (StateDictOptions).
+    Fix(
+        "Run this forward on every rank: a sharded model gathers its parameters from all of them. "
+        "Only printing belongs on one rank.\n"
+        "Or evaluate a copy that is not sharded, filled by get_model_state_dict(model, "
+        "options=StateDictOptions(full_state_dict=True, cpu_offload=True)) on every rank.",
+        _MODULES, whole_forward=True,
+    ),
+    # FSDPParamGroup.post_backward gives zeros only for what was unsharded: that setting does not
+    # help where the module was not entered.
+    Fix(
+        "Let every rank enter the same modules in the same order, equally often: FSDP gathers each "
+        "one's parameters over all ranks. Where a rank has no use for a module, run it all the "
+        "same and add its output times zero (x + 0 * layer(x)), so that its backward runs too; "
+        "set_reduce_scatter_unused_params() does not help a module that was not entered.",
+        _MODULES, replaces=True,
+    ),
+    # FSDPModule.set_reduce_scatter_unused_params: "when different ranks use different parameters
+    # due to conditional control flow [...] causing mismatched reduce-scatter collectives".
+    Fix(
+        "Of the parameters that one fully_shard() holds together others took part in the loss on "
+        "each rank: model.set_reduce_scatter_unused_params(True), on every rank, sends zeros for "
+        "those that had no gradient. Where the ranks' models differ: build the same model.",
+        ("fsdp.reduce_scatter", "fsdp.all_reduce"), because=("sizes",), replaces=True,
+    ),
+    Fix(
+        "Build the same model on every rank, with the same sizes of layers, and shard it alike: "
+        "the shards of one module differ in size.",
+        ("fsdp.unshard", "fsdp_one.unshard"), because=("sizes",), replaces=True,
+    ),
+
+    # -- torch 2.13.0: FullyShardedDataParallel, ZeroRedundancyOptimizer, SyncBatchNorm ----------
+    # FullyShardedDataParallel.clip_grad_norm_: "needs to be called on all ranks".
+    Fix(
+        "Call clip_grad_norm_() on every rank: the norm of sharded gradients is a sum over all "
+        "ranks.",
+        ("fsdp_one.clip_grad_norm", "dtensor.grad_norm"),
+    ),
+    Fix(
+        "Call state_dict() on every rank, and save what it gives on rank 0: sharded parameters are "
+        "gathered from all ranks.",
+        ("fsdp_one.state_dict", "fsdp_one.optim_state_dict"),
+    ),
+    Fix(
+        "Call consolidate_state_dict(to=0) on every rank, then state_dict() on rank 0.",
+        ("zero.consolidate",),
+    ),
+    # nn.SyncBatchNorm: with running statistics it does not sync in evaluation mode.
+    Fix(
+        "Call the layer equally often on every rank; to run it on some ranks only, after "
+        "model.eval(): SyncBatchNorm then uses its running statistics, and does not sync.",
+        ("syncbn.forward",),
+    ),
+
+    # -- torch 2.13.0: DTensor (distributed/tensor), distributed checkpoint ----------------------
+    # DTensor.full_tensor: "It will perform necessary collectives to gather the local tensors".
+    Fix(
+        "Call full_tensor() on every rank, and use the result on one: it gathers from all ranks.",
+        ("dtensor.full_tensor",),
+    ),
+    Fix(
+        "Run the parallel modules on every rank of their mesh alike: what goes in and comes out is "
+        "exchanged between all of them.",
+        ("dtensor.redistribute", "dtensor.loss"),
+    ),
+    # state_dict.py, StateDictOptions: see above.
+    Fix(
+        "Call get_model_state_dict() and its like on every rank: a full state dict is gathered "
+        "from all. With StateDictOptions(full_state_dict=True, cpu_offload=True) rank 0 alone "
+        "gets the tensors; save them there.",
+        ("dcp.state_dict",),
+    ),
+    # state_dict_saver.py: save, async_save; "no_dist: If True, this function will assume the
+    # intent is to load a checkpoint on a single rank/process".
+    Fix(
+        "Call save() and load() of torch.distributed.checkpoint on every rank: each writes and "
+        "reads its own shards. For a checkpoint of one process alone: no_dist=True.",
+        _CHECKPOINT,
+    ),
+    Fix(
+        "Give async_save() a process group of its own: "
+        'process_group=torch.distributed.new_group(backend="gloo"), made on every rank before; '
+        "and wait for its future before the next one.",
+        _CHECKPOINT, because=("threads",), replaces=True,
+    ),
+
+    # -- torch 2.13.0: pipelining (distributed/pipelining/schedules.py) --------------------------
+    # Each step() and eval() sends and receives as many messages as there are microbatches.
+    Fix(
+        "Call step() and eval() of the schedule equally often on every rank of the pipeline, every "
+        "rank with the same schedule and the same n_microbatches.",
+        ("pp.",), because=("messages",), replaces=True,
+    ),
+)  # fmt: skip
+
+
+def applied(case: Case, candidate: Candidate, reason: Reason) -> str:
+    """The fix of a reason, with what the framework at work asks for before it, or in its place."""
+    if reason.because is None:
+        return reason.fix
+    found = _row(case, candidate, reason.because)
+    if found is None:
+        return reason.fix
+    return found.text if found.replaces else f"{found.text}\n{reason.fix}"
+
+
+def of_messages(case: Case, ranks: Sequence[tuple[int, Call | None]]) -> str:
+    """What to change about messages that do not come out even; empty: no framework sent them."""
+    made = [_made(case, rank, call) for rank, call in ranks if call is not None]
+    found = _first(made, "messages") if made and not any(is_user(m.call) for m in made) else None
+    return found.text if found is not None else ""
+
+
+def waits_beside(standing: Standing) -> tuple[Fix, str] | None:
+    """The row about a function in which a rank waits beside all collectives, and the user's line.
+
+    By the stacks of its last stall.
+    """
+    stall = standing.log.stall if standing.log is not None else None
+    rows = [row for row in TABLE if "elsewhere" in row.because]
+    for frames in stall.stacks.values() if stall is not None else ():
+        own = dumps.own(frames)
+        for row in rows:
+            package, _, function = row.path.rpartition(".")
+            part = f"/{package.replace('.', '/')}/"
+            if own and any(part in f and f.endswith(f" {function}") for f in frames):
+                return row, own[-1].rpartition(" ")[0]
+    return None
+
+
+def _row(case: Case, candidate: Candidate, because: Because) -> Fix | None:
+    """The row that is about the calls of a reason."""
+    if because == "some ranks":
+        made = list(_some_made(case, candidate))
+        return _first(made, because, whole_forward=_is_whole(case, candidate))
+    made = [_made(case, s.ranks[0], c) for s, c in called(candidate)]
+    if because == "sizes" and len({(m.call.role, m.call.part) for m in made}) > 1:
+        return None
+    return _first(made, because)
+
+
+def _first(made: Sequence[Made], because: Because, *, whole_forward: bool = False) -> Fix | None:
+    """The first row about one of some calls, in the order of the calls."""
+    rows = [row for row in TABLE if because in row.because]
+    rows = [row for row in rows if whole_forward or not row.whole_forward]
+    return next((row for one in made for row in rows if row.fits(one)), None)
+
+
+def _is_whole(case: Case, candidate: Candidate) -> bool:
+    """Whether some ranks ran several modules, from a line to which no other rank ever came."""
+    lines = parted(case, candidate)
+    if lines is None or lines.extra is None or not lines.extra.is_alone:
+        return False
+    return len({call.part for call in lines.extra.calls}) > 1
+
+
+def _some_made(case: Case, candidate: Candidate) -> Iterator[Made]:
+    """The calls that some ranks made and others did not, as far as that is known.
+
+    Else the calls of the row, where it is seen that they are not the same one: then a call that
+    the script asks for by name tells more than one that comes with a forward or a backward.
+    """
+    known = _known(case, candidate)
+    if known:
+        yield from (_made(case, rank, call) for rank, call in known)
+        return
+    sides = called(candidate)
+    suspects = set(candidate.suspects)
+    if any(is_user(call) and set(side.ranks) <= suspects for side, call in sides):
+        sides = [(s, c) for s, c in sides if set(s.ranks) <= suspects]
+    alike = len({(c.role, c.part, c.op, c.site) for _, c in sides}) == 1
+    if alike and not candidate.absent and len(sides) > 1:
+        return
+    own = [(s, c) for s, c in sides if is_asked(c)]
+    listed = own or sides
+    listed.sort(key=lambda one: (is_user(one[1]), not set(one[0].ranks) <= suspects))
+    yield from (_made(case, side.ranks[0], call) for side, call in listed)
+
+
+def _known(case: Case, candidate: Candidate) -> list[tuple[int, Call]]:
+    """The calls that are known to be too many or too few, with a rank that made them."""
+    lines = parted(case, candidate)
+    if lines is not None and lines.extra is not None:
+        return [(lines.extra.rank, call) for call in lines.extra.calls]
+    left = deviation(case, candidate)
+    if left is not None and left.what in ("missing", "extra"):
+        made = left.ranks if left.what == "extra" else left.others
+        return [(made[0], call) for call in left.calls]
+    edit = order.edit(case, candidate)
+    if edit is not None and edit.what in ("extra", "missing"):
+        made = edit.ranks if edit.what == "extra" else edit.others
+        return [(made[0], call) for call in edit.calls]
+    return []
+
+
+def _made(case: Case, rank: int, call: Call) -> Made:
+    log = case.log(rank)
+    stack = log.stack(call) if log is not None else None
+    site = call.site or ""
+    lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
+    return Made(call, tuple(stack.path) if stack is not None else (), lines)

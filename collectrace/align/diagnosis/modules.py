@@ -1,0 +1,119 @@
+"""Modules of a sharded model that some ranks ran, or that reached the loss, on some ranks only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import decided, order
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.records import Call
+
+_GATHER: Final = frozenset({"fsdp.unshard", "fsdp_one.unshard"})
+_REDUCE: Final = frozenset(
+    {"fsdp.reduce_scatter", "fsdp.all_reduce", "fsdp_one.reduce_scatter", "fsdp_one.all_reduce"}
+)
+_FEW: Final = 3
+_WINDOW: Final = 400
+"""Rows before a difference in which a module's calls are looked for."""
+
+
+def reason(case: Case, candidate: Candidate) -> Reason | None:
+    """FSDP works on other modules on some ranks: which of them were left out, if that shows."""
+    calls = [call for _, call in called(candidate)]
+    if not all(call.role in _GATHER | _REDUCE and call.part for call in calls):
+        return None
+    if len({(call.role, call.part) for call in calls}) == 1:
+        return None
+    why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
+    found = order.edit(case, candidate)
+    if found is None or found.what not in ("extra", "missing"):
+        listed = words.listed(
+            [f"{words.ranks(s.ranks)} in {words.name(c)}" for s, c in called(candidate)]
+        )
+        return Reason(
+            f"FSDP works on other modules here: {listed}. A module was run, or reached the loss, "
+            f"on some ranks only, or in another order.{why}",
+            EVERY_RANK,
+            "some ranks",
+        )
+    made, left = found.ranks, found.others
+    if found.what == "missing":
+        made, left = left, made
+    who, others = words.upper(words.ranks(made)), words.ranks(left)
+    first = found.calls[0]
+    at = words.at(first)
+    if first.role in _REDUCE:
+        return Reason(
+            f"{who} reduced the gradients of {_modules(found.calls, _REDUCE)}{at}, and {others} "
+            "did not: there no gradient reached the module. It was not run, or what it computed "
+            f"took no part in the loss.{why}",
+            _KEEP_IN_LOSS,
+        )
+    if _was_run(case, candidate, left[0], first.part):
+        return Reason(
+            f"{who} gathered the parameters of {first.part} once more{at}, for its backward, and "
+            f"{others} did not. All ranks had run the module, but on {others} no gradients came "
+            f"back to it: what it computed took no part in the loss.{why}",
+            _KEEP_IN_LOSS,
+        )
+    return Reason(
+        f"{who} gathered the parameters of {_modules(found.calls, _GATHER)}{at}, and {others} did "
+        f"not: it left the module out.{why}",
+        decided.fix(case, candidate) or EVERY_RANK,
+        "some ranks",
+    )
+
+
+_KEEP_IN_LOSS: Final = (
+    "Let what the module computes take part in the loss on every rank, times zero where it is not "
+    "wanted (loss + 0 * out.sum()): then its gradients are reduced everywhere."
+)
+
+
+def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> bool:
+    """Whether a rank has run a module since its gradients were last reduced, and no more than that.
+
+    Then what comes next of the module is its backward.
+    """
+    log = case.log(rank)
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return False
+    before = log.calls(candidate.stream, max(1, candidate.seq - _WINDOW), candidate.seq)
+    roles = [call.role for call in before if call is not None and call.part == part][-2:]
+    if not any(call is not None and call.role in _REDUCE for call in before):
+        return False
+    return roles[-1:] != [] and roles[-1] in _GATHER and (len(roles) == 1 or roles[0] in _REDUCE)
+
+
+def fetched_again(_: Case, candidate: Candidate) -> Reason | None:
+    """ZeRO stage 3 gathers parameters on one side only: its modules came in another order there.
+
+    From the third step on it gathers ahead, in the order of modules that it has recorded
+    (deepspeed/runtime/zero/partitioned_param_coordinator.py, 0.19.8): so whoever *left out* a
+    module has one call more, which gathers the next one anew.
+    """
+    sides = called(candidate)
+    fetching = [(s, c) for s, c in sides if c.role == "deepspeed.fetch"]
+    others = [(s, c) for s, c in sides if c.role != "deepspeed.fetch"]
+    if not fetching or not others or not all(c.role.startswith("deepspeed.") for _, c in others):
+        return None
+    who = words.ranks(rank for s, _ in fetching for rank in s.ranks)
+    went = "; ".join(f"{words.ranks(s.ranks)} went on to {words.call(c)}" for s, c in others)
+    return Reason(
+        f"{words.upper(who)} gathered parameters{words.at(fetching[0][1])} where {went}. ZeRO "
+        "stage 3 gathers them in the order of modules that it has recorded, and anew where another "
+        f"module comes: so the ranks did not run the same modules in this step. {words.upper(who)} "
+        "left one out, or ran one more.",
+        EVERY_RANK,
+        "some ranks",
+    )
+
+
+def _modules(calls: tuple[Call, ...], roles: frozenset[str]) -> str:
+    """``layers.2``, or the first few of several."""
+    names = list(dict.fromkeys(call.part or "?" for call in calls if call.role in roles))
+    rest = len(names) - _FEW
+    return words.listed([*names[:_FEW], *([f"{rest} more"] if rest > 0 else [])])

@@ -204,9 +204,10 @@ def _inside_join(case: Case, candidate: Candidate) -> Reason | None:
         f"The {words.name(call)}{words.at(call)} on {who} is the script's own, and met "
         f"{words.issuer(shadow)}. {meets}{forward}"
     )
+    even = _even(case, candidate)
     fix = (
         f"Move the {words.name(call)}{words.at(call)} out of the `with model.join():` block.\n"
-        f"Or: {_even(case, candidate)}\n"
+        f"Or {even[0].lower()}{even[1:]}\n"
         "Or stop all ranks when the first runs out: "
         "model.join(throw_on_early_termination=True)."
     )

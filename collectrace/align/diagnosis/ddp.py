@@ -353,10 +353,10 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
             )
         return Reason(
             f"The gradient buckets differ between ranks: {listed}. DDP fills them as backward() "
-            "produces gradients, so the ranks' models, their frozen parameters, DDP's arguments "
-            "(bucket_cap_mb), or the parameters that take part in the loss are not the same.",
+            "produces gradients, as it was constructed: the ranks' models, their frozen parameters, "
+            "or DDP's arguments (bucket_cap_mb) are not the same.",
             "Build the same model, freeze the same parameters before DDP is constructed, and give "
-            f"DDP the same arguments on every rank.\n{UNUSED_FIX}",
+            "DDP the same arguments on every rank.",
         )
     if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None

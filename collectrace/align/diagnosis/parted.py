@@ -8,7 +8,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.decided import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, inside
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
@@ -20,7 +20,7 @@ _FEW: Final = 3
 
 
 def extra(case: Case, candidate: Candidate) -> Reason | None:
-    """One side made calls that the other never made, and went on as that did."""
+    """One side made calls that the other did not make there, and went on as that did."""
     found = parted(case, candidate)
     if found is None or found.extra is None:
         return None
@@ -28,25 +28,34 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     if not more.is_alone and more.agreeing < len(more.calls):
         return None  # so few calls may fit by chance
     mine, others = _side(candidate, more.rank), _side(candidate, other)
-    who = words.ranks(mine)
-    never = "never made" if more.is_alone else "did not make there"
-    count = words.counted(len(more.calls), "call")
-    those = words.ranks(others)
+    who, those = words.ranks(mine), words.ranks(others)
+    count, calls = words.counted(len(more.calls), "call"), _calls(case, more)
+    first = _place(case, more.rank, more.calls[0])
+    left_out = not more.is_alone and set(others) <= set(candidate.suspects)
+    if left_out:
+        told = f"From call {found.seq} on {those} left out {calls}, {count} that {who} made there"
+        fix = f"for a branch that {those} did not take, or a loop that was shorter there."
+    else:
+        never = "never made" if more.is_alone else "did not make there"
+        told = f"From call {found.seq} on {who} issued {calls}, {count} that {those} {never}"
+        takes = words.verb(mine, "takes", "take")
+        fix = f"for a branch that only {who} {takes}, or a loop that runs on there."
     behind = f"behind them its calls are those of {those} again, {count} later"
-    if not more.agreeing:
+    if left_out:
+        behind = f"behind them its calls are those of {who} again, {count} earlier"
+    elif not more.agreeing:
         behind = f"then it was back at lines of {those}"
+    met = who if left_out else those
     same = (
-        f" Their bytes fit what {those} issued meanwhile, so nothing failed before call "
+        f" Their bytes fit what {met} issued meanwhile, so nothing failed before call "
         f"{candidate.seq}."
         if candidate.seq is not None and candidate.seq > found.seq
         else ""
     )
     return Reason(
-        f"From call {found.seq} on {who} issued {_calls(case, more)}, {count} that "
-        f"{those} {never}; {behind}.{same}",
+        f"{words.upper(told)}; {behind}.{same}",
         f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
-        f"look above {_place(case, more.rank, more.calls[0])} for a branch that only {who} "
-        f"{words.verb(mine, 'takes', 'take')}.",
+        f"look above {first} {fix}",
         "some ranks",
     )
 
@@ -83,8 +92,9 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
         "some ranks",
     )
     return Reason(
-        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at {_short(here)}, "
-        f"{words.ranks(sides[1])} at {_short(there)}, where before each line met the same line of "
+        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at "
+        f"{_both(here, points[0])}, {words.ranks(sides[1])} at {_both(there, points[1])}, where "
+        f"before each line met the same line of "
         f"the others.{why} {fitted}".rstrip(),
         fix,
         "some ranks",
@@ -100,23 +110,31 @@ def _left_loop(
     """
     if candidate.stream is None:
         return None
-    for n, (gone, inside) in enumerate((points, points[::-1])):
-        loop = decided.loop_of_one(case, inside, gone)
+    for n, (gone, within) in enumerate((points, points[::-1])):
+        loop = decided.loop_of_one(case, within, gone)
         before = case.call(found.ranks[n], candidate.stream, found.seq - 1)
         if loop is None or before is None:
             continue
         was = Standpoint(gone.ranks, before, case.stack(found.ranks[n], before))
         if not decided.is_in(case, was, loop):
             continue
-        who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
-        outside, _ = decided.outermost_apart(gone.stack, inside.stack)
+        who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
+        outside, _ = decided.outermost_apart(gone.stack, within.stack)
         return (
             f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
             f"{loop.quoted}, at {_short(outside)}; {others} "
-            f"{words.verb(inside.ranks, 'goes', 'go')} through it once more, at "
+            f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
             f"{_short(loop.frame)}: the loop ended earlier on {who}."
         )
     return None
+
+
+def _both(frame: str, point: Standpoint) -> str:
+    """``train.py:9``; ``train.py:9 (all_reduce at comm.py:4)`` where that is further in."""
+    place = _short(frame)
+    if not point.call.site or words.site(point.call.site) == place:
+        return place
+    return f"{place} ({words.name(point.call)}{words.at(point.call)})"
 
 
 def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:
@@ -137,7 +155,7 @@ def _place(case: Case, rank: int, call: Call) -> str:
     if stack and not is_user(call):
         return _short(stack[0])
     if len(stack) > 1:
-        return f"{_short(stack[0])}, called at {_short(stack[1])}"
+        return f"{_short(stack[0])}, called at {_short(stack[1])}{inside(stack[1])}"
     return _short(stack[0] if stack else call.site or "an unknown line")
 
 

@@ -53,7 +53,7 @@ def told(case: Case, found: Deviation) -> str:
             mine, theirs = found.calls
             same = f"{words.name(mine)}{words.at(mine)}"
             return (
-                f"{who} called {same} on {_group(case, mine)}, {others} on {_group(case, theirs)}"
+                f"{who} called {same} on {_group(case, mine)}, {others} on {_theirs(case, found)}"
             )
         case "ended":
             return f"{who} ended where {others} went on with {calls}"
@@ -76,9 +76,38 @@ def _fix(case: Case, found: Deviation) -> str:
         case "swapped":
             return "Issue the two in one order on every rank."
         case "other group":
-            return f"Pass the same group on every rank{at}: {_group(case, found.calls[1])}."
+            return f"Pass the same group on every rank{at}: {_meant(case, found)}."
         case _:
             return f"Give the loop the same length on every rank.\n{EVERY_RANK}"
+
+
+def _theirs(case: Case, found: Deviation) -> str:
+    """The groups of those that went on: sister groups have names of their own."""
+    those = {rank: _sister(case, rank, found.calls[1]) for rank in found.others}
+    names = dict.fromkeys(name for name in those.values() if name)
+    infos = [case.comparison.groups[name] for name in names]
+    if len({info.description for info in infos}) == 1 and len(infos) > 1:
+        return words.group(infos[0])  # one name for all of them
+    return words.listed([words.group(info) for info in infos]) or _group(case, found.calls[1])
+
+
+def _meant(case: Case, found: Deviation) -> str:
+    """The group that a rank that left its program should have given."""
+    names = dict.fromkeys(_sister(case, rank, found.calls[1]) for rank in found.ranks)
+    infos = [case.comparison.groups[name] for name in names if name]
+    if len(infos) != 1:
+        return _group(case, found.calls[1])
+    whom = words.ranks(found.ranks)
+    return words.group(infos[0]) + (f" on {whom}" if infos[0].name != found.calls[1].group else "")
+
+
+def _sister(case: Case, rank: int, call: Call) -> str | None:
+    """A rank's own group that stands for the one of a call: of its dimension."""
+    dimension = next(
+        (d[call.group] for d in case.dimensions.of_ranks.values() if call.group in d), None
+    )
+    mine = case.dimensions.of_ranks.get(rank, {})
+    return next((name for name, one in mine.items() if one == dimension), None)
 
 
 def _call(call: Call) -> str:

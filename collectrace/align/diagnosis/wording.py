@@ -106,6 +106,11 @@ def function_of(case: Case, call: Call) -> str:
     return code_lines.function(case.evidence.sources.get(site) or code_lines.enclosing(site))
 
 
+def inside(frame: str) -> str:
+    """`` in clip()``: the function of a frame; empty at the level of a module."""
+    return _inside(frame.partition(" ")[2])
+
+
 def _inside(function: str) -> str:
     return f" in {function}()" if function.rpartition(".")[2].isidentifier() else ""
 

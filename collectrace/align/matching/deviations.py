@@ -109,7 +109,7 @@ def _of_kind(
         if len(right) < 2 or 2 * len(right) <= total:
             return []
         wrong = [rank for ranks in sides.values() if ranks is not right for rank in ranks]
-        found = _explained(known, wrong, right, at, steps)
+        found = _explained(known, wrong, right, at, steps, groups)
         if found is None:
             return []
         proven = [
@@ -142,6 +142,7 @@ def _explained(
     right: Sequence[int],
     at: int,
     steps: Steps,
+    groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
     """What each of the ranks that differ did, those that did the same together; None: unclear."""
     model = max((known[rank] for rank in right), key=lambda p: len(p.steps))
@@ -153,7 +154,7 @@ def _explained(
         place = habit.earlier(model.steps, at)
         period = 0 if place is None else at - place
     if not period:
-        return _given_other_group(known, wrong, right, model, at, steps)
+        return _given_other_group(known, wrong, right, model, at, steps, groups)
     expected = _Expected(model.steps, period)
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
     for rank in wrong:
@@ -179,17 +180,24 @@ def _given_other_group(
     model: Program,
     at: int,
     steps: Steps,
+    groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
     """Ranks that are held up in the call that most made there too, on a group of their own.
 
     It is one call from one place: no round before is needed to tell what it should have been.
     """
-    if not at or not all(
+    if not all(
         len(known[rank].steps) == at + 1
         and _is_other_group(known[rank].steps[at], model.steps[at], steps)
         for rank in wrong
     ):
         return None
+    (line, *_), expected = (steps.places[known[wrong[0]].steps[at]], steps.places[model.steps[at]])
+    members = {
+        groups[known[rank].keys[known[rank].sources[at]].group].ranks for rank in (*wrong, *right)
+    }
+    if line[0].kinship == expected[0][0].kinship and len(members) > 1:
+        return None  # neighbours in a ring: which of two such groups comes first proves nothing
     found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
     return None if found is None else [found]
 

@@ -122,9 +122,12 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
         has_lost(log) or len(column) < log.last_seq.get(stream, 0)
         for log, column in ((one, a), (two, b))
     )
-    extra = _extra(one, a, b, stream, start, at, whole=whole) or _extra(
-        two, b, a, stream, start, at, whole=whole
+    found = (
+        _extra(one, a, b, stream, start, at, whole=whole),
+        _extra(two, b, a, stream, start, at, whole=whole),
     )
+    # In a loop, calls too many on one side are as well some too few on the other: the fewest.
+    extra = min(filter(None, found), key=lambda more: len(more.calls), default=None)
     return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
 
 

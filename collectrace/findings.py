@@ -81,7 +81,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "reduce_op_mismatch": _mismatch("one collective, different reduce ops", "reduce_op"),
     "root_mismatch": _mismatch("one collective, different roots", "root"),
     "split_mismatch": _mismatch("an all_to_all whose sizes do not fit pair by pair", "split"),
-    "role_mismatch": _mismatch("the same bytes, issued for different reasons", "role", "iteration"),
+    "role_mismatch": _mismatch("the same bytes, issued for different reasons", "role", "model"),
     "group_mismatch": KindRow(
         "group",
         "the ranks asked for different process groups",

@@ -140,7 +140,8 @@ class Call(Record):
         "which part of the framework's model or loop: a module's name, a metric, a stage"
     )
     model: int | None = _opt(
-        "which DDP model or ZeRO optimizer of its group, from 1; absent: the first"
+        "which DDP model or ZeRO optimizer of its group, from 1; absent: the first, or of a "
+        "gradient bucket: the only one, or not known"
     )
     api: str | None = _opt("function of torch that was called; absent where it is `op`")
     site: str | None = _opt("`path:line` of the innermost frame of the user's own code")

@@ -104,7 +104,8 @@ def wire_text(call: Call, backend: str) -> str:
 
 def program_text(call: Call) -> str:
     """The wire's string plus the meaning: a barrier stays a barrier, and roles are told apart."""
-    model = (call.model or 1) - 1
+    # Of a gradient bucket it is not always known.
+    model = 0 if roles.of(call.role).in_backward else (call.model or 1) - 1
     return "|".join(map(str, (*_plain(call), pairing_class(call.role, model, call.part))))
 
 

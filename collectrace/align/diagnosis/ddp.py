@@ -353,8 +353,8 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
             )
         return Reason(
             f"The gradient buckets differ between ranks: {listed}. DDP fills them as backward() "
-            "produces gradients, as it was constructed: the ranks' models, their frozen parameters, "
-            "or DDP's arguments (bucket_cap_mb) are not the same.",
+            "produces gradients, as it was constructed: the ranks' models, their frozen "
+            "parameters, or DDP's arguments (bucket_cap_mb) are not the same.",
             "Build the same model, freeze the same parameters before DDP is constructed, and give "
             "DDP the same arguments on every rank.",
         )

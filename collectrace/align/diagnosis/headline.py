@@ -97,8 +97,8 @@ def _detail(call: Call, candidate: Candidate) -> str:
     if candidate.kind == "root_mismatch" and call.root is not None:
         return f"{words.root(call)} {call.root}"
     source = candidate.source
-    if isinstance(source, Divergence) and source.attribute == "iteration":
-        return f"iteration {call.iteration}"
+    if isinstance(source, Divergence) and source.attribute == "model":
+        return f"model {call.model}" if call.model else "a model not known"
     return ""
 
 

@@ -420,20 +420,6 @@ def _swapped(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _other_iteration(_: Case, candidate: Candidate) -> Reason | None:
-    source = candidate.source
-    if not isinstance(source, Divergence) or source.attribute != "iteration":
-        return None
-    listed = words.listed(
-        [f"iteration {c.iteration} on {words.ranks(s.ranks)}" for s, c in called(candidate)]
-    )
-    return Reason(
-        f"The calls fit, but belong to different iterations of DDP: {listed}. Gradients or "
-        "buffers of different steps are combined.",
-        "Run forward(), backward() and no_sync() for the same steps on every rank.",
-    )
-
-
 def _generic(case: Case, candidate: Candidate) -> Reason:
     sides = called(candidate)
     listed = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in sides[:4])
@@ -452,6 +438,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     _own_hook, _split, _coalesced, ddp.constructor, ddp.forward_alone, order.other_order,
     parted.extra,
     ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
-    _other_iteration, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
+    order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
     ddp.unused, modules.reason, modules.fetched_again, order.reason, _dtype, _count, _one_value,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
+from collectrace.align.matching.dimensions import NAMELESS
 from collectrace.records import Call
 
 _FEW: Final = 2
@@ -50,11 +51,10 @@ def told(case: Case, found: Deviation) -> str:
             first, second = (_call(call) for call in found.calls)
             return f"{who} called {first} before {second}, {others} the other way round"
         case "other group":
-            mine, theirs = found.calls
+            mine = found.calls[0]
             same = f"{words.name(mine)}{words.at(mine)}"
-            return (
-                f"{who} called {same} on {_group(case, mine)}, {others} on {_theirs(case, found)}"
-            )
+            theirs = _theirs(case, found)
+            return f"{who} called {same} on {_group(case, mine)}, {others} on {theirs}"
         case "ended":
             return f"{who} ended where {others} went on with {calls}"
         case "longer":
@@ -86,7 +86,8 @@ def _theirs(case: Case, found: Deviation) -> str:
     those = {rank: _sister(case, rank, found.calls[1]) for rank in found.others}
     names = dict.fromkeys(name for name in those.values() if name)
     infos = [case.comparison.groups[name] for name in names]
-    if len({info.description for info in infos}) == 1 and len(infos) > 1:
+    descriptions = {info.description for info in infos}
+    if len(descriptions) == 1 and len(infos) > 1 and not descriptions & {*NAMELESS}:
         return words.group(infos[0])  # one name for all of them
     return words.listed([words.group(info) for info in infos]) or _group(case, found.calls[1])
 

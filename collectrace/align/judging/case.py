@@ -149,6 +149,6 @@ def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:
         return a.site == b.site
     if source.attribute == "shape":
         return a.shape == b.shape and a.out_shape == b.out_shape
-    if source.attribute == "iteration":
-        return a.iteration == b.iteration
+    if source.attribute == "model":
+        return a.model == b.model
     return difference(a, b, backend) is None

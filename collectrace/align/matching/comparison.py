@@ -29,8 +29,8 @@ class Divergence:
     seq: int
     mark: Literal["root", "fatal"]
     """The first row where the programs differ, or the first later one that is fatal on the wire."""
-    attribute: Attribute | Literal["absent", "split", "shape", "iteration"]
-    """What differs; ``shape`` and ``iteration`` occur in ``Comparison.warnings`` only."""
+    attribute: Attribute | Literal["absent", "split", "shape", "model"]
+    """What differs; ``shape`` occurs in ``Comparison.warnings`` only."""
     calls: Mapping[int, Call | None]
     """Per rank of the group whose log can tell; None: its log ends before this row."""
     unknown: tuple[int, ...] = ()
@@ -89,5 +89,5 @@ class Comparison:
     other_lines: Sequence[OtherLines] = ()
     """Of streams in which calls that agree come from different lines. Found by full scan only."""
     warnings: Sequence[Divergence] = ()
-    """Rows whose bytes and meaning agree and that differ all the same: in shape, in the
-    iteration they belong to, or in call sites that are swapped. Found by full scan only."""
+    """Rows whose bytes and meaning agree and that differ all the same: in shape, or in call sites
+    that are swapped. Found by full scan only."""

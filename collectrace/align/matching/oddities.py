@@ -1,8 +1,8 @@
 """Rows whose bytes and meaning agree and that look odd all the same: hints, not proof.
 
 Shapes that differ where counts agree mix values up. Call sites in swapped order reduce one
-quantity with another. An iteration of one rank that meets another iteration of its peers says
-that somebody is a step ahead. None of this is part of a digest, so it takes a full scan.
+quantity with another. Gradients of one model that meet those of another are proof where it is
+known whose they are. None of this is part of a digest, so it takes a full scan.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import Appearance
 from collectrace.findings import LineOfRanks, OtherLines
 from collectrace.ops import ROOTED
-from collectrace.records import DDP_FORWARD
-from collectrace.roles import UNKNOWN, USER, is_shadow
+from collectrace.roles import UNKNOWN, USER
 
 _WINDOW: Final = 16
 """Rows within which two call sites can have changed places."""
@@ -31,7 +30,7 @@ class Oddity(NamedTuple):
     """A row, what differs in it, and whether call sites are swapped there."""
 
     row: int
-    attribute: Literal["role", "shape", "iteration"]
+    attribute: Literal["role", "shape", "model"]
     swapped: bool = False
 
 
@@ -40,9 +39,6 @@ def oddities(
 ) -> list[Oddity]:
     """The first row of each kind, among rows whose calls pair."""
     found: dict[str, Oddity] = {}
-    late = len({log.first_row(stream) for log in logs.values()}) > 1
-    # One rank may step its optimizer more often than another, and combine nothing wrong by that.
-    is_told = all(log.unit == DDP_FORWARD for log in logs.values()) and not late
     for start, stop, ranks in stretches:
         all_rows, starts = [], []
         for rank in ranks:
@@ -54,10 +50,9 @@ def oddities(
             found.setdefault("shape", Oddity(start + shape, "shape"))
         if swap is not None:
             found.setdefault("swap", Oddity(start + swap, "role", swapped=True))
-        if is_told and "iteration" not in found:
-            ahead = _iteration(all_rows, starts, stop - start + 1)
-            if ahead is not None:
-                found["iteration"] = Oddity(start + ahead, "iteration")
+        model = _other_model(all_rows, starts, stop - start + 1)
+        if model is not None:
+            found.setdefault("model", Oddity(start + model, "model"))
     return sorted(found.values())
 
 
@@ -138,16 +133,10 @@ def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
     return any((b, a) in orders for a, b in orders)
 
 
-def _iteration(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
-    """The first position where ranks that still train are in different iterations."""
+def _other_model(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
+    """The first position where gradients meet that are known to be of two models."""
     appearances = all_rows[0].vocabulary.appearances
-    left_out = [seen.beside or is_shadow(seen.role) for seen in appearances]
-    for i, row in differing([rows.iteration for rows in all_rows], starts, length):
-        training = {
-            iteration
-            for iteration, rows, start in zip(row, all_rows, starts, strict=True)
-            if iteration >= 0 and not left_out[rows.appearance[start + i]]
-        }
-        if len(training) > 1:
+    for i, row in differing([rows.appearance for rows in all_rows], starts, length):
+        if len({appearances[n].model for n in row} - {0}) > 1:
             return i
     return None

@@ -100,10 +100,12 @@ class _StreamComparison:
             )
         if all(log.scanned for log in self._logs.values()):
             rows = self._cut(1, verdict.agreed)
-            verdict.warnings += [
-                self._divergence(row, "root", attribute, swapped=swapped)
-                for row, attribute, swapped in oddities(self._stream, self._logs, rows)
-            ]
+            for row, attribute, swapped in oddities(self._stream, self._logs, rows):
+                found = self._divergence(row, "root", attribute, swapped=swapped)
+                if attribute != "model":
+                    verdict.warnings.append(found)
+                elif root is None:  # proven, though every byte and digest agrees
+                    verdict.divergences.append(found)
             verdict.other_lines = other_lines(self._stream, self._logs, rows)
         return verdict
 
@@ -176,7 +178,7 @@ class _StreamComparison:
         self,
         seq: int,
         mark: Literal["root", "fatal"],
-        attribute: Attribute | Literal["absent", "split", "shape", "iteration"] | None = None,
+        attribute: Attribute | Literal["absent", "split", "shape", "model"] | None = None,
         *,
         swapped: bool = False,
     ) -> Divergence:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from collectrace import roles
 from collectrace.ops import HOLDING, SHAPED
 from collectrace.records import Call
 from collectrace.signature import program_text
@@ -31,6 +32,8 @@ class Appearance(NamedTuple):
     where: tuple[str, ...] = ()
     """The user's frames from the call outwards; where no stack was recorded, its line and the
     library's."""
+    model: int = 0
+    """Of a gradient bucket: whose it is, from 1; 0: not known, or no bucket."""
     beside: bool = False
     """Issued by a thread beside the main one, and not by DDP: its iteration is not its own."""
 
@@ -63,7 +66,8 @@ class Vocabulary:
         shape = str(call.shape) if call.op in SHAPED else ""
         where = tuple(frames) or (call.site or "", call.via or "")
         beside = call.thread is not None and not call.role.startswith(("ddp.", "join."))
-        seen = Appearance(call.site or "", shape, call.role, call.op, where, beside)
+        model = (call.model or 0) if roles.of(call.role).in_backward else 0
+        seen = Appearance(call.site or "", shape, call.role, call.op, where, model, beside)
         found = self.appearance_ids.get(seen)
         if found is None:
             found = self.appearance_ids[seen] = len(self.appearances)

@@ -140,7 +140,7 @@ def backward(session: Session) -> Wrapper:
         if recorder is None or scope.what == "backward":
             return wrapped(*args, **kwargs)
         place = sites.find(sys._getframe(1), local.state)
-        inside = scope.inside_what("backward")
+        inside = scope.inside_backward(recorder.module_in_training())
         try:
             scopes.backward.enter(place)
             result = scopes.within(inside, wrapped, args, kwargs, now())

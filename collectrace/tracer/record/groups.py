@@ -27,6 +27,11 @@ class Ordinals:
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
 
+    @property
+    def several(self) -> bool:
+        """Whether more than one object is known that lives."""
+        return len(self._known) > 1
+
     def of(self, thing: Any) -> int:
         """The number of an object, from 0. It must be one that weak references can refer to."""
         found = self._known.get(thing)

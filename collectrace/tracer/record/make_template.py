@@ -96,11 +96,16 @@ def _counter(group: GroupState, call: Call) -> CallCounter:
 
 
 def _model(group: GroupState, role: str, scope: Scope) -> int | None:
-    # Whose a bucket is the reducer does not say, and join()'s shadow must be equal to its bucket.
-    if scope.owner is None or role == USER or roles.of(role).in_backward:
+    if scope.owner is None or role == USER:
         return None
     owner = scope.owner()
-    ordinal = 0 if owner is None else group.owner(owner)
+    if owner is None:
+        return None
+    ordinal = group.owner(owner)
+    if roles.of(role).in_backward:
+        # Whose a bucket is the reducer does not say: it is told where there are several models,
+        # and known which of them is in training. join()'s shadow is equal to its bucket.
+        return ordinal + 1 if scope.what == "backward" and group.owners.several else None
     return ordinal + 1 if ordinal else None
 
 

@@ -95,6 +95,8 @@ class Recorder:
         """None: the record is to hold no line of the program's text."""
         self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
         self._repeated = Repeated()
+        self.training: weakref.WeakSet[Any] = weakref.WeakSet()
+        """DDP modules that have run a forward, and whose backward has not been seen."""
         self.buckets: list[Issued] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.hook_role: str | None = None
@@ -447,11 +449,26 @@ class Recorder:
         self.counts(records.DDP_FORWARD)
         self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
 
+    def trains(self, module: Any) -> None:
+        """A DDP module begins a forward whose backward is to reduce gradients."""
+        self.training.add(module)
+
+    def module_in_training(self) -> Any:
+        """The DDP module whose gradients a backward that begins now reduces; None: not known.
+
+        It is known where one module alone has run such a forward since the last backward that
+        reduced any.
+        """
+        modules = list(self.training)
+        return modules[0] if len(modules) == 1 else None
+
     def backward_over(self) -> None:
         """A backward returned, and did not raise: DDP has waited for its buckets."""
         if self.book.is_other_rank():
             return
         buckets, self.buckets = self.buckets, []
+        if buckets and len(self.training) == 1:
+            self.training.clear()
         for call in buckets:
             self.completed(call)
 

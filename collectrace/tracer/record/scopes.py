@@ -116,6 +116,18 @@ class Scope:
             self.children[(what,)] = child
         return child
 
+    def inside_backward(self, module: Any) -> Scope:
+        """This scope with a backward entered; ``module``: the DDP module it is of, if known."""
+        scope = self.inside_what("backward")
+        if module is None or scope.role is not None:
+            return scope
+        key = ("backward", id(module))
+        child = scope.children.get(key)
+        if child is None or child.owner is None or child.owner() is None:
+            child = Scope(scope.api, None, _reference(module), "backward", scope.within)
+            scope.children[key] = child
+        return child
+
     def inside_group(self, name: str) -> Scope:
         """This scope with a method of a group written in Python entered."""
         key = ("within", name)

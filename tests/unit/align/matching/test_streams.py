@@ -526,17 +526,31 @@ def test_shapes_that_differ_where_counts_agree_are_a_warning() -> None:
     assert (found.seq, found.attribute, found.swapped) == (7, "shape", False)
 
 
-def test_iterations_that_differ_are_a_warning_unless_a_rank_has_joined() -> None:
+def test_gradients_of_two_models_are_a_divergence_where_both_are_known() -> None:
+    """The same bytes and roles: no digest tells."""
+    for known in (2, None):
+        run = Run(3)
+        for n in range(1, 5):
+            for rank in run:
+                swapped = rank.rank == 2 and n > 2
+                for model in (2, 1) if swapped else (1, 2):
+                    whose = known if swapped and model == 2 else model
+                    rank.call("all_reduce", role="ddp.backward.bucket", model=whose, iteration=n)
+        by_digest, by_scan = both(run)
+        assert by_digest.divergences == ()
+        assert by_scan.warnings == ()
+        found = [(d.seq, d.attribute) for d in by_scan.divergences]
+        assert found == [(5 if known else 6, "model")]
+
+
+def test_iterations_that_differ_are_no_hint() -> None:
+    """A rank may run forwards that reduce nothing: to evaluate, or inside no_sync()."""
     run = Run(2)
     for n in range(1, 6):
-        run.rank(0).call("all_reduce", role="ddp.backward.bucket", iteration=n)
-        run.rank(1).call("all_reduce", role="join.bucket" if n > 3 else "ddp.backward.bucket",
-                         iteration=min(n, 3))  # fmt: skip
+        for rank in run:
+            ahead = n + (rank.rank and n > 3)
+            rank.call("all_reduce", role="ddp.backward.bucket", iteration=ahead)
     assert hints(run) == []
-    run.rank(0).call("all_reduce", role="ddp.backward.bucket", iteration=6)
-    run.rank(1).call("all_reduce", role="ddp.backward.bucket", iteration=7)
-    (found,) = hints(run)
-    assert (found.seq, found.attribute) == (6, "iteration")
 
 
 # -- several streams -----------------------------------------------------------------------------

@@ -407,11 +407,21 @@ def _one_value(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _swapped(_: Case, candidate: Candidate) -> Reason | None:
+def _swapped(case: Case, candidate: Candidate) -> Reason | None:
     source = candidate.source
     if not isinstance(source, Divergence) or not source.swapped:
         return None
     sites = words.listed([words.site(c.site or "?") for _, c in called(candidate)])
+    if source.crosses is not None:
+        other = words.group(case.comparison.groups[source.crosses])
+        whose = words.ranks(candidate.suspects) if candidate.suspects else "some ranks"
+        name = words.name(called(candidate)[0][1])
+        return Reason(
+            f"The bytes agree, but {whose} issued {name} of these lines, {sites}, each in the "
+            f"group of the other: {words.group(source.group)} and {other}. So values that do not "
+            "belong together are combined, silently.",
+            "Give each line the same group on every rank.",
+        )
     return Reason(
         f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "
         "that do not belong together are combined, silently.",

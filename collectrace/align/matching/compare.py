@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collectrace.align.matching.channels import compare_channels
 from collectrace.align.matching.comparison import Comparison, Divergence, Unclear
+from collectrace.align.matching.crossed import crossed
 from collectrace.align.matching.streams import compare_stream
 from collectrace.align.reading.evidence import RunEvidence, StreamKey
 from collectrace.findings import OtherLines
@@ -29,7 +30,7 @@ def compare(evidence: RunEvidence) -> Comparison:
     agreed: dict[StreamKey, int] = {}
     divergences: list[Divergence] = []
     warnings: list[Divergence] = []
-    other_lines: list[OtherLines] = []
+    other_lines: list[tuple[StreamKey, OtherLines]] = []
     needed: set[int] = set()
     for stream in sorted({key for log in logs.values() for key in log.last_seq}):
         group = evidence.groups[stream.group]
@@ -47,7 +48,7 @@ def compare(evidence: RunEvidence) -> Comparison:
         warnings += verdict.warnings
         notes += verdict.notes
         if verdict.other_lines is not None:
-            other_lines.append(verdict.other_lines)
+            other_lines.append((stream, verdict.other_lines))
     try:
         channels, messages, unseen = compare_channels(evidence.groups, logs)
     except Unclear as unclear:
@@ -64,6 +65,6 @@ def compare(evidence: RunEvidence) -> Comparison:
         agreed=agreed,
         messages=messages,
         notes=(*notes, *unseen),
-        other_lines=tuple(other_lines),
-        warnings=tuple(warnings),
+        other_lines=tuple(other for _, other in other_lines),
+        warnings=(*warnings, *crossed(other_lines, evidence.groups, logs)),
     )

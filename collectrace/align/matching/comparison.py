@@ -39,6 +39,8 @@ class Divergence:
     """all_to_all: (sender, receiver) whose sizes do not fit."""
     swapped: bool = False
     """The ranks use the same call sites in swapped order, the bytes agree: a warning."""
+    crosses: str | None = None
+    """Name of the group that has the same call sites the other way round: a warning, too."""
     gap: tuple[int, int] | None = None
     """Rows (first, last) before this one that a log has lost though the programs differ in
     them: the root lies there, and this row is only the first that can be seen."""

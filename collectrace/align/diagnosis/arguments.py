@@ -1,0 +1,173 @@
+"""The same collective with other arguments: splits, batches, dtypes, sizes, reduce ops, roots."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.headline import elements, pair
+from collectrace.align.diagnosis.wording import Reason, called, loads_data
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import around
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import code_lines
+from collectrace.records import Call
+from collectrace.signature import counts, is_user
+
+
+def split(_: Case, candidate: Candidate) -> Reason | None:
+    """An all_to_all whose sizes do not fit pair by pair."""
+    source = candidate.source
+    if candidate.kind != "split_mismatch" or not isinstance(source, Divergence):
+        return None
+    parts = []
+    for sender, receiver in source.bad_pairs[:4]:
+        sent, wanted = pair(source, sender, receiver)
+        whom = "itself" if sender == receiver else f"rank {receiver}"
+        which = "and" if sender == receiver else "which"
+        parts.append(f"rank {sender} sends {elements(sent)} to {whom}, {which} expects {wanted}")
+    more = len(source.bad_pairs) - len(parts)
+    text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
+    text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
+    return Reason(
+        f"{text}. The totals may agree all the same, so nothing is noticed before the data moves.",
+        "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
+        "sizes first (all_to_all_single of the counts) and use what was received.",
+    )
+
+
+def coalesced(_: Case, candidate: Candidate) -> Reason | None:
+    """Calls batched into one on some ranks, and not, or otherwise, on others."""
+    sides = called(candidate)
+    batched = [(s, c) for s, c in sides if c.op.endswith(_COALESCED)]
+    apart = [(s, c) for s, c in sides if not c.op.endswith(_COALESCED)]
+    if not batched or any(f"{c.op}{_COALESCED}" != batched[0][1].op for _, c in apart):
+        return None
+    if not apart and candidate.kind != "shape_mismatch":
+        return None
+    listed = words.listed(
+        [
+            f"{words.counted(len(c.shape or []), 'tensor')} at once on {words.ranks(s.ranks)}"
+            for s, c in batched
+        ]
+        + [f"one at a time on {words.ranks(s.ranks)}" for s, _ in apart]
+    )
+    return Reason(
+        f"The ranks batch {batched[0][1].op.removesuffix(_COALESCED)} differently: {listed}. A "
+        "batch reaches the backend as one collective.",
+        "Put the same calls into the same batch on every rank, or batch on none.",
+    )
+
+
+_COALESCED: Final = "_coalesced"
+
+
+def dtype(_: Case, candidate: Candidate) -> Reason | None:
+    """Tensors of other dtypes."""
+    if candidate.kind != "dtype_mismatch":
+        return None
+    sides = called(candidate)
+    listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    names = {str(c.dtype) for _, c in sides}
+    cause = f"The {words.name(sides[0][1])} got tensors of different dtypes: {listed}."
+    if names & _HALF and names - _HALF <= {"float32"}:
+        cause += (
+            " Half precision on some ranks only is what torch.autocast leaves behind, or a model "
+            "that was converted, where the others did neither."
+        )
+        fix = (
+            "Enter torch.autocast on every rank or on none, or convert before the call "
+            "(tensor.float())."
+        )
+    elif names & _INTEGRAL and names - _INTEGRAL:
+        if {"int64", "float32"} == names:
+            cause += " A tensor made of Python ints is int64, one made of floats float32."
+        fix = "Give the dtype where the tensor is made: torch.tensor(x, dtype=torch.float32)."
+    else:
+        fix = "Convert to one dtype before the call, the same on every rank."
+    return Reason(cause, fix)
+
+
+_HALF: Final = frozenset({"float16", "bfloat16"})
+_INTEGRAL: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
+
+
+def count(case: Case, candidate: Candidate) -> Reason | None:
+    """Tensors of other sizes, or other shapes."""
+    if candidate.kind != "shape_mismatch":
+        return None
+    sides = called(candidate)
+    listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    if len({tuple(counts(c)) for _, c in sides}) == 1:
+        return Reason(
+            f"As many elements, in another shape: {listed}. The bytes fit, but elements that do "
+            "not belong together are combined.",
+            "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
+        )
+    first_call = sides[0][1]
+    op = "" if is_user(first_call) else f" ({first_call.op})"
+    cause = f"The {words.name(first_call)}{op} got tensors of different sizes: {listed}."
+    calls = [c for _, c in sides]
+    if _differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
+        cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
+        fix = (
+            "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
+            "To collect uneven pieces, exchange the sizes first and use the list form of "
+            "all_gather."
+        )
+    else:
+        if _differs_in_first_only(calls) and any(len(c.shape or ()) > 1 for c in calls):
+            cause += " Only the first dimension differs."
+        fix = (
+            "Bring the tensors to one size on every rank before the call: pad, or exchange the "
+            "sizes first."
+        )
+        if len({c.site for c in calls}) == 1 and _in_for(case, candidate):
+            fix += (
+                "\nIf the loop around it goes over a set or a dict: in the same order on every "
+                "rank, sorted(...)."
+            )
+    return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
+
+
+def _in_for(case: Case, candidate: Candidate) -> bool:
+    """Whether the calls are made in a ``for``."""
+    found = code_lines.innermost_loop(around(case, called(candidate)[0][0]))
+    return found is not None and code_lines.statement(found).startswith("for ")
+
+
+def _differs_in_first_only(calls: list[Call]) -> bool:
+    shapes = [c.shape for c in calls]
+    if any(not s or isinstance(s[0], list) for s in shapes):
+        return False
+    return len({tuple(map(str, (s or [])[1:])) for s in shapes}) == 1
+
+
+def one_value(_: Case, candidate: Candidate) -> Reason | None:
+    """Reduce op or root: the call is the same but for one argument."""
+    what = {"reduce_op_mismatch": "reduce op", "root_mismatch": "root"}.get(candidate.kind)
+    if what is None:
+        return None
+    sides = called(candidate)
+    listed = words.listed(
+        [
+            f"{c.reduce_op if what == 'reduce op' else f'rank {c.root}'} on {words.ranks(s.ranks)}"
+            for s, c in sides
+        ]
+    )
+    if what == "reduce op":
+        return Reason(
+            f"The ranks reduce in different ways: {listed}. No backend checks it: the results "
+            "differ from rank to rank, silently.",
+            "Pass the same op on every rank.",
+        )
+    text = f"The ranks name different roots: {listed}."
+    if all(s.ranks == (c.root,) for s, c in sides):
+        text = "Every rank names itself as the root."
+    return Reason(
+        text,
+        f"Pass the same {words.root(sides[0][1])} on every rank: a global rank, not one computed "
+        "from the rank's own number.",
+    )

@@ -1,0 +1,247 @@
+"""What goes wrong around ``join()``: it answers a framework's collectives, and no others.
+
+Sources: torch 2.13, ``torch/distributed/algorithms/join.py`` and
+``torch/nn/parallel/distributed.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import decided, inputs
+from collectrace.align.diagnosis.headline import met_a_shadow
+from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.findings import Side
+from collectrace.records import Call
+from collectrace.roles import is_shadow, pairing_class
+
+
+def garbage_rank(case: Case, candidate: Candidate) -> str:
+    """join() looks for the rank whose model counts, and gets another call's bytes."""
+    sides = called(candidate)
+    chooses = next(((s, c) for s, c in sides if c.role == "join.common_rank"), None)
+    other = next(((s, c) for s, c in sides if c.role != "join.common_rank"), None)
+    if chooses is None or other is None or candidate.kind != "dtype_mismatch":
+        return ""
+    who, what = words.ranks(chooses[0].ranks), words.tensors(other[1])
+    are = words.verb(chooses[0].ranks, "is", "are")
+    whose = words.ranks(other[0].ranks)
+    text = (
+        f"Here {who} {are} in _find_common_rank(): an int64 all_reduce (MAX) by which join() finds "
+        f"the rank whose model is final. It meets a {what} of {whose}, so a rank number is read "
+        "from the bits of a float: a garbage authoritative rank, from which join() would "
+        "broadcast the final model."
+    )
+    for rank in chooses[0].ranks:
+        if (root := _source_of_broadcast(case, rank)) is not None:
+            text += f" It was {root} on rank {rank}, which raised over it."
+    died = [s for s, _ in sides if s.state == "died"]
+    if died and candidate.group is not None and "gloo" in candidate.group.backend:
+        text += (
+            f" gloo aborts a process that is sent more bytes than it awaits: "
+            f"{words.ranks(died[0].ranks)} died of it."
+        )
+    return text
+
+
+def _source_of_broadcast(case: Case, rank: int) -> str | None:
+    """The rank that join() was to broadcast from, where pybind refused it as no C int."""
+    log = case.log(rank)
+    message = (log.exit.message or "") if log is not None and log.exit is not None else ""
+    found = _REFUSED.search(message)
+    return found[1] if found else None
+
+
+_REFUSED: Final = re.compile(r"_broadcast_coalesced\(\).*, (-?\d+)\s*$", re.DOTALL)
+
+_READ_AS: Final = {
+    "join.common_rank": "that no rank had inputs left",
+    "join.final_sync": "that no rank had inputs left",
+    "join.sync_check": "that some rank still had inputs",
+    "join.terminate": "that some rank still had inputs",
+}
+"""What a rank in join() takes for true, by the role of the call that it issues next.
+
+Source: ``Join.__exit__`` in torch/distributed/algorithms/join.py and ``_sync_final_model`` in
+torch/nn/parallel/distributed.py (2.13).
+"""
+
+
+def misread(case: Case, root: Candidate) -> str:
+    """join() took the value of the user's call for the answer to its own question."""
+    met = met_a_shadow(root)
+    if met is None or root.stream is None or root.seq is None:
+        return ""
+    (user, call), (reader, shadow) = met
+    after = case.call(reader.ranks[0], root.stream, root.seq + 1)
+    belief = _READ_AS.get(after.role) if after is not None else None
+    if belief is None or shadow.role != "join.count_nonjoined":
+        return ""
+    return (
+        f" It came to this because {words.ranks(reader.ranks)} took the value of "
+        f"{words.name(call)} on {words.ranks(user.ranks)} for join()'s count, and read from it "
+        f"{belief}."
+    )
+
+
+def users_call(case: Case, candidate: Candidate) -> Reason | None:
+    """A user's own collective inside ``join()``, which shadows only the framework's."""
+    met = met_a_shadow(candidate)
+    if met is None:
+        return None
+    (side, call), (joined, shadow) = met
+    who = words.ranks(side.ranks)
+    meets = (
+        "The bytes fit, so nothing fails yet, but from here on each call meets the wrong one."
+        if candidate.kind == "role_mismatch"
+        else "The two do not fit, and cannot complete together."
+    )
+    name = f"{words.name(call)}{words.at(call)}"
+    in_forward = _is_in_forward(side, call)
+    forward = " It comes from inside the model's forward()." if in_forward else ""
+    cause = (
+        f"{_ran_out(case, candidate, joined)} The {name} on {who} is the script's own, and met "
+        f"{words.issuer(shadow)}. {meets}{forward}"
+    )
+    move = (
+        f"Take the {name} out of forward(), or train without join(): every rank out of inputs "
+        "misses it."
+        if in_forward
+        else f"Move the {name} out of the `with model.join():` block."
+    )
+    return Reason(cause, f"{move}\n{_or_even(case, candidate)}")
+
+
+def _is_in_forward(side: Side, call: Call) -> bool:
+    """Whether a module's forward() issued a call, of the user's or of a library's."""
+    functions = {frame.partition(" ")[2].rpartition(".")[2] for frame in side.stack or ()}
+    library = call.via or ""
+    return "forward" in functions or "norm" in library.lower() or "_functions" in library
+
+
+def _ran_out(case: Case, candidate: Candidate, joined: Side) -> str:
+    """That ranks have no inputs, and what they answer."""
+    gone = words.ranks(joined.ranks)
+    found = inputs.of_candidate(case, candidate)
+    uneven = f"Uneven inputs: {found.phrase()}." if found is not None else (
+        f"{words.upper(gone)} ran out of inputs first."
+    )  # fmt: skip
+    return (
+        f"{uneven} Out of inputs, {gone} {words.verb(joined.ranks, 'stays', 'stay')} in join() and "
+        f"{words.verb(joined.ranks, 'answers', 'answer')} DDP's collectives there, but no others."
+    )
+
+
+def _or_even(case: Case, candidate: Candidate) -> str:
+    left = decided.loop_left(case, candidate)
+    even = decided.even_length(case, left.loop if left is not None else None)
+    return (
+        f"Or {even[0].lower()}{even[1:]}\n"
+        "Or stop all ranks when the first runs out: "
+        "model.join(throw_on_early_termination=True)."
+    )
+
+
+def unanswered(case: Case, candidate: Candidate) -> Reason | None:
+    """A framework's call that this ``join()`` does not answer, or not at this place.
+
+    Of a model or an optimizer that it was not given; or of a second forward for one input.
+    """
+    sides = called(candidate)
+    shadows = [(s, c) for s, c in sides if is_shadow(c.role) and c.role != "join.own_hook"]
+    others = [(s, c) for s, c in sides if c.role.startswith(("ddp.", "zero."))]
+    if len(shadows) != 1 or len(others) != 1 or candidate.stream is None:
+        return None
+    (joined, shadow), (side, call) = shadows[0], others[0]
+    log = case.log(joined.ranks[0])
+    given = log.joins[-1].joinables if log is not None and log.joins else []
+    who, ran_out = words.ranks(side.ranks), _ran_out(case, candidate, joined)
+    what = f"The {words.name(call)}{words.at(call)} on {who}"
+    if call.role.startswith("zero.") and given and "ZeroRedundancyOptimizer" not in given:
+        return Reason(
+            f"{ran_out} {what} is the optimizer's, which this join() was not given: it met "
+            f"{words.issuer(shadow)}.",
+            "Give join() the optimizer, too: `with Join([model, optimizer]):` "
+            "(torch.distributed.algorithms.join).\nOr give every rank the same number of batches.",
+        )
+    models = sum(name == "DistributedDataParallel" for name in given)
+    if call.model is not None and given and call.model > models:
+        return Reason(
+            f"{ran_out} {what} is of model {call.model}, and this join() was given "
+            f"{words.counted(models, 'model')}: it met {words.issuer(shadow)}.",
+            "Give join() every model that is trained inside it: `with Join([model, other]):` "
+            "(torch.distributed.algorithms.join).\nOr give every rank the same number of batches.",
+        )
+    if pairing_class(call.role) == _NOTICE and _is_second_forward(case, side, candidate):
+        return Reason(
+            f"{ran_out} It answers one forward and one backward of the model for each input; "
+            f"{what[0].lower()}{what[1:]} begins a second forward before the backward: two "
+            f"forwards for one input. It met {words.issuer(shadow)}.",
+            "Call the model once for each input, on all of it (one forward over the concatenated "
+            "parts), or give every rank the same number of batches.",
+        )
+    return None
+
+
+_NOTICE: Final = pairing_class("ddp.forward.notify_join")
+
+
+def _is_second_forward(case: Case, side: Side, candidate: Candidate) -> bool:
+    """Whether a rank has issued no gradients since its last forward, before a candidate's row."""
+    log = case.log(side.ranks[0])
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return False
+    before = log.calls(candidate.stream, max(1, candidate.seq - _FEW), candidate.seq)
+    for call in reversed(before):
+        if call is None or pairing_class(call.role) == _BUCKET:
+            return False
+        if pairing_class(call.role) == _NOTICE:
+            return True
+    return False
+
+
+_BUCKET: Final = pairing_class("ddp.backward.bucket")
+_FEW: Final = 64
+
+
+def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
+    """A rank has left a loop inside ``join()``, and not the block: nothing answers for it yet."""
+    left = decided.loop_left(case, candidate)
+    if left is None or not set(left.gone.ranks) <= set(candidate.suspects):
+        return None
+    inside, gone = left.inside, left.gone
+    logs = [case.log(rank) for rank in (*gone.ranks, *inside.ranks)]
+    if not inside.call.role.startswith("ddp.") or not all(
+        log is not None and log.joins and log.joins[-1].phase == "entered" for log in logs
+    ):
+        return None
+    who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
+    name = f"{words.name(gone.call)}{words.at(gone.call)}"
+    has, still = words.verb(gone.ranks, "has", "have"), words.verb(inside.ranks, "is", "are")
+    return Reason(
+        f"{words.upper(who)} {has} left the loop {left.loop.quoted} and gone on to {name}; "
+        f"{others} {still} in it, in {words.name(inside.call)}{words.at(inside.call)}. All are "
+        "inside one join(), which answers for a rank only when its whole block has ended there.",
+        f"Put `with model.join():` around each loop over the batches by itself, and {name} after "
+        "the block.\nOr give every rank the same number of batches in each of these loops.",
+    )
+
+
+def own_hook(_: Case, candidate: Candidate) -> Reason | None:
+    """A join hook of the script's own issues another call than what it is to shadow."""
+    hooks = [(s, c) for s, c in called(candidate) if c.role == "join.own_hook"]
+    others = [(s, c) for s, c in called(candidate) if c.role != "join.own_hook"]
+    if not hooks or not others or candidate.kind == "role_mismatch":
+        return None
+    (side, shadow), (other, call) = hooks[0], others[0]
+    return Reason(
+        f"{words.upper(words.ranks(side.ranks))} ran out of inputs, and the script's own join hook "
+        f"shadows the others there: {words.call(shadow)}. {words.upper(words.ranks(other.ranks))} "
+        f"issued {words.call(call)}. The two do not fit.",
+        "Have the join hook (main_hook) issue what its joinable issues for one input: the same "
+        "calls, of the same size and type, in the same order.",
+    )

@@ -20,7 +20,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import stands_at_its_line
+from collectrace.signature import is_user, stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +296,48 @@ def loop_left(case: Case, candidate: Candidate) -> Left | None:
 
 _BEFORE: Final = 400
 """Calls before a row that are looked at."""
+
+
+def skipped_by(stack: Sequence[str]) -> str:
+    """How an exception that was caught would have left out a call: a sentence after a space.
+
+    ``stack``: the user's frames above the call where it was made. By the ``try`` around them.
+    """
+    for frame in stack:
+        site = frame.partition(" ")[0]
+        for line in code_lines.handlers(site):
+            place = words.site(f"{site.rpartition(':')[0]}:{line.partition(' ')[0]}")
+            quoted = f"`{words.brief(code_lines.statement(line), _LONGEST)}` ({place})"
+            return (
+                f" It stands in a `try:`: an exception that was caught by {quoted} would have "
+                "left it out."
+            )
+    return ""
+
+
+def unordered(case: Case, candidate: Candidate) -> Reason | None:
+    """Both sides' lines are in one ``for``, in whose order there may be something of the rank's.
+
+    Not where a condition tells them apart that is known to differ between ranks by itself.
+    """
+    points = standpoints(candidate)
+    found = conditions(case, candidate)
+    if len(points) != 2 or not all(is_user(point.call) for point in points):
+        return None
+    if not found or any(one.asks not in ("", "data") for one in found):
+        return None
+    one, two = (_loops(case, [point.stack[0] if point.stack else ""]) for point in points)
+    if not one or not two or one[-1] != two[-1]:
+        return None
+    loop = LoopLine(points[0].stack[0], one[-1][1])
+    text = code_lines.statement(loop.line)
+    if not text.startswith("for ") or " range(" in text:
+        return None
+    return Reason(
+        f" Both lines are in {loop.quoted}: over a set, or a dict that is filled in another order, "
+        "the ranks come to them in other orders.",
+        f"If {loop.quoted} goes over a set or a dict: in one order on every rank, sorted(...).",
+    )
 
 
 def sentence(case: Case, candidate: Candidate) -> str:

@@ -25,7 +25,7 @@ from collectrace.align.diagnosis.wording import Wording, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
-from collectrace.align.matching.comparison import Divergence
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
@@ -118,6 +118,9 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
     source = candidate.source
     again = sisters.note(case, candidate, judged)
     notes = [again] if again else []
+    if isinstance(source, ChannelIssue):
+        step = _iteration(case, called(candidate))
+        return [*notes, f"{words.upper(step)}."] if step else notes
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
         return notes
     if source.gap is not None:
@@ -169,6 +172,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
     ]
     known = [(side, call, habit) for side, call, habit in habits if habit is not None]
     parts = [_iteration(case, sides)]
+    if not known or known[0][2].period == 1:
+        parts.append(_in_unit(case, sides, candidate))
     if known and len({habit.period for _, _, habit in known}) == 1 and known[0][2].period > 1:
         parts.append(_round(known[0][2]))
         left = [s.ranks for s, _, habit in known if s.call and not habit.goes_on(s.call)]
@@ -197,6 +202,37 @@ def _iteration(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
         return f"{name} {numbers[0][0]}"
     listed = ", ".join(f"{n} on {words.ranks(ranks)}" for n, ranks in numbers)
     return f"{name} {listed}" if listed else ""
+
+
+def _in_unit(case: Case, sides: Sequence[tuple[Side, Call]], candidate: Candidate) -> str:
+    """``the 5th call in it on rank 0, the 1st on ranks 1-2``: where rounds differ in length.
+
+    Empty where no unit of work is counted, or the log does not reach back to where it began.
+    """
+    told = []
+    for side, call in sides:
+        log = case.log(side.ranks[0])
+        if (
+            call.iteration is None
+            or log is None
+            or log.unit == DDP_FORWARD
+            or not candidate.stream
+            or not candidate.seq
+        ):
+            return ""
+        before = log.calls(candidate.stream, max(1, candidate.seq - _LONGEST_UNIT), candidate.seq)
+        same = [c is not None and c.iteration == call.iteration for c in before]
+        if same and all(same) and candidate.seq > _LONGEST_UNIT:
+            return ""
+        nth = next((n for n, one in enumerate(reversed(same)) if not one), len(same)) + 1
+        told.append((words.ordinal(nth), words.ranks(side.ranks)))
+    if len({nth for nth, _ in told}) == 1:
+        return f"the {told[0][0]} call in it"
+    return ", ".join(f"the {nth} call in it on {who}" for nth, who in told)
+
+
+_LONGEST_UNIT: Final = 1000
+"""Calls of a unit of work that are counted."""
 
 
 def _round(habit: loop.Loop) -> str:

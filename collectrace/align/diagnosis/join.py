@@ -214,9 +214,8 @@ def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
     if left is None or not set(left.gone.ranks) <= set(candidate.suspects):
         return None
     inside, gone = left.inside, left.gone
-    logs = [case.log(rank) for rank in (*gone.ranks, *inside.ranks)]
     if not inside.call.role.startswith("ddp.") or not all(
-        log is not None and log.joins and log.joins[-1].phase == "entered" for log in logs
+        _is_in_a_block(case, rank, candidate) for rank in (*gone.ranks, *inside.ranks)
     ):
         return None
     who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
@@ -229,6 +228,16 @@ def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
         f"Put `with model.join():` around each loop over the batches by itself, and {name} after "
         "the block.\nOr give every rank the same number of batches in each of these loops.",
     )
+
+
+def _is_in_a_block(case: Case, rank: int, candidate: Candidate) -> bool:
+    """Whether a rank is inside ``join()`` at a candidate's row, and has inputs, as it thinks."""
+    log = case.log(rank)
+    if log is None or candidate.stream is None or candidate.seq is None:
+        return False
+    call = case.call(rank, candidate.stream, candidate.seq)
+    before = [join for join in log.joins if call is not None and join.t <= call.t]
+    return bool(before) and before[-1].phase == "entered"
 
 
 def own_hook(_: Case, candidate: Candidate) -> Reason | None:

@@ -162,6 +162,9 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
     why = why or " The logs do not show what decided it."
+    order = decided.unordered(case, candidate)
+    if order is not None:
+        return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")
     return Reason(told + why, fix, "some ranks")
 
 

@@ -5,6 +5,7 @@ It serves the wording only: rows and blame do not depend on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -238,6 +239,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
                 "compute, go on with it times zero (out * 0), or with a dummy input.",
             )
         why = decided.sentence(case, candidate) or " A branch skipped it on some ranks."
+        why += _skipped_by(found.others, candidate)
         return Reason(
             f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}",
             fix,
@@ -291,6 +293,12 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             f"{words.upper(who)} issued {what}, which none of the rounds before, {habit.times} the "
             f"same, had brought there; {others} went on{with_}.{why}"
         )
+        if set(found.others) <= set(candidate.suspects):
+            told = (
+                f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}; "
+                f"none of the rounds before, {habit.times} the same, had brought it there."
+                f"{why}{_skipped_by(found.ranks, candidate)}"
+            )
         return _root_had_it(case, candidate, found, told) or Reason(
             told, decided.fix(case, candidate) or EVERY_RANK, "some ranks"
         )
@@ -307,6 +315,12 @@ def _one_branch(case: Case, candidate: Candidate) -> str:
     """What to look for; a condition on the rank is an example only where no line could be read."""
     known = any(around(case, side) for side in candidate.sides)
     return EVERY_RANK if known else _ONE_BRANCH
+
+
+def _skipped_by(makers: Sequence[int], candidate: Candidate) -> str:
+    """How an exception may have left out on the suspects what others made."""
+    side = next((s for s in candidate.sides if s.ranks == tuple(makers)), None)
+    return decided.skipped_by(side.stack or ()) if side is not None else ""
 
 
 def token_again(habit: loop.Loop, call: Call) -> bool:

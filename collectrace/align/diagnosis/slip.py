@@ -6,10 +6,13 @@ the optimizer) tells where the rank slipped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from collectrace import words
+from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -20,11 +23,13 @@ from collectrace.records import Call
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """The row since which the suspects are ahead of the others by whole iterations."""
+    """The row since which the suspects are ahead of the others by whole rounds."""
 
     seq: int
     skipped: tuple[int, ...]
-    """Iterations in which the suspects made no call, and the others did."""
+    """Rounds in which the suspects made no call, and the others did."""
+    unit: Literal["iteration", "batch"]
+    """What counts them: DDP or the optimizer; or the one DataLoader that the ranks ask."""
     rank: int
     call: Call
     """The others' first call in them, on one of them."""
@@ -32,7 +37,7 @@ class Slip:
 
 @once
 def slip(case: Case, candidate: Candidate) -> Slip | None:
-    """Where the suspects left out whole iterations; None: they did not, or it is not known.
+    """Where the suspects left out whole rounds; None: they did not, or it is not known.
 
     Inside ``join()`` iterations differ by right.
     """
@@ -46,17 +51,32 @@ def slip(case: Case, candidate: Candidate) -> Slip | None:
     mine, theirs = case.log(suspects[0]), case.log(other)
     if mine is None or theirs is None or not _is_told(mine) or not _is_told(theirs):
         return None
-    own, right = (_iterations(log, stream, seq) for log in (mine, theirs))
-    start = min(len(own), len(right))
+    units: tuple[tuple[Literal["iteration", "batch"], _Counter], ...] = (
+        ("iteration", _iterations),
+        ("batch", _batches),
+    )
+    for unit, count in units:
+        own, right = (count(log, stream, seq) for log in (mine, theirs))
+        found = _skipped(own, right)
+        call = case.call(other, stream, found[0] + 1) if found is not None else None
+        if found is not None and call is not None:
+            return Slip(found[0] + 1, found[1], unit, other, call)
+    return None
+
+
+_Counter = Callable[[RankLog, StreamKey, int], Sequence[int]]
+"""The round that each of a rank's rows before one belongs to."""
+
+
+def _skipped(own: Sequence[int], right: Sequence[int]) -> tuple[int, tuple[int, ...]] | None:
+    """Since which row one is ahead of the other, and what it has left out; None: it is not."""
+    start = end = min(len(own), len(right))
     while start and own[start - 1] != right[start - 1]:
         start -= 1
-    if start == min(len(own), len(right)) or own[start] < right[start] or right[start] < 0:
+    if start == end or own[start] < right[start] or right[start] < 0:
         return None
     skipped = tuple(n for n in range(right[start], own[start]) if n not in own and n in right)
-    call = case.call(other, stream, start + 1)
-    if not skipped or skipped[0] != right[start] or call is None:
-        return None
-    return Slip(start + 1, skipped, other, call)
+    return (start, skipped) if skipped and skipped[0] == right[start] else None
 
 
 def _is_told(log: RankLog) -> bool:
@@ -68,6 +88,17 @@ def _iterations(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
     return rows.iteration[: rows.position(before - shift)]
 
 
+def _batches(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
+    """By when the rank got the batches of its one DataLoader, counted over all passes."""
+    got = [batch.t for batch in log.batches if not batch.end]
+    if len({batch.loader for batch in log.batches}) != 1 or before > _MOST_ROWS:
+        return ()
+    return [bisect(got, call.t) if call else -1 for call in log.calls(stream, 1, before)]
+
+
+_MOST_ROWS: Final = 50_000
+
+
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """The round that was left out, and why nothing failed before."""
     found = slip(case, candidate)
@@ -75,13 +106,14 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who = words.ranks(candidate.suspects)
     number = words.listed([str(n) for n in found.skipped[:3]])
-    many = "iteration" if len(found.skipped) == 1 else "iterations"
+    many = {"iteration": ("iteration", "iterations"), "batch": ("batch", "batches")}[found.unit]
     issued = f"{words.name(found.call)}{words.at(found.call)}"
+    caught = decided.skipped_by(case.stack(found.rank, found.call))
     return Reason(
-        f"{words.upper(who)} skipped {many} {number}: it issued no collective in it, and the "
-        f"others issued {issued}, call {found.seq}. Since then each of its rounds has met the one "
-        f"before it of the others; they look alike, so nothing failed before call "
-        f"{candidate.seq}.",
+        f"{words.upper(who)} skipped {many[len(found.skipped) > 1]} {number}: it issued no "
+        f"collective in it, and the others issued {issued}, call {found.seq}.{caught} Since then "
+        "each of its rounds has met the one before it of the others; they look alike, so nothing "
+        f"failed before call {candidate.seq}.",
         "Let every rank issue the collectives of every round: where a batch must be left out (a "
         "loss that is not finite, an error that is caught), let all ranks agree on it first (an "
         "all_reduce of a flag), or go through the round with zeros.",

@@ -44,6 +44,18 @@ def way_out(file: str, number: int) -> int | None:
     return _spans(file).ways_out.get(number)
 
 
+def handlers(site: str | None) -> list[str]:
+    """The ``except`` clauses of each ``try`` whose body a line is in, as ``number text``.
+
+    Innermost first, of the file as it is now; empty where it cannot be read.
+    """
+    file, number = _split(site)
+    lines = (_read(file) or "").splitlines()
+    around = [one for one in _spans(file).tries if one[0] <= number <= one[1]]
+    found = [n for _, _, those in sorted(around, reverse=True) for n in those]
+    return [f"{n} {lines[n - 1].strip()[:_LONGEST]}" for n in found]
+
+
 def loop_left(site: str | None, other: str | None) -> int | None:
     """The first line of the outermost loop that ``other`` is in and ``site`` stands after.
 
@@ -214,6 +226,8 @@ class _Spans:
     """Of each compound statement its own line, and the first and last line of what it encloses."""
     forked: frozenset[int] = frozenset()
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
+    tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
     ways_out: Mapping[int, int] = field(default_factory=dict)
     """By the line of a loop that of its first ``break`` or ``return``."""
 
@@ -254,6 +268,11 @@ def _spans(file: str) -> _Spans:
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
         tuple(block for n in nodes for block in _blocks(n)),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
+        tuple(
+            (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
+            for n in nodes
+            if isinstance(n, ast.Try) and n.handlers
+        ),
         {
             n.lineno: min(ways)
             for n in nodes

@@ -7,7 +7,7 @@ suspects: 1
 status: diverged
 cause: uneven; rank 0; rank 1; 2 batches; 3 | 3rd; BUG; barrier
 fix: out of the | same number of batches | throw_on_early_termination
-never: /-\\d+ batch/; /\\b([04-9]|1\\d) batch/; /\\b([4-9]|1\\d)th\\b/
+never: /-\\d+ batch/; /\\b([04-9]|1\\d) batch/; /\\b([4-9]|1\\d)th (batch|forward)/
 """
 
 import torch

@@ -4,8 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; barrier; /(step|iteration) [56]\\b/; /\\d+(st|nd|rd|th) of \\d+ calls|call \\d+
-    of \\d+/
+cause: rank 0; BUG; barrier; /(step|iteration) [56]\\b/; /\\d+(st|nd|rd|th) call/
 fix: every rank | all ranks
 never: left the loop; loop ended
 """

@@ -45,6 +45,7 @@ def enable(config: Config) -> None:
 
 
 def _install(session: Session) -> None:
+    session.unfamiliar.ops = wire.guessed()
     session.targets, undo = patching.install(TARGETS, session)
     _undos.append(undo)
     _undos.append(reduce_ops.install())

@@ -97,6 +97,24 @@ def _is_older(version: str) -> bool:
     return tuple(numbers) < OLDEST
 
 
+_NOT_EVERYWHERE: Final = frozenset({
+    "torch.distributed.Work.block_current_stream",
+    "torch.distributed.checkpoint.utils._DistWrapper.barrier",
+    "torch.distributed.pipelining.stage.PipelineStage._recv_meta",
+    "torch.distributed.pipelining.stage.PipelineStage._send_meta",
+    "torch.distributed.pipelining.stage.PipelineStage._warmup_backward_result",
+    "torch.distributed.pipelining.stage.PipelineStage._warmup_forward_vote",
+    "torch.distributed.tensor.placement_types.Replicate._make_replicate_tensor",
+    "torch.distributed.tensor.placement_types.Shard._make_shard_tensor",
+})  # fmt: skip
+"""Functions that are patched where there are such, and that some torch from 2.6 to 2.15 lacks."""
+
+
+def is_expected(where: str) -> bool:
+    """Whether every torch known so far has this function of its own."""
+    return where.startswith("torch.") and where not in _NOT_EVERYWHERE
+
+
 def first_of(module: Any, *names: str) -> str:
     """The first of these names that a module has: a function's current one before earlier ones.
 

@@ -102,7 +102,8 @@ def test_an_op_that_holds_returns_only_when_every_rank_has_come(ran: Ran, op: st
 
 
 def test_an_op_that_does_not_hold_lets_a_rank_pass(ran: Ran) -> None:
-    assert PASSING.keys() == ops.ROOTED
+    # Gloo has no gather_single.
+    assert PASSING.keys() == ops.ROOTED - {"gather_single", "gather_into_tensor"}
     assert PASSING.keys() <= {call.op for call in ran.calls()}
 
 

@@ -19,15 +19,17 @@ from unittest.mock import ANY
 import torch
 import torch.distributed as dist
 
+import collectrace
 from collectrace.ops import canonical_op
 from collectrace.records import Call, json_name, to_dict
+from collectrace.tracer import torch_api
 
 WORLD: Final = (0, 1, 2)
 IS_OLDER: Final = not hasattr(dist, "all_gather_single")
 IS_OTHER: Final = IS_OLDER or hasattr(dist, "gather_single")
 """This torch is older than that for which the rows were written, or newer: gloo cannot do all."""
 
-UNSORTED: Final = (
+UNSORTED: Final[dict[str, Any]] = (
     {"sort_ranks": False} if "sort_ranks" in inspect.signature(dist.new_group).parameters else {}
 )
 """Argument of ``new_group`` that keeps the ranks in their order; an older torch sorts them."""
@@ -174,6 +176,21 @@ def walk(module: str) -> dict[str, str]:
                 except Exception as problem:  # noqa: BLE001 - a row of the report
                     raised[f"{number}/{ordinal}"] = f"{type(problem).__name__}: {problem}"
     mark()
+    return raised
+
+
+def walk_untold(module: str) -> dict[str, str]:
+    """The same where operators tell neither their ReduceOp nor whether they are asynchronous.
+
+    That is torch 2.6.
+    """
+    api: Any = torch_api
+    api.tells_reduce_op = lambda: False
+    api.tells_async = lambda arguments: "wait_all_ranks" in {a.name for a in arguments}
+    collectrace.enable()
+    dist.init_process_group("gloo")
+    raised = walk(module)
+    dist.destroy_process_group()
     return raised
 
 

@@ -56,9 +56,10 @@ def _telling(name: str, original: Any) -> Any:
     # it would find this one, and call it again without end. It does not look where the innermost
     # frame is of a function of that name whose first argument is the group (get_type_override,
     # pybind11/pybind11.h).
-    method.__code__ = method.__code__.replace(co_name=name)
-    hide_from_dynamo(method.__code__, callees=False)
-    return method
+    made: Any = method
+    made.__code__ = made.__code__.replace(co_name=name)
+    hide_from_dynamo(made.__code__, callees=False)
+    return made
 
 
 def _given(args: Any, kwargs: dict[str, Any]) -> str | None:

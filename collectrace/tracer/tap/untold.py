@@ -58,7 +58,7 @@ class UntoldReader(ArgumentReader):
 
 
 class _Above:
-    """A recorder that is told of the frames of ours between a kernel and who has issued the call."""
+    """A recorder that is told of the frames of ours between a kernel and who made the call."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder

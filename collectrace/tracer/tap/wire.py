@@ -93,7 +93,7 @@ def install(session: HasRecorder) -> Undo:
 
     def undo() -> None:
         for one in (waits, library, *libraries):
-            one._destroy()  # type: ignore[no-untyped-call]
+            one._destroy()
 
     return undo
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed import P2POp, ReduceOp
 from torch.distributed import distributed_c10d as c10d
 
+from tests.support import torch_names
 from tests.support.op_table import (
     IS_OLDER,
     Expected,
@@ -29,12 +30,6 @@ from tests.support.op_table import (
 
 any_dist: Final[Any] = dist
 """For functions that not every torch has."""
-
-# By their names of today, where torch has those.
-all_gather_single: Final[Any] = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
-reduce_scatter_single: Final[Any] = getattr(
-    dist, "reduce_scatter_single", dist.reduce_scatter_tensor
-)
 
 REDUCE: Final = {"reduce_op": "SUM", "shape": [3]}
 SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
@@ -194,14 +189,14 @@ def _coalesced_sums(v: View) -> None:
 
 def _coalesced_gathers(v: View) -> None:
     with c10d._coalescing_manager(group=v.group):
-        all_gather_single(f32(2 * v.size), f32(2), group=v.group)
-        all_gather_single(f32(3 * v.size), f32(3), group=v.group)
+        torch_names.all_gather_single(f32(2 * v.size), f32(2), group=v.group)
+        torch_names.all_gather_single(f32(3 * v.size), f32(3), group=v.group)
 
 
 def _coalesced_scatters(v: View) -> None:
     with c10d._coalescing_manager(group=v.group):
-        reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group)
-        reduce_scatter_single(f32(3), f32(3 * v.size), group=v.group)
+        torch_names.reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group)
+        torch_names.reduce_scatter_single(f32(3), f32(3 * v.size), group=v.group)
 
 
 def _reduced_by(op: Any, name: str) -> Row:

@@ -99,6 +99,7 @@ class MethodReader(ArgumentReader):
         self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options
+        self._tells_async = hasattr(options, "asyncOp")
         self._schema_names = [a.name for a in schema.arguments]
         if options is not None and "async_op" not in self._index:
             # An operator of an older torch, that is not told: then this is one argument more.
@@ -127,9 +128,8 @@ class MethodReader(ArgumentReader):
         values |= {k: v for k, v in zip(names, given, strict=False) if v is not None}
         if self._options is not None:
             options = named.get("opts") or next(iter(given[len(names) :]), None) or self._options()
-            is_async = getattr(options, "asyncOp", None)
-            # Older options do not say.
-            values["async_op"] = torch_api.asked_async() if is_async is None else is_async
+            tells = self._tells_async
+            values["async_op"] = options.asyncOp if tells else torch_api.asked_async()
             values["root_rank"] = getattr(options, "rootRank", 0)
             if self._reduce_op_index >= 0:
                 values["reduce_op"] = _ReduceOp(options.reduceOp)

@@ -114,7 +114,7 @@ class Session:
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
         if self.unfamiliar.ops or self.unfamiliar.targets:
-            self.recorder.write_repeated(replace(self.unfamiliar))
+            self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
         self.exit_hooks.watch_child()

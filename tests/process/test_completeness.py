@@ -166,6 +166,7 @@ def test_pairs_of_an_all_to_all_sum_to_zero(walked: Walked, name: str) -> None:
     assert {sum(pairs) % PRIME for pairs in last.values()} == {0}
 
 
+@pytest.mark.skipif(IS_OLDER, reason="there it is what the tests above show")
 @pytest.mark.parametrize("name", TABLES)
 def test_what_operators_do_not_tell_is_learnt_from_who_calls_them(
     walked: Walked, server: Server, tmp_path: Path, name: str

@@ -188,8 +188,9 @@ class _Overrides:
         with self._lock:
             self._seen.add(cls)
             if issubclass(cls, dist.ProcessGroup):
-                for name in METHODS.keys() & vars(dist.ProcessGroup).keys():
-                    self._put(cls, name, dist.ProcessGroup, self._recorded(name))
+                for name, (operator, *_) in METHODS.items():
+                    if hasattr(dist.ProcessGroup, name) and hasattr(torch.ops.c10d, operator):
+                        self._put(cls, name, dist.ProcessGroup, self._recorded(name))
             elif issubclass(cls, dist.Work):
                 self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
 

@@ -34,7 +34,8 @@ def enable(
     variables, else from the defaults. Imports torch.
 
     Raises:
-        CollectraceError: an option that cannot be used.
+        CollectraceError: an option that cannot be used, or a torch that cannot be traced; then
+            nothing has been changed.
     """
     config = Config.from_environment(
         log_dir=log_dir,
@@ -44,6 +45,9 @@ def enable(
         max_failures=max_failures,
         sources=sources,
     )
+    from collectrace.tracer import torch_api
+
+    torch_api.check()
     from collectrace.tracer import switch
 
     switch.enable(config)
@@ -79,12 +83,15 @@ def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -
 
     Where tracing is on already it changes nothing, and leaves it on.
     """
-    from collectrace.tracer import switch
+    import sys
 
-    if switch.current() is not None:
+    known = sys.modules.get("collectrace.tracer.switch")
+    if known is not None and known.current() is not None:
         yield
         return
     enable(log_dir, **options)  # type: ignore[arg-type]
+    from collectrace.tracer import switch
+
     try:
         yield
     except BaseException as problem:

@@ -1,6 +1,6 @@
 """Every collective and point-to-point op, one row each: what the rest of the house asks about it.
 
-An op bears the name of torch's public function (``torch/distributed/distributed_c10d.py``, 2.13);
+An op bears the name of torch's public function (``torch/distributed/distributed_c10d.py``, 2.15);
 a batch of several, which only torch itself issues, that name and ``_coalesced``. How torch's
 dispatcher calls an op is told by the tap's own table (``tracer/tap/arguments.py``).
 """
@@ -67,6 +67,7 @@ _TABLE: Final = (
     Op("all_gather_coalesced", counted="output", holds=True),
     Op("all_gather_single_coalesced", ("all_gather_into_tensor_coalesced",), holds=True),
     Op("gather", root="dst"),
+    Op("gather_single", ("gather_into_tensor",), root="dst"),
     Op("scatter", counted="output", root="src"),
     Op("reduce_scatter", reduces=True, op_at=2, holds=True),
     Op(

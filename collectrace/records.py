@@ -92,6 +92,20 @@ class Header(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Unfamiliar(Record):
+    """What of its torch the tracer does not know; absent where it knows all. The latest counts."""
+
+    kind: ClassVar[str] = "unfamiliar"
+    ops: list[str] = _doc(
+        "operators of torch's namespace c10d of whose arguments the meaning is guessed",
+        default_factory=list,
+    )
+    targets: list[str] = _doc(
+        "functions that were to be patched, and are not where they were", default_factory=list
+    )
+
+
+@dataclass(slots=True, kw_only=True)
 class Group(Record):
     """A process group: asked for before its creation starts, ready after it, destroyed."""
 
@@ -369,8 +383,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch, Sync, Unwaited,
-        Raised, Alive, Stall, Checkpoint, Exit,
+        Header, Unfamiliar, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch,
+        Sync, Unwaited, Raised, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -514,7 +528,8 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "argv": _strings, "causes": _strings, "targets": _strings, "joinables": _strings,
+    "argv": _strings, "causes": _strings, "targets": _strings, "ops": _strings,
+    "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

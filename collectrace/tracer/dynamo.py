@@ -1,9 +1,8 @@
 """Keeps torch.compile from compiling the tracer's own code, or breaking graphs over it.
 
 Each frame that Dynamo looks at may be compiled, or break a graph; and of a wrapper that it does not
-know it compiles a call that lacks its ``self``. What tells it to leave a frame alone is private to
-torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13) and needs no import of ``torch._dynamo``, which
-takes 2 s. Where torch lacks it, Dynamo compiles some frames of ours: results are the same.
+know it compiles a call that lacks its ``self``. What tells it to leave a frame alone is in
+``torch_api``. Where torch lacks it, Dynamo compiles some frames of ours: results are the same.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-import torch
+from collectrace.tracer import torch_api
 
 _PACKAGE: Final = f"{__name__.rpartition('.')[0]}."
 
@@ -27,13 +26,7 @@ def hide_from_dynamo(code: CodeType, *, callees: bool) -> None:
     ``callees``: and all that it calls. False for one that calls a function of the user's, which
     is still to be compiled.
     """
-    try:
-        dynamo = torch._C._dynamo.eval_frame
-        skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
-        strategy = dynamo._FrameExecStrategy(skip, skip if callees else default)
-        dynamo.set_code_exec_strategy(code, strategy)
-    except (AttributeError, TypeError):
-        return
+    torch_api.skip_frames(code, callees=callees)
 
 
 def hide_package() -> None:

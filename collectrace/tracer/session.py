@@ -67,6 +67,8 @@ class Session:
         """The run's default group was destroyed; a new one would begin another run."""
         self.targets: list[str] = []
         """Functions that are patched, as in a header."""
+        self.unfamiliar = records.Unfamiliar()
+        """What of this torch is not known."""
         self.exit_hooks = ExitHooks(self)
         self._finished = False
         """The end of the run's record has begun: nothing begins it again."""
@@ -82,6 +84,12 @@ class Session:
         """
         if self.recorder is not None:
             self.recorder.count_failure(problem, doing)
+
+    def not_found(self, where: str) -> None:
+        """Take note that every torch known so far has this function, and this one has not."""
+        self.unfamiliar.targets.append(where.removeprefix("torch."))
+        if self.recorder is not None:
+            self.recorder.write_repeated(replace(self.unfamiliar))
 
     # -- runs -----------------------------------------------------------------------------
 
@@ -105,6 +113,8 @@ class Session:
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
+        if self.unfamiliar.ops or self.unfamiliar.targets:
+            self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
         self.exit_hooks.watch_child()

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from collectrace import records
 from collectrace.config import Config
 from collectrace.tracer.life import children
-from collectrace.tracer.patches import patching, python_groups, steps
+from collectrace.tracer.patches import patching, python_groups, reduce_ops, steps
 from collectrace.tracer.patches.targets import TARGETS
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
@@ -45,8 +45,10 @@ def enable(config: Config) -> None:
 
 
 def _install(session: Session) -> None:
+    session.unfamiliar.ops = wire.guessed()
     session.targets, undo = patching.install(TARGETS, session)
     _undos.append(undo)
+    _undos.append(reduce_ops.install())
     _undos.append(wire.install(session))
     _undos.append(python_groups.install(session))
     _undos.append(steps.install(session))

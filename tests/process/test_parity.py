@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import torch
@@ -19,8 +19,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.align import align
+from collectrace.ops import canonical_op
 from collectrace.records import Unit
 from tests.support import rank_file_checks, trainings
+from tests.support.op_table import IS_OLDER
 from tests.support.real_ranks import Ranks
 
 # -- the comparison -------------------------------------------------------------------------
@@ -41,8 +43,10 @@ def scenario(module: str, name: str, args: list[Any], traced: bool) -> Any:
 
 
 def said(output: str) -> str:
-    """Without the time and the process id that torch's log lines begin with."""
-    return re.sub(r"^(.*[IWE]\d{4} )[\d:.]+ \d+", r"\1", output, flags=re.MULTILINE)
+    """Without what differs from run to run: time and process id in front of torch's log lines."""
+    output = re.sub(r"^(.*[IWE]\d{4} )[\d:.]+ \d+", r"\1", output, flags=re.MULTILINE)
+    # Before torch 2.10 gloo tells of each group that it connects.
+    return re.sub(r"^\[Gloo\] Rank \d+ is connected to .*\n", "", output, flags=re.MULTILINE)
 
 
 def run_twice(
@@ -79,7 +83,7 @@ def run_twice(
 
 
 def ops(file: rank_file_checks.RankFile) -> Counter[str]:
-    return Counter(call.op for call in file.calls)
+    return Counter(canonical_op(call.op) for call in file.calls)
 
 
 def roles(file: rank_file_checks.RankFile) -> Counter[str]:
@@ -94,7 +98,8 @@ def issued_by(files: list[rank_file_checks.RankFile], *families: str) -> None:
     """Every call is one of these frameworks', and was caused by a line of the script."""
     for file in files:
         assert {role.partition(".")[0] for role in roles(file)} == set(families)
-        assert not [role for role in roles(file) if role.endswith(".other")]
+        # An older torch has other parts, of which not all are patched.
+        assert IS_OLDER or not [role for role in roles(file) if role.endswith(".other")]
         assert all(call.site for call in file.calls if call.thread is None)
 
 
@@ -148,6 +153,11 @@ def test_early_termination(ranks: Ranks) -> None:
     assert roles(files[1])["ddp.forward.terminate_check"] == 4
 
 
+NO_CPU_STREAMS: Final = not hasattr(torch.cpu.Stream, "record_event")
+"""FSDP2 of torch 2.6 does not run on a CPU."""
+
+
+@pytest.mark.skipif(NO_CPU_STREAMS, reason="this torch's FSDP2 does not run on a CPU")
 def test_fsdp2(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.fsdp2)
     for file in files:
@@ -161,6 +171,7 @@ def test_fsdp2(ranks: Ranks) -> None:
     issued_by(files, "fsdp", "dtensor")
 
 
+@pytest.mark.skipif(NO_CPU_STREAMS, reason="this torch's FSDP2 does not run on a CPU")
 def test_fsdp2_between_replicas(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.hsdp)
     for file in files:
@@ -197,6 +208,7 @@ def test_tensor_parallel(ranks: Ranks) -> None:
     issued_by(files, "dtensor")
 
 
+@pytest.mark.skipif(IS_OLDER, reason="its gloo mixes up the messages of this script, untraced too")
 def test_pipeline(ranks: Ranks) -> None:
     results, files = run_twice(ranks, trainings.pipeline)
     assert results[1][1], "no loss"
@@ -306,4 +318,4 @@ def test_disable_leaves_nothing_behind(ranks: Ranks) -> None:
     for rank in range(2):
         first, *others = ran.result(rank)
         assert all(one == first for one in others)
-        assert ran.output(rank) == ""
+        assert said(ran.output(rank)) == ""

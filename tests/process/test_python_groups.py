@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.records import Call, Done, Group
-from tests.support import rank_file_checks
+from tests.support import rank_file_checks, torch_names
 from tests.support.real_ranks import Log, Ranks
 
 
@@ -118,9 +118,9 @@ def every_collective(group: Any) -> None:
     dist.broadcast(x, src=1, group=group)
     dist.reduce(x, dst=1, op=dist.ReduceOp.MIN, group=group)
     dist.all_gather(slots, x, group=group)
-    dist.all_gather_single(torch.empty(8), x, group=group)
+    torch_names.all_gather_single(torch.empty(8), x, group=group)
     dist.reduce_scatter(x, slots, group=group)
-    dist.reduce_scatter_single(torch.empty(2), x, op=dist.ReduceOp.MAX, group=group)
+    torch_names.reduce_scatter_single(torch.empty(2), x, op=dist.ReduceOp.MAX, group=group)
     dist.gather(x, slots if rank == 1 else None, dst=1, group=group)
     dist.scatter(x, slots if rank == 0 else None, src=0, group=group)
     dist.all_to_all_single(x.clone(), x, group=group)

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import pytest
 
+from tests.support import torch_names
 from tests.zoo import known_wrong, rivals
 from tests.zoo.case import HERE, Case, collection, marked_lines, read
 from tests.zoo.protocol import Mode
@@ -17,7 +18,10 @@ from tests.zoo.verdict import Verdict, check
 
 CASES: Final = list(collection())
 RUNS: Final = [
-    (case, twin) for case in CASES for twin in (False, True) if case.has_twin or not twin
+    (case, twin)
+    for case in CASES
+    for twin in (False, True)
+    if (case.has_twin or not twin) and not torch_names.lacking(case.source)
 ]
 AT_A_TIME: Final = 8
 """Runs; most of them only wait for a timeout."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Final
 from unittest.mock import ANY
 
@@ -13,7 +14,22 @@ import torch.distributed as dist
 from torch.distributed import P2POp, ReduceOp
 from torch.distributed import distributed_c10d as c10d
 
-from tests.support.op_table import Expected, Row, View, f32, fill, one, pair, several
+from tests.support import torch_names
+from tests.support.op_table import (
+    IS_OLDER,
+    Expected,
+    Row,
+    View,
+    f32,
+    fill,
+    in_this_torch,
+    one,
+    pair,
+    several,
+)
+
+any_dist: Final[Any] = dist
+"""For functions that not every torch has."""
 
 REDUCE: Final = {"reduce_op": "SUM", "shape": [3]}
 SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
@@ -110,6 +126,9 @@ def _batched_objects(v: View) -> None:
         dist.recv_object_list([None, None], src=v.ranks[0], group=v.group, use_batch=True)
 
 
+HAS_BATCHES: Final = "use_batch" in inspect.signature(dist.recv_object_list).parameters
+
+
 def _messages(*, is_async: bool | None = None) -> Any:
     def expect(v: View) -> list[Expected]:
         if v.index > 1:
@@ -140,6 +159,17 @@ def _gathered(op: str, **last: Any) -> Any:
     return expect
 
 
+def _gathered_everywhere(v: View) -> list[Expected]:
+    if not hasattr(dist, "gather_single"):
+        return list(_gathered("all_gather", out_shape=ANY, api="all_gather_object")(v))
+    # Since torch 2.15 in one tensor each.
+    same = {"api": "all_gather_object"}
+    return [
+        fill(v, "all_gather_single", dtype="int64", shape=[1], out_shape=[v.size], **same),
+        fill(v, "all_gather_single", dtype="uint8", shape=ANY, out_shape=ANY, **same),
+    ]
+
+
 def _scattered(v: View) -> list[Expected]:
     same = {"api": "scatter_object_list", "root": v.last}
     lists = {"shape": [[1]] * v.size if v.me == v.last else None}
@@ -159,14 +189,14 @@ def _coalesced_sums(v: View) -> None:
 
 def _coalesced_gathers(v: View) -> None:
     with c10d._coalescing_manager(group=v.group):
-        dist.all_gather_single(f32(2 * v.size), f32(2), group=v.group)
-        dist.all_gather_single(f32(3 * v.size), f32(3), group=v.group)
+        torch_names.all_gather_single(f32(2 * v.size), f32(2), group=v.group)
+        torch_names.all_gather_single(f32(3 * v.size), f32(3), group=v.group)
 
 
 def _coalesced_scatters(v: View) -> None:
     with c10d._coalescing_manager(group=v.group):
-        dist.reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group)
-        dist.reduce_scatter_single(f32(3), f32(3 * v.size), group=v.group)
+        torch_names.reduce_scatter_single(f32(2), f32(2 * v.size), group=v.group)
+        torch_names.reduce_scatter_single(f32(3), f32(3 * v.size), group=v.group)
 
 
 def _reduced_by(op: Any, name: str) -> Row:
@@ -177,7 +207,7 @@ def _reduced_by(op: Any, name: str) -> Row:
     )
 
 
-ROWS: Final = (
+_ROWS: Final = (
     Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group), one("all_reduce", **REDUCE)),
     Row("all_reduce", lambda v: dist.all_reduce(f32(), group=v.group), one("all_reduce", shape=[], reduce_op="SUM")),
     Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group, async_op=True).wait(), one("all_reduce", async_=True, **REDUCE)),
@@ -226,6 +256,8 @@ ROWS: Final = (
         lambda v: dist.gather(f32(2), several(v.size, 2) if v.index == 1 else None, v.ranks[1], group=v.group),
         one("gather", shape=[2], out_shape=_on_root(1, lambda v: [[2]] * v.size), root=lambda v: v.ranks[1]),
     ),
+    Row("gather_single", lambda v: any_dist.gather_single(f32(2), f32(2 * v.size) if v.index == 1 else None, v.ranks[1], group=v.group), one("gather_single", shape=[2], out_shape=lambda v: [2 * v.size if v.index == 1 else 0], root=lambda v: v.ranks[1])),
+    Row("gather_into_tensor", lambda v: any_dist.gather_into_tensor(f32(2), f32(2 * v.size) if v.index == 0 else None, group=v.group, group_dst=0), one("gather_single", shape=[2], out_shape=lambda v: [2 * v.size if v.index == 0 else 0], root=lambda v: v.first, api="gather_into_tensor")),
     Row(
         "scatter",
         lambda v: dist.scatter(f32(2), several(v.size, 2) if v.index == 0 else None, v.first, group=v.group),
@@ -261,7 +293,7 @@ ROWS: Final = (
     Row(
         "all_gather_object",
         lambda v: dist.all_gather_object([None] * v.size, {"rank": v.me}, group=v.group),
-        _gathered("all_gather", out_shape=ANY, api="all_gather_object"),
+        _gathered_everywhere,
     ),
     Row(
         "gather_object",
@@ -284,8 +316,11 @@ ROWS: Final = (
     Row("irecv", _irecv_from_anyone, pair({"tag": 6, "async_": True, "api": "isend"}, {"tag": 6, "peer": -1, "async_": True, "api": "irecv"})),
     Row("batch_isend_irecv", _batch, _batched),
     Row("send_object_list", _objects, _messages()),
-    Row("recv_object_list", _batched_objects, _messages(is_async=None)),
+    Row("recv_object_list", _batched_objects if HAS_BATCHES else _objects, _messages(is_async=None)),
     Row("_coalescing_manager", _coalesced_sums, one("all_reduce_coalesced", shape=[[2], [3]], reduce_op="SUM", async_=True)),
-    Row("_coalescing_manager", _coalesced_gathers, one("all_gather_single_coalesced", shape=[[2], [3]], out_shape=lambda v: [[2 * v.size], [3 * v.size]])),
+    # Some torches that the operator is asynchronous, and wait for it (_coalescing_manager).
+    Row("_coalescing_manager", _coalesced_gathers, one("all_gather_single_coalesced", shape=[[2], [3]], out_shape=lambda v: [[2 * v.size], [3 * v.size]], async_=ANY if IS_OLDER else None)),
     Row("_coalescing_manager", _coalesced_scatters, one("reduce_scatter_single_coalesced", shape=lambda v: [[2 * v.size], [3 * v.size]], out_shape=[[2], [3]], reduce_op="SUM")),
 )  # fmt: skip
+
+ROWS: Final = in_this_torch(_ROWS, dist, c10d)

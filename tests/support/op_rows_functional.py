@@ -7,10 +7,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import torch
 from torch.distributed import _functional_collectives
 from torch.distributed.nn import functional
 
-from tests.support.op_table import Expected, Row, View, f32, fill, one, pair, several
+from tests.support.op_table import (
+    IS_OLDER,
+    Expected,
+    Row,
+    View,
+    f32,
+    fill,
+    in_this_torch,
+    one,
+    pair,
+    several,
+)
 
 # Untyped, as torch has them.
 fc: Final[Any] = _functional_collectives
@@ -36,6 +48,9 @@ COALESCED_SCATTER: Final[dict[str, Any]] = {
     "out_shape": [[2], [3]],
     "reduce_op": "SUM",
 }
+HAS_GRADIENT: Final = torch._C._dispatch_has_kernel_for_dispatch_key(
+    "_c10d_functional::all_reduce", "Autograd"
+)
 LATER: Final = {"async_": True}
 """The caller gets a tensor that waits when it is first used."""
 
@@ -106,7 +121,7 @@ def _passed_on(v: View) -> list[list[int]]:
     return [[3 if j == (v.index + step) % v.size else 0 for j in range(v.size)] for step in (1, -1)]
 
 
-ROWS: Final = (
+_ROWS: Final = (
     Row("fc.broadcast", lambda v: _wait(fc.broadcast(f32(3), 1, v.group)), one("broadcast", shape=[3], root=lambda v: v.ranks[1], **LATER)),
     Row("fc.all_reduce", lambda v: _wait(fc.all_reduce(f32(3), "sum", v.group)), one("all_reduce", **SUM, **LATER)),
     Row("fc.all_reduce_inplace", lambda v: fc.all_reduce_inplace(f32(3), "sum", v.group), one("all_reduce", **SUM, **LATER)),
@@ -124,6 +139,7 @@ ROWS: Final = (
     Row("fc.reduce_scatter_tensor", lambda v: _wait(fc.reduce_scatter_tensor(f32(2 * v.size), "sum", 0, v.group)), one("reduce_scatter_single", **SCATTER, **LATER)),
     Row("fc.reduce_scatter_tensor_autograd", lambda v: _wait(fc.reduce_scatter_tensor_autograd(f32(2 * v.size), "sum", 0, v.group)), one("reduce_scatter_single", **SCATTER, **LATER)),
     Row("fc.reduce_scatter_tensor_inplace", lambda v: fc.reduce_scatter_tensor_inplace(f32(2), f32(2 * v.size), "sum", v.group), one("reduce_scatter_single", **SCATTER, **LATER)),
+    Row("fc.reduce_scatter_inplace", lambda v: fc.reduce_scatter_inplace(f32(2), several(v.size, 2), "sum", v.group), one("reduce_scatter_single", **SCATTER, **LATER)),
     Row("fc.reduce_scatter_single_coalesced", lambda v: _wait(fc.reduce_scatter_single_coalesced(_both_shapes(v), "sum", [0, 0], v.group)), one("reduce_scatter_single_coalesced", **COALESCED_SCATTER, **LATER)),
     Row("fc.reduce_scatter_tensor_coalesced", lambda v: _wait(fc.reduce_scatter_tensor_coalesced(_both_shapes(v), "sum", [0, 0], v.group)), one("reduce_scatter_single_coalesced", **COALESCED_SCATTER, **LATER)),
     Row("fc.all_to_all_single", lambda v: _wait(fc.all_to_all_single(f32(2 * v.size), None, None, v.group)), one("all_to_all_single", **SPLIT, **LATER)),
@@ -135,9 +151,10 @@ ROWS: Final = (
     Row("fc.irecv_inplace", _irecv_by_group_rank, pair({"tag": 4, **LATER}, {"tag": 4, **LATER}), world_only=True),
     Row("fc.batch_p2p_ops_inplace", _batch, pair({"tag": 8, **LATER}, {"tag": 8, **LATER}), world_only=True),
     Row("nf.broadcast", lambda v: nf.broadcast(f32(3), v.last, v.group), one("broadcast", shape=[3], root=lambda v: v.last)),
-    # Torch takes `dst` and `src` here for ranks of the world and of the group at once: 1 is both.
-    Row("nf.gather", lambda v: nf.gather(f32(2), 1, v.group), one("gather", shape=[2], out_shape=lambda v: [[2]] * v.size if v.me == 1 else None, root=1)),
-    Row("nf.scatter", lambda v: nf.scatter(several(v.size, 2), 1, v.group), one("scatter", shape=lambda v: [[2]] * v.size if v.me == 1 else None, out_shape=[2], root=1)),
+    # Torch takes `dst` and `src` here for ranks of the world and of the group at once: 1 is both,
+    # where the group is turned.
+    Row("nf.gather", lambda v: nf.gather(f32(2), 1, v.group), one("gather", shape=[2], out_shape=lambda v: [[2]] * v.size if v.me == 1 else None, root=1), world_only=IS_OLDER),
+    Row("nf.scatter", lambda v: nf.scatter(several(v.size, 2), 1, v.group), one("scatter", shape=lambda v: [[2]] * v.size if v.me == 1 else None, out_shape=[2], root=1), world_only=IS_OLDER),
     Row("nf.reduce", lambda v: nf.reduce(f32(3), v.last, group=v.group), one("reduce", root=lambda v: v.last, **SUM)),
     Row("nf.all_reduce", lambda v: nf.all_reduce(f32(3), group=v.group), one("all_reduce", **SUM)),
     Row("nf.all_gather", lambda v: nf.all_gather(f32(2), v.group), one("all_gather", shape=[2], out_shape=lambda v: [[2]] * v.size)),
@@ -145,6 +162,8 @@ ROWS: Final = (
     Row("nf.all_to_all", lambda v: nf.all_to_all(several(v.size, 2), several(v.size, 2), v.group), _scattered_in_turn, world_only=True),
     Row("nf.all_to_all_single", lambda v: nf.all_to_all_single(f32(2 * v.size), f32(2 * v.size), group=v.group), one("all_to_all_single", **SPLIT)),
     # Backward: issued by autograd, from the line of backward().
-    Row("fc.all_reduce", _differentiated, lambda v: [LATER | {"op": "all_reduce", "dtype": "float32"} | SUM] * 2),
+    Row("fc.all_reduce", _differentiated, lambda v: [LATER | {"op": "all_reduce", "dtype": "float32"} | SUM] * (1 + HAS_GRADIENT)),
     Row("nf.all_gather", _gathered_backwards, _gathered_and_back, world_only=True),
 )  # fmt: skip
+
+ROWS: Final = in_this_torch(_ROWS, fc, nf)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.support.op_table import Row, View, f32, one, pair, several
+import torch.distributed as dist
+
+from tests.support.op_table import Row, View, f32, in_this_torch, one, pair, several
 
 LATER: Final = {"async_": True}
 """A method returns a Work, for the caller to wait for."""
@@ -61,7 +63,16 @@ def _recv_from_anyone(v: View) -> None:
         v.group.recv_anysource([f32(3)], 9).wait()
 
 
-ROWS: Final = (
+def _gather_single(name: str) -> Any:
+    return lambda v: getattr(v.group, name)(f32(2 * v.size if v.index == 0 else 0), f32(2)).wait()
+
+
+def _gathered(v: View) -> list[int]:
+    """What is not the root hands over an empty tensor."""
+    return [2 * v.size] if v.index == 0 else [0]
+
+
+_ROWS: Final = (
     Row("allreduce", lambda v: v.group.allreduce([f32(3)]).wait(), one("all_reduce", **SUM)),
     Row("allreduce_coalesced", lambda v: v.group.allreduce_coalesced(_both(v)).wait(), one("all_reduce_coalesced", shape=[[2], [3]], reduce_op="SUM", **LATER)),
     Row("broadcast", lambda v: v.group.broadcast(f32(3), 1).wait(), one("broadcast", shape=[3], root=lambda v: v.ranks[1], **LATER)),
@@ -73,6 +84,8 @@ ROWS: Final = (
     Row("allgather_into_tensor_coalesced", lambda v: v.group.allgather_into_tensor_coalesced(_all(v), _both(v)).wait(), one("all_gather_single_coalesced", **COALESCED)),
     Row("all_gather_single_coalesced", lambda v: v.group.all_gather_single_coalesced(_all(v), _both(v)).wait(), one("all_gather_single_coalesced", **COALESCED)),
     Row("gather", lambda v: v.group.gather([several(v.size, 2)] if v.index == 0 else [], [f32(2)]).wait(), one("gather", shape=[2], out_shape=lambda v: [[2]] * v.size if v.index == 0 else None, root=lambda v: v.first, **LATER)),
+    Row("gather_single", _gather_single("gather_single"), one("gather_single", shape=[2], out_shape=_gathered, root=lambda v: v.first, **LATER)),
+    Row("gather_into_tensor", _gather_single("gather_into_tensor"), one("gather_single", shape=[2], out_shape=_gathered, root=lambda v: v.first, **LATER)),
     Row("scatter", lambda v: v.group.scatter([f32(2)], [several(v.size, 2)] if v.index == 0 else []).wait(), one("scatter", shape=lambda v: [[2]] * v.size if v.index == 0 else None, out_shape=[2], root=lambda v: v.first, **LATER)),
     Row("reduce_scatter", lambda v: v.group.reduce_scatter(f32(2), several(v.size, 2)).wait(), one("reduce_scatter", shape=lambda v: [[2]] * v.size, out_shape=[2], reduce_op="SUM", **LATER)),
     Row("_reduce_scatter_base", lambda v: v.group._reduce_scatter_base(f32(2), f32(2 * v.size)).wait(), one("reduce_scatter_single", **SCATTER)),
@@ -88,3 +101,5 @@ ROWS: Final = (
     Row("recv", _send_and_recv, pair({"tag": 9, **LATER}, {"tag": 9, **LATER})),
     Row("recv_anysource", _recv_from_anyone, pair({"tag": 9, **LATER}, {"tag": 9, "peer": -1, **LATER})),
 )  # fmt: skip
+
+ROWS: Final = in_this_torch(_ROWS, dist.ProcessGroup)

@@ -8,6 +8,7 @@ are not the global ones.
 from __future__ import annotations
 
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,23 @@ from unittest.mock import ANY
 import torch
 import torch.distributed as dist
 
+import collectrace
+from collectrace.ops import canonical_op
 from collectrace.records import Call, json_name, to_dict
+from collectrace.tracer import torch_api
 
 WORLD: Final = (0, 1, 2)
-TURNED: Final = (2, 1)
-"""Group rank 0 is global rank 2."""
+IS_OLDER: Final = not hasattr(dist, "all_gather_single")
+IS_OTHER: Final = IS_OLDER or hasattr(dist, "gather_single")
+"""This torch is older than that for which the rows were written, or newer: gloo cannot do all."""
+
+UNSORTED: Final[dict[str, Any]] = (
+    {"sort_ranks": False} if "sort_ranks" in inspect.signature(dist.new_group).parameters else {}
+)
+"""Argument of ``new_group`` that keeps the ranks in their order; an older torch sorts them."""
+
+TURNED: Final = (2, 1) if UNSORTED else (1, 2)
+"""Group rank 0 is global rank 2, or 1."""
 
 Expected = dict[str, Any]
 
@@ -71,6 +84,14 @@ class Row:
         return lines(self.call.__code__)
 
 
+def in_this_torch(rows: Iterable[Row], *homes: Any) -> tuple[Row, ...]:
+    """The rows whose function one of these modules or classes has: others are of a newer torch."""
+    names = [row.name.rpartition(".")[2] for row in rows]
+    return tuple(
+        row for row, name in zip(rows, names, strict=True) if any(hasattr(h, name) for h in homes)
+    )
+
+
 def lines(code: CodeType) -> set[str]:
     return {f"{code.co_filename}:{line}" for _, _, line in code.co_lines() if line is not None}
 
@@ -116,6 +137,10 @@ def mismatch(call: Call, expected: Expected) -> dict[str, tuple[Any, Any]]:
     """Field to (recorded, expected), where they differ; what a row does not name must be absent."""
     found = {k: v for k, v in to_dict(call).items() if k not in _IDENTITY}
     wanted = {json_name(k): v for k, v in ({"role": "user"} | expected).items() if v is not None}
+    if wanted.get("api") == call.op:
+        del wanted["api"]  # the name of today is that of another torch
+    for one in (found, wanted):
+        one["op"] = canonical_op(one["op"])
     return {
         key: (found.get(key), wanted.get(key))
         for key in found.keys() | wanted.keys()
@@ -135,7 +160,7 @@ def walk(module: str) -> dict[str, str]:
     rows: list[Row] = importlib.import_module(module).ROWS
     groups = {
         WORLD: dist.group.WORLD,
-        TURNED: dist.new_group(list(TURNED), group_desc="turned", sort_ranks=False),
+        TURNED: dist.new_group(list(TURNED), group_desc="turned", **UNSORTED),
     }
     raised: dict[str, str] = {}
     for number, row in enumerate(rows):
@@ -151,6 +176,21 @@ def walk(module: str) -> dict[str, str]:
                 except Exception as problem:  # noqa: BLE001 - a row of the report
                     raised[f"{number}/{ordinal}"] = f"{type(problem).__name__}: {problem}"
     mark()
+    return raised
+
+
+def walk_untold(module: str) -> dict[str, str]:
+    """The same where operators tell neither their ReduceOp nor whether they are asynchronous.
+
+    That is torch 2.6.
+    """
+    api: Any = torch_api
+    api.tells_reduce_op = lambda: False
+    api.tells_async = lambda arguments: "wait_all_ranks" in {a.name for a in arguments}
+    collectrace.enable()
+    dist.init_process_group("gloo")
+    raised = walk(module)
+    dist.destroy_process_group()
     return raised
 
 

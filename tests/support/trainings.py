@@ -17,6 +17,8 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.support import torch_names
+
 
 def bits(tensor: torch.Tensor) -> str:
     """Equal exactly where every bit is."""
@@ -388,9 +390,9 @@ def every_collective(rank: int) -> Any:
     dist.all_gather(slots, x)
     keep(y, *slots)
     flat = torch.zeros(2 * size, 3)
-    dist.all_gather_single(flat, x)
+    torch_names.all_gather_single(flat, x)
     share = torch.zeros(1, 3)
-    dist.reduce_scatter_single(share, x)
+    torch_names.reduce_scatter_single(share, x)
     dist.gather(x, slots if rank == 0 else None, dst=0)
     dist.scatter(share, [x[:1], x[1:]] if rank == 1 else None, src=1)
     keep(flat, share, *slots)

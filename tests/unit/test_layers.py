@@ -43,7 +43,7 @@ ROOMS = {
         {"align.__main__"},
     ),
     "tracer": (
-        {"tracer", "tracer.guard", "tracer.dynamo"},
+        {"tracer", "tracer.guard", "tracer.dynamo", "tracer.torch_api"},
         {"tracer.tap"},
         {"tracer.record"},
         {"tracer.life"},

@@ -44,7 +44,8 @@ def test_sets_hold_earlier_names_too() -> None:
     assert {"send", "recv"} == ops.POINT_TO_POINT
     assert {"all_to_all", "all_to_all_single"} == ops.ALL_TO_ALL
     assert {"barrier", "monitored_barrier"} == ops.BARRIERS
-    assert {"broadcast", "reduce", "gather", "scatter"} == ops.ROOTED
+    gathers = {"gather", "gather_single", "gather_into_tensor"}
+    assert {"broadcast", "reduce", "scatter", *gathers} == ops.ROOTED
     assert {"all_reduce", "broadcast", "reduce"} == ops.SHAPED
     assert {"all_reduce", "all_reduce_coalesced", "broadcast"} == ops.IN_PLACE
     assert {"all_gather_into_tensor", "reduce_scatter_tensor", "barrier"} <= ops.HOLDING

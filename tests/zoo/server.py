@@ -37,8 +37,7 @@ import torch.distributed.pipelining
 import torch.distributed.tensor
 import torch.distributed.tensor.parallel
 
-# torch's stubs know neither of these two.
-from torch._C._distributed_c10d import _dump_fr_trace  # type: ignore[attr-defined]
+# torch's stubs do not know it.
 from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import ProcessGroup, _world
 
@@ -196,7 +195,8 @@ def record_flight(output: Path, rank: int) -> None:
 
     def dump() -> None:
         with one_at_a_time:
-            trace = pickle.loads(_dump_fr_trace())
+            # Torch's stubs do not know it, and torch before 2.8 has none.
+            trace = pickle.loads(torch._C._distributed_c10d._dump_fr_trace())  # type: ignore[attr-defined]
             # On gloo torch 2.13 leaves the names of groups out, and its analyser trips over that.
             for group, ranks in dict(_world.pg_group_ranks).items():
                 if not isinstance(group, ProcessGroup):

@@ -359,7 +359,7 @@ def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Re
     )
 
 
-_TO_THE_ROOT: Final = frozenset({"reduce", "gather"})
+_TO_THE_ROOT: Final = frozenset({"reduce", "gather", "gather_single"})
 
 _ONE_BRANCH: Final = (
     "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "

@@ -24,6 +24,7 @@ from collectrace.records import (
     Stack,
     Stall,
     Sync,
+    Unfamiliar,
     Unwaited,
 )
 
@@ -89,6 +90,8 @@ class RankLog(Protocol):
     header: Header
     unit: str | None
     """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
+    unfamiliar: Unfamiliar | None
+    """What of its torch the tracer did not know."""
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]

@@ -116,6 +116,7 @@ class FileLog:
         self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
         self.unwaited: Sequence[Unwaited] = [names.named(record) for record in found.unwaited]
         self.unit = found.unit
+        self.unfamiliar = found.unfamiliar
         self.no_syncs: Sequence[NoSync] = found.no_syncs
         self.batches: Sequence[Batch] = found.batches
         self.epochs: Sequence[Epoch] = found.epochs

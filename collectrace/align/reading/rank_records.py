@@ -32,6 +32,7 @@ from collectrace.records import (
     Stack,
     Stall,
     Sync,
+    Unfamiliar,
     Unit,
     Unwaited,
     decode,
@@ -99,6 +100,7 @@ class RankRecords:
         """By site."""
         self.unit: str | None = DDP_FORWARD
         """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
+        self.unfamiliar: Unfamiliar | None = None
         self.alive: Alive | None = None
         self.stall: Stall | None = None
         self.exit: Exit | None = None
@@ -245,7 +247,7 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record, offset)
-        elif isinstance(record, Stack | Source | Unit):
+        elif isinstance(record, Stack | Source | Unit | Unfamiliar):
             self._of_calls(record)
         elif calls_only:
             return
@@ -268,12 +270,14 @@ class RankRecords:
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_calls(self, record: Stack | Source | Unit) -> None:
+    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar) -> None:
         """What is written once and told of many calls."""
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
         elif isinstance(record, Unit):
             self.unit = record.of if record.of in UNITS else None
+        elif isinstance(record, Unfamiliar):
+            self.unfamiliar = record
         else:
             self.sources[record.site] = record
 

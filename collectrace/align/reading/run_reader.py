@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from collectrace import words
 from collectrace.align.reading import groups, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
@@ -193,7 +194,7 @@ def _evidence(
             for site, source in one.reader.records.sources.items()
         },
         damaged_lines=sum(log.damaged for log in logs.values()),
-        notes=(*notes, *skew, *found.notes, *_newer(logs.values())),
+        notes=(*notes, *skew, *found.notes, *_newer(logs.values()), *_unfamiliar(logs.values())),
         read_whole=read_whole,
     )
 
@@ -228,6 +229,38 @@ def _world_size(logs: Iterable[RankLog]) -> tuple[int, list[str]]:
         notes.append(f"ranks disagree about the world size: {sizes}")
     usual = max(told, key=lambda size: (told[size], size), default=0)
     return max(usual, highest + 1), notes
+
+
+_MOST_NAMES: Final = 4
+
+
+def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
+    """Per version of torch one line: what of it the tracers did not know."""
+    ops: defaultdict[str, set[str]] = defaultdict(set)
+    targets: defaultdict[str, set[str]] = defaultdict(set)
+    for log in logs:
+        if log.unfamiliar is not None:
+            version = log.header.versions.get("torch", "")
+            ops[version].update(log.unfamiliar.ops)
+            targets[version].update(log.unfamiliar.targets)
+    return [
+        f"torch {version} is not known in all its parts: "
+        + "; ".join(
+            part
+            for part in (
+                ops[version] and f"what {_few(ops[version])} does is guessed from its arguments",
+                targets[version] and f"not found, and not followed: {_few(targets[version])}",
+            )
+            if part
+        )
+        for version in sorted(ops)
+    ]
+
+
+def _few(names: Collection[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    listed = sorted(names)[:_MOST_NAMES]
+    return words.listed([*listed, f"{more} more"] if more > 0 else listed)
 
 
 def _newer(logs: Iterable[RankLog]) -> list[str]:

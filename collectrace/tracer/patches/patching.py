@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import wrapt
 
-from collectrace.tracer import dynamo
+from collectrace.tracer import dynamo, torch_api
 from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
 
@@ -30,6 +30,9 @@ class Installer(Protocol):
 
     def count_failure(self, problem: Exception, doing: str) -> None:
         """Take note that a wrapper failed, though not the function it stands around."""
+
+    def not_found(self, where: str) -> None:
+        """Take note that every torch known so far has this function, and this one has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +99,22 @@ def install(targets: Iterable[Target], installer: Installer) -> tuple[list[str],
     dynamo.hide_package()
     undos: list[Undo] = []
     installed: list[str] = []
+
+    def patch(target: Target) -> None:
+        if _patch(target, installer, undos):
+            installed.append(target.where)
+        elif torch_api.is_expected(target.where):
+            installer.not_found(target.where)
+
     for target in targets:
         missing = [name for name in target.modules if name not in sys.modules]
         if not missing:
-            if _patch(target, installer, undos):
-                installed.append(target.where)
+            patch(target)
             continue
 
         def later(_: Any, target: Target = target) -> None:
-            if installer.live and _patch(target, installer, undos):
-                installed.append(target.where)
+            if installer.live:
+                patch(target)
 
         wrapt.register_post_import_hook(later, missing[0])
 

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions
 
+from collectrace.tracer import torch_api
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.patches import waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
@@ -54,6 +55,8 @@ METHODS: Final[dict[str, tuple[str, tuple[str, ...], Callable[[], Any] | None]]]
         "allgather_into_tensor_coalesced_", _OUTPUTS, AllgatherOptions
     ),
     "gather": ("gather_", _LISTS, dist.GatherOptions),
+    "gather_single": ("gather_into_tensor_", _GATHER, dist.GatherOptions),
+    "gather_into_tensor": ("gather_into_tensor_", _GATHER, dist.GatherOptions),
     "scatter": ("scatter_", _LISTS, dist.ScatterOptions),
     "reduce_scatter": ("reduce_scatter_", _LISTS, dist.ReduceScatterOptions),
     "reduce_scatter_single": ("_reduce_scatter_base_", _GATHER, dist.ReduceScatterOptions),
@@ -73,7 +76,7 @@ METHODS: Final[dict[str, tuple[str, tuple[str, ...], Callable[[], Any] | None]]]
     "recv": ("recv_", ("tensors", "src", "tag"), None),
     "recv_anysource": ("recv_any_source_", ("tensors", "tag"), None),
 }  # fmt: skip
-"""Per method of a ProcessGroup (torch/csrc/distributed/c10d/init.cpp, torch 2.13): the operator it
+"""Per method of a ProcessGroup (torch/csrc/distributed/c10d/init.cpp, torch 2.15): the operator it
 stands for; which of the operator's arguments it takes, in this order, by whatever names; and the
 class of the options that come after them."""
 
@@ -96,7 +99,12 @@ class MethodReader(ArgumentReader):
         self.group_index, self.unbox = 0, lambda group: group
         self._names = names
         self._options = options
+        self._tells_async = hasattr(options, "asyncOp")
         self._schema_names = [a.name for a in schema.arguments]
+        if options is not None and "async_op" not in self._index:
+            # An operator of an older torch, that is not told: then this is one argument more.
+            self._index["async_op"] = len(self._schema_names)
+            self._schema_names.append("async_op")
 
     def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:
         """As for the operator."""
@@ -120,7 +128,8 @@ class MethodReader(ArgumentReader):
         values |= {k: v for k, v in zip(names, given, strict=False) if v is not None}
         if self._options is not None:
             options = named.get("opts") or next(iter(given[len(names) :]), None) or self._options()
-            values["async_op"] = options.asyncOp
+            tells = self._tells_async
+            values["async_op"] = options.asyncOp if tells else torch_api.asked_async()
             values["root_rank"] = getattr(options, "rootRank", 0)
             if self._reduce_op_index >= 0:
                 values["reduce_op"] = _ReduceOp(options.reduceOp)
@@ -179,8 +188,9 @@ class _Overrides:
         with self._lock:
             self._seen.add(cls)
             if issubclass(cls, dist.ProcessGroup):
-                for name in METHODS:
-                    self._put(cls, name, dist.ProcessGroup, self._recorded(name))
+                for name, (operator, *_) in METHODS.items():
+                    if hasattr(dist.ProcessGroup, name) and hasattr(torch.ops.c10d, operator):
+                        self._put(cls, name, dist.ProcessGroup, self._recorded(name))
             elif issubclass(cls, dist.Work):
                 self._put(cls, "wait", dist.Work, waits.work_wait(self._session))
 

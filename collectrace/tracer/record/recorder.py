@@ -435,6 +435,11 @@ class Recorder:
             self.writer.write(line)
             self.ns += now() - began
 
+    def repeat(self, record: records.Record) -> None:
+        """Write a record at the head of each segment that is begun from now on."""
+        with self.lock:
+            self._repeated.add(records.encode(record), self.stacks.known)
+
     def head(self) -> Iterator[bytes]:
         """The lines that a segment begins with, after its header and the groups."""
         yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)

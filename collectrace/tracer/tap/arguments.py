@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from collectrace.ops import ALL_TO_ALL
 from collectrace.records import Shape
+from collectrace.tracer.torch_api import first_of
 
 Args = tuple[Any, ...]
 """The arguments of one call, as the dispatcher hands them on: trailing ones may be missing."""
@@ -38,12 +39,8 @@ class OpRow:
     any_source: bool = False
 
 
-_GATHER: Final = (
-    "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
-)
-_SCATTER: Final = (
-    "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"
-)
+_GATHER: Final = first_of(dist, "all_gather_single", "all_gather_into_tensor")
+_SCATTER: Final = first_of(dist, "reduce_scatter_single", "reduce_scatter_tensor")
 
 OPERATORS: Final[dict[str, OpRow]] = {
     "allreduce_": OpRow("all_reduce", "tensors"),
@@ -58,6 +55,9 @@ OPERATORS: Final[dict[str, OpRow]] = {
     "_reduce_scatter_base_": OpRow(_SCATTER, "input_tensor", "output_tensor"),
     "reduce_scatter_tensor_coalesced_": OpRow(_SCATTER + "_coalesced", "inputs", "outputs"),
     "gather_": OpRow("gather", "input_tensors", "output_tensors", root="root_rank"),
+    "gather_into_tensor_": OpRow(
+        "gather_single", "input_tensor", "output_tensor", root="root_rank"
+    ),
     "scatter_": OpRow("scatter", "input_tensors", "output_tensors", root="root_rank"),
     "alltoall_": OpRow("all_to_all", "input_tensors", "output_tensors"),
     "alltoall_base_": OpRow("all_to_all_single", "input", "output"),
@@ -152,7 +152,7 @@ class ArgumentReader:
         out = CallFields(
             op=row.op,
             device=first.device.type if first is not None else "cpu",
-            is_async=bool(self._get(args, "async_op", default=False)),
+            is_async=self._is_async(args),
             nbytes=sum(t.numel() * t.element_size() for t in tensors),
             is_real=not any(_is_unreal(t) for t in tensors),
         )
@@ -192,6 +192,9 @@ class ArgumentReader:
         if index is None:
             return default
         return args[index] if index < len(args) else self._defaults.get(name, default)
+
+    def _is_async(self, args: Args) -> bool:
+        return bool(self._get(args, "async_op", default=False))
 
     def _reduce_op(self, args: Args) -> str | None:
         value = self._get(args, "reduce_op")

@@ -16,7 +16,9 @@ from typing import Any, Final, Protocol
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
+from collectrace.tracer import torch_api
 from collectrace.tracer.dynamo import hide_from_dynamo
+from collectrace.tracer.tap import untold
 from collectrace.tracer.tap.arguments import OPERATORS, ArgumentReader, OpRow
 
 
@@ -71,10 +73,17 @@ _IGNORED: Final = frozenset({"check_for_nan"})
 
 def install(session: HasRecorder) -> Undo:
     """Put a kernel in front of every ``c10d`` operator; the undo takes all of them off."""
+    libraries = []
+    caller, make_reader = session, ArgumentReader
+    if not torch_api.tells_reduce_op():
+        caller, make_reader = untold.KnowsFrames(session), untold.UntoldReader
+        libraries.append(untold.functional_library())
     library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
     for schema in _schemas():
         name = schema.name.removeprefix("c10d::")
-        kernel = _kernel(name, schema, session)
+        # An operator of a newer torch that the table does not know is recorded under its own name.
+        reader = make_reader(OPERATORS.get(name) or _guess(name, schema), schema.arguments)
+        kernel = _kernel(name, reader, caller)
         hide_from_dynamo(kernel.__code__, callees=True)
         library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
     waits = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
@@ -83,8 +92,8 @@ def install(session: HasRecorder) -> Undo:
     waits.impl("wait_tensor", kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
 
     def undo() -> None:
-        for one in (waits, library):
-            one._destroy()  # type: ignore[no-untyped-call]
+        for one in (waits, library, *libraries):
+            one._destroy()
 
     return undo
 
@@ -99,11 +108,14 @@ def _schemas() -> list[Any]:
     ]
 
 
-def _kernel(name: str, schema: Any, session: HasRecorder) -> Any:
+def guessed() -> list[str]:
+    """The operators of this torch that no row describes: what their arguments mean is guessed."""
+    names = (schema.name.removeprefix("c10d::") for schema in _schemas())
+    return sorted(name for name in names if name not in OPERATORS)
+
+
+def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
     """A function for the dispatcher: records a call of this operator and passes it on."""
-    # An operator of a newer torch that the table does not know is recorded under its own name.
-    row = OPERATORS.get(name) or _guess(name, schema)
-    reader = ArgumentReader(row, schema.arguments)
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
     # The key set to go on with, by that of the call: to look it up is faster than to make it.
     remaining: dict[int, DispatchKeySet] = {}

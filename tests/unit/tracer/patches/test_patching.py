@@ -56,9 +56,13 @@ class Session:
         self.live = True
         self.failures: list[tuple[str, str]] = []
         self.seen: list[Any] = []
+        self.missed: list[str] = []
 
     def count_failure(self, problem: Exception, doing: str) -> None:
         self.failures.append((str(problem), doing))
+
+    def not_found(self, where: str) -> None:
+        self.missed.append(where)
 
 
 @pytest.fixture
@@ -114,6 +118,13 @@ def install(session: Session) -> Iterator[Callable[..., tuple[list[str], Undo]]]
     yield put_on
     for undo in undos:
         undo()
+
+
+def test_what_torch_is_known_to_have_and_has_not_is_told(session: Session, install: Any) -> None:
+    absent = on("reduce", "torch.made_up_never"), on("reduce", "made_up_never")
+    installed, _ = install(on("is_tensor", "torch"), on("is_sensor", "torch"), *absent)
+    assert installed == ["torch.is_tensor"]
+    assert session.missed == ["torch.is_sensor"]
 
 
 # -- on and off -----------------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""The ReduceOp of a call, and whether it is asynchronous, where operators of torch do not tell.
+
+Before torch 2.10 nothing can be asked of the ReduceOp that an operator is given. Who calls knows
+it: a group's method is given it in its options, and a functional collective by name. They leave it
+with the thread, for the operator that they issue (``told``). What C++ issues by itself, as DDP's
+reducer does, sums (torch/csrc/distributed/c10d/reducer.cpp; torch 2.6 and 2.9).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, Final
+
+import torch
+from torch._C import DispatchKey, DispatchKeySet
+
+from collectrace.tracer import torch_api
+from collectrace.tracer.dynamo import hide_from_dynamo
+from collectrace.tracer.tap.arguments import REDUCE_OPS, Args, ArgumentReader
+
+
+class _Told(threading.local):
+    """What is known of the operator that the thread is about to issue."""
+
+    reduce_op: str | None = None
+    """Name of its ReduceOp; None: nobody has told."""
+    frames = 0
+    """Frames of ours that stand between it and its caller."""
+
+
+told: Final = _Told()
+
+
+def name_of(number: int) -> str:
+    """The name of a ReduceOp's integer, and always the same object."""
+    known = 0 <= number < len(REDUCE_OPS)
+    return REDUCE_OPS[number] if known else sys.intern(str(number))
+
+
+class UntoldReader(ArgumentReader):
+    """Reads the arguments of an operator, and what they lack from who calls it."""
+
+    def __init__(self, row: Any, schema_arguments: Any) -> None:
+        super().__init__(row, schema_arguments)
+        self._tells_async = torch_api.tells_async(schema_arguments)
+
+    def key(self, args: Args, reduce_op: object = None) -> tuple[Any, ...]:  # noqa: ARG002 - told
+        """As for an operator that tells."""
+        is_async = self._tells_async or torch_api.asked_async()
+        return super().key(args, told.reduce_op or REDUCE_OPS[0]), is_async
+
+    def _reduce_op(self, args: Args) -> str | None:  # noqa: ARG002 - its ReduceOp does not tell
+        return (told.reduce_op or REDUCE_OPS[0]) if self._reduce_op_index >= 0 else None
+
+    def _is_async(self, args: Args) -> bool:
+        return super()._is_async(args) if self._tells_async else torch_api.asked_async()
+
+
+class _Above:
+    """A recorder that is told of the frames of ours between a kernel and who made the call."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.issued, self.not_taken = recorder.issued, recorder.not_taken
+
+    def issue(self, reader: ArgumentReader, args: Args) -> Any:
+        return self.recorder.issue(reader, args, 2 + told.frames)
+
+
+class KnowsFrames:
+    """Who knows the recorder of the run in progress; that is told of frames of ours."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._above: _Above | None = None
+
+    @property
+    def recorder(self) -> Any:
+        """None: there is no run."""
+        recorder = self._session.recorder
+        if recorder is None:
+            return None
+        above = self._above
+        if above is None or above.recorder is not recorder:
+            above = self._above = _Above(recorder)
+        return above
+
+
+def functional_library() -> Any:
+    """Kernels in front of every functional collective that is given a ReduceOp by its name.
+
+    They tell it, and pass the call on, until the library is destroyed.
+    """
+    library = torch.library.Library("_c10d_functional", "IMPL")  # type: ignore[no-untyped-call]
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        at = next((i for i, a in enumerate(schema.arguments) if a.name == "reduce_op"), None)
+        if namespace == "_c10d_functional" and not schema.overload_name and at is not None:
+            kernel = _kernel(name, at)
+            hide_from_dynamo(kernel.__code__, callees=True)
+            library.impl(name, kernel, "BackendSelect", with_keyset=True)  # type: ignore[no-untyped-call]
+    return library
+
+
+def _kernel(name: str, position: int) -> Any:
+    redispatch = getattr(torch.ops._c10d_functional, name).default._handle.redispatch_boxed
+    names = {known.lower(): known for known in REDUCE_OPS}
+
+    def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
+        rest = keyset.remove(DispatchKey.BackendSelect)
+        by_name = names.get(args[position])
+        # From here to the try nothing is called: a signal handler could raise after it.
+        told.reduce_op, told.frames = by_name, 1
+        try:
+            return redispatch(rest, *args)
+        finally:
+            told.reduce_op, told.frames = None, 0
+
+    return kernel

@@ -1,0 +1,184 @@
+"""What differs between the versions of torch that can be traced: asked for by presence, here only.
+
+What changed, and in which version of torch:
+
+========================================================================== =====
+kernels ``with_keyset``, ``redispatch_boxed``, ``ProcessGroup.unbox``       2.4
+``DispatchKeySet.raw_repr``                                                 2.5
+``torch.accelerator``, ``split_group``                                      2.6
+``eval_frame.set_code_exec_strategy`` (before: ``skip_code``)               2.7
+``async_op`` among the arguments of all operators (before: ``asyncOp`` on
+four of them), ``asyncOp`` on all options of a group's methods              2.8
+``op()`` of the ReduceOp that an operator is given                          2.10
+``all_gather_single``, ``reduce_scatter_single``                            2.13
+``gather_into_tensor``, ``gather_single``                                   2.15
+========================================================================== =====
+
+What operators do not tell is learnt where they are called from: ``tap/untold``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import reduce
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+
+from collectrace.errors import CollectraceError
+
+OLDEST: Final = (2, 6)
+"""The oldest torch that the tests were run on."""
+
+_NEEDED: Final = (
+    "torch.distributed.ProcessGroup.unbox",
+    "torch.distributed.Work.unbox",
+    "torch.distributed.distributed_c10d._world",
+    "torch.distributed.distributed_c10d._World",
+    "torch.distributed.distributed_c10d._new_process_group_helper",
+    "torch.library.Library",
+    "torch.ops.c10d.allreduce_.default._schema",
+    "torch.ops.c10d.allreduce_.default._handle.redispatch_boxed",
+    "torch.ops._c10d_functional.wait_tensor.default",
+    "torch._C._jit_get_all_schemas",
+    "torch._C.DispatchKey.BackendSelect",
+    "torch._C.DispatchKeySet.raw_repr",
+    "torch._C.DispatchKeySet.remove",
+    "torch.autograd.graph._engine_run_backward",
+    "torch.multiprocessing.reductions.StorageWeakRef",
+)
+"""Without any of these nothing can be recorded."""
+
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
+
+
+def check() -> None:
+    """See that this torch has all that recording needs. Changes nothing.
+
+    Raises:
+        CollectraceError: it has not; the message names the first thing that it lacks.
+
+    """
+    version = torch.__version__
+    if not dist.is_available():
+        raise CollectraceError(f"this torch, {version}, was built without torch.distributed")
+    lacking = next((name for name in _NEEDED if not _has(name)), None)
+    if lacking is None and "with_keyset" not in _parameters(torch.library.Library.impl):
+        lacking = "torch.library.Library.impl(with_keyset)"
+    if lacking is None:
+        return
+    if _is_older(version):
+        oldest = ".".join(map(str, OLDEST))
+        this = ".".join(version.split(".")[:2])
+        raise CollectraceError(f"needs torch {oldest} or newer, this is {this} (no {lacking})")
+    raise CollectraceError(
+        f"cannot trace this torch, {version}: it has no {lacking}; look for a newer collectrace"
+    )
+
+
+def _has(path: str) -> bool:
+    try:
+        reduce(getattr, path.split(".")[1:], torch)
+    except (AttributeError, RuntimeError):  # torch.ops raises either for what it does not know
+        return False
+    return True
+
+
+def _parameters(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def _is_older(version: str) -> bool:
+    """For the words of the message only."""
+    numbers = [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
+    return tuple(numbers) < OLDEST
+
+
+_NOT_EVERYWHERE: Final = frozenset({
+    "torch.distributed.Work.block_current_stream",
+    "torch.distributed.checkpoint.utils._DistWrapper.barrier",
+    "torch.distributed.pipelining.stage.PipelineStage._recv_meta",
+    "torch.distributed.pipelining.stage.PipelineStage._send_meta",
+    "torch.distributed.pipelining.stage.PipelineStage._warmup_backward_result",
+    "torch.distributed.pipelining.stage.PipelineStage._warmup_forward_vote",
+    "torch.distributed.tensor.placement_types.Replicate._make_replicate_tensor",
+    "torch.distributed.tensor.placement_types.Shard._make_shard_tensor",
+})  # fmt: skip
+"""Functions that are patched where there are such, and that some torch from 2.6 to 2.15 lacks."""
+
+
+def is_expected(where: str) -> bool:
+    """Whether every torch known so far has this function of its own."""
+    return where.startswith("torch.") and where not in _NOT_EVERYWHERE
+
+
+def first_of(module: Any, *names: str) -> str:
+    """The first of these names that a module has: a function's current one before earlier ones.
+
+    Where it has none of them, the first.
+    """
+    return next((name for name in names if hasattr(module, name)), names[0])
+
+
+# -- what operators tell --------------------------------------------------------------------
+
+
+def tells_reduce_op() -> bool:
+    """Whether the ReduceOp that an operator is given says which it is."""
+    return hasattr(torch.classes.c10d.ReduceOp(), "op")
+
+
+def tells_async(schema_arguments: Any) -> bool:
+    """Whether an operator is told if its caller waits for it.
+
+    One that no caller can leave before it is over has nothing to tell.
+    """
+    names = {argument.name for argument in schema_arguments}
+    return "async_op" in names or "wait_all_ranks" in names
+
+
+def asked_async() -> bool:
+    """Whether the call in progress returns before it is complete, by who has made it.
+
+    A public function is told by its caller; what C++ issues, and a group's own method, returns at
+    once. (torch/distributed/distributed_c10d.py; torch 2.6 and 2.7, whose operators and options do
+    not say.)
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None or frame.f_globals.get("__name__") != "torch.distributed.distributed_c10d":
+        return True
+    known = frame.f_locals
+    # The coalescing manager's is a plural.
+    return bool(known.get("async_op", known.get("async_ops", True)))
+
+
+def reduce_op_number(value: Any) -> int:
+    """The integer of a ReduceOp, or of a member of its enum."""
+    return int(getattr(value, "op", value))
+
+
+# -- torch.compile ----------------------------------------------------------------------------
+
+
+def skip_frames(code: CodeType, *, callees: bool) -> None:
+    """Have Dynamo leave frames of this code object alone, and with ``callees`` what they call.
+
+    What tells it so is private to torch (torch/_C/_dynamo/eval_frame.pyi, torch 2.13) and needs no
+    import of ``torch._dynamo``, which takes 2 s. Before torch 2.7 it is told of each code object
+    alone, and where torch has neither, nothing is done.
+    """
+    try:
+        dynamo = torch._C._dynamo.eval_frame
+        if hasattr(dynamo, "set_code_exec_strategy"):
+            skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
+            strategy = dynamo._FrameExecStrategy(skip, skip if callees else default)
+            dynamo.set_code_exec_strategy(code, strategy)
+        else:
+            dynamo.skip_code(code)  # type: ignore[attr-defined, unused-ignore]
+    except (AttributeError, TypeError):
+        return

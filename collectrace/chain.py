@@ -159,11 +159,12 @@ class Chain:
         """The line of one more such call, issued at ``t`` ns, in this DDP iteration."""
         counter = form.counter
         counter.seq += 1
+        of = b',"iteration":%d' % iteration if iteration else b""
         if form.step is None or not isinstance(counter, _Stream):
-            return b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, counter.seq, form.body)
+            return b'{"kind":"call","t":%d,"seq":%d%b%b}\n' % (t, counter.seq, form.body, of)
         counter.extend(form.step)
         return b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
-            t, counter.seq, form.body, b',"iteration":%d' % iteration if iteration else b"",
+            t, counter.seq, form.body, of,
             counter.digest, counter.program,
             b"" if counter.pairs is None else b',"pairs":%d' % counter.pairs,
         )  # fmt: skip

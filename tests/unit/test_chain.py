@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectrace import ops
 from collectrace.align import align
 from collectrace.chain import Chain, RankFile, Step, body, step
 from collectrace.records import (
@@ -189,9 +188,7 @@ def test_a_line_is_that_of_the_call_numbered(issued: list[tuple[int, int | None]
     forms = [lines.form(kind) for kind in kinds]
     for t, (which, iteration) in enumerate(issued):
         kind = kinds[which]
-        # A message's line tells no iteration.
-        at = None if kind.op in ops.POINT_TO_POINT else iteration
-        numbered = calls.number(replace(kind, t=t, iteration=at))
+        numbered = calls.number(replace(kind, t=t, iteration=iteration))
         assert lines.line(forms[which], t, iteration) == encode(numbered)
 
 

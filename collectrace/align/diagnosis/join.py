@@ -167,6 +167,7 @@ def unanswered(case: Case, candidate: Candidate) -> Reason | None:
             f"{words.issuer(shadow)}.",
             "Give join() the optimizer, too: `with Join([model, optimizer]):` "
             "(torch.distributed.algorithms.join).\nOr give every rank the same number of batches.",
+            "join",
         )
     models = sum(name == "DistributedDataParallel" for name in given)
     if call.model is not None and given and call.model > models:
@@ -175,6 +176,7 @@ def unanswered(case: Case, candidate: Candidate) -> Reason | None:
             f"{words.counted(models, 'model')}: it met {words.issuer(shadow)}.",
             "Give join() every model that is trained inside it: `with Join([model, other]):` "
             "(torch.distributed.algorithms.join).\nOr give every rank the same number of batches.",
+            "join",
         )
     if pairing_class(call.role) == _NOTICE and _is_second_forward(case, side, candidate):
         return Reason(
@@ -183,6 +185,7 @@ def unanswered(case: Case, candidate: Candidate) -> Reason | None:
             f"forwards for one input. It met {words.issuer(shadow)}.",
             "Call the model once for each input, on all of it (one forward over the concatenated "
             "parts), or give every rank the same number of batches.",
+            "join",
         )
     return None
 

@@ -48,7 +48,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     cause = reason.cause
-    if _is_ambiguous(candidate) and not sharing(case, candidate):
+    if _is_ambiguous(candidate) and reason.because != "join" and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
     return Wording(
         headline(case, candidate), cause, framework_fixes.applied(case, candidate, reason)

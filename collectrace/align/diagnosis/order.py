@@ -125,7 +125,9 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
             return None
         if before.goes_on(side.call):
             continue
-        skipped = before.skips_one(side.call)
+        # At a line that is its own it did not merely go on: it did something else.
+        own = decided.only_here(case, candidate)
+        skipped = before.skips_one(side.call) and (own is None or own[0].ranks != side.ranks)
         edits.append(
             Edit(
                 "missing" if skipped else "left",

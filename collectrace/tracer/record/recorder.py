@@ -200,7 +200,9 @@ class Recorder:
                 before = counter.seq
                 seq = before + 1
                 if stream is None:  # point-to-point: no digests
-                    line = b'{"kind":"call","t":%d,"seq":%d%b}\n' % (t, seq, template.body)
+                    line = b'{"kind":"call","t":%d,"seq":%d%b%b}\n' % (
+                        t, seq, template.body, b',"iteration":%d' % iteration if iteration else b"",
+                    )  # fmt: skip
                     if counter.seq == before:
                         counter.seq = seq
                         break

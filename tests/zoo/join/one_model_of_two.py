@@ -1,7 +1,7 @@
 """Two models are trained, and only one of them is told of the uneven inputs.
 
 expect: shape_mismatch role_mismatch op_mismatch
-suspects: 1
+suspects: none
 status: diverged
 cause: uneven; rank 0; rank 1; 3 batches; 4 | 4th; out of inputs | ran out; model 2; BUG
 fix: Join([ | Join; both | second | every model | all models | teacher | same number of batches

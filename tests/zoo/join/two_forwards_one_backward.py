@@ -1,7 +1,7 @@
 """Two forwards before one backward, under join(): a rank out of inputs answers one of each.
 
 expect: shape_mismatch
-suspects: 1
+suspects: none
 status: diverged
 cause: uneven; rank 0; rank 1; out of inputs | ran out; two forwards | second forward | 2 forward*;
     BUG

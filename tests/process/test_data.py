@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -116,10 +117,14 @@ def test_ranks_that_are_slow_in_turn_keep_step(ranks: Ranks) -> None:
     for _ in range(ATTEMPTS):
         ran = ranks.run(_keeps_step)
         _, kinds = noticed(ran)
-        if abs(ran.result(0) - ran.result(1)) < TURN:
-            assert kinds == set()
+        if kinds == set():
             return
-    pytest.skip("a busy machine makes one rank a straggler, and that is what it is then")
+        is_idle = os.getloadavg()[0] < (os.cpu_count() or 1)
+        if is_idle and abs(ran.result(0) - ran.result(1)) < TURN:
+            break
+    else:
+        pytest.skip("a busy machine makes one rank a straggler, and that is what it is then")
+    pytest.fail(f"both were slow alike, and {kinds} was told")
 
 
 def test_a_loader_that_holds_more_on_one_rank_is_told_with_a_table(ranks: Ranks) -> None:

@@ -185,6 +185,8 @@ def test_a_rank_that_is_killed_is_told_while_the_others_wait(
             time.sleep(0.1)
         running.kill(2)
         status, found = watcher.findings()
+        while running.alive()[2]:  # until its parent has noticed
+            time.sleep(0.05)
         assert running.alive() == [True, True, False]
     assert status == 1
     first = found["findings"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -108,13 +109,16 @@ def test_nothing_is_counted_when_tracing_is_off(ranks: Ranks) -> None:
 # -- waits ----------------------------------------------------------------------------------
 
 
+WAITS = re.compile(rb'"what":"wait"[^}]*"seq":2\b')
+
+
 def late() -> None:
     everyone = dist.group.WORLD
     assert everyone is not None
     functional.all_reduce(torch.ones(2), "sum", everyone).add_(1)
     if dist.get_rank() == 1:
         logs = Path(os.environ["COLLECTRACE_LOG_DIR"])
-        while not any(b'"what":"wait"' in f.read_bytes() for f in logs.rglob("rank00000.jsonl")):
+        while not any(WAITS.search(f.read_bytes()) for f in logs.rglob("rank00000.jsonl")):
             time.sleep(0.05)
     functional.all_reduce(torch.ones(3), "sum", everyone).add_(1)
 
@@ -122,8 +126,9 @@ def late() -> None:
 def test_a_wait_for_a_tensor_is_a_wait_for_its_call(ranks: Ranks) -> None:
     ran = ranks.run(late, 2, env={"COLLECTRACE_HEARTBEAT": "0.1"})
     waits = [a for alive in ran.log().of(Alive) for a in alive.in_ or () if a.what == "wait"]
-    assert waits
-    assert {(a.op, a.seq) for a in waits} == {("all_reduce", 2)}
+    # On a busy machine a heartbeat may see the first one, too.
+    assert {a.op for a in waits} == {"all_reduce"}
+    assert 2 in {a.seq for a in waits}
     assert all(a.site and "test_frameworks.py" in a.site for a in waits)
 
 

@@ -75,7 +75,9 @@ def test_what_is_complete_and_what_is_waited_for(ranks: Ranks) -> None:
     assert ("call", "barrier", 2) in told
     assert ("wait", "all_reduce", 3) in told
     assert ("call", "recv", 1) in told
-    assert not [a for a in inside(late) if a.op == "barrier"]
+    # A heartbeat may see the late one in there, too, but not for long.
+    seen = [sum(a.op == "barrier" for a in inside(log)) for log in (late, waiting)]
+    assert seen[0] < seen[1]
     # A watermark never runs ahead of what is still waited for.
     passed = 0
     for record in waiting.records:

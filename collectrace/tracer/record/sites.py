@@ -213,14 +213,19 @@ def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
     Where the stack of a thread has no frame of the user's, or is that of a thread of C++, it goes
     on where ``thread`` was given its work.
     """
-    skipped = torch_codes
-    while frame is not None and id(frame.f_code) in skipped:
-        frame = frame.f_back
     if frame is None:
         return NOWHERE if thread is None else thread.lent()
+    # Nearly always it is a frame that counts, and a known one.
+    node = _innermost.get(id(frame.f_code) + frame.f_lasti)
+    if node is None:
+        skipped = torch_codes
+        while id(frame.f_code) in skipped:
+            frame = frame.f_back
+            if frame is None:
+                return NOWHERE if thread is None else thread.lent()
+        node = _innermost.get(id(frame.f_code) + frame.f_lasti)
     innermost = frame
     place: Place | None = None
-    node = _innermost.get(id(frame.f_code) + frame.f_lasti)
     while node is not None:
         above = node.above
         if above is None:

@@ -15,7 +15,7 @@ from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
-from collectrace.align.judging.program import out_of_program
+from collectrace.align.judging.program import left_alone, out_of_program
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -58,7 +58,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
     else:
-        suspects = out_of_program(case, candidate)
+        suspects = out_of_program(case, candidate) or left_alone(case, candidate)
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks

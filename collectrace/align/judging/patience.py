@@ -42,6 +42,8 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
     """Whether a thread waits at a candidate's place, or at a later one of its stream."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
+        if source.near is not None and w.channel == source.near.channel:
+            return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
         return w.channel == source.channel and (w.seq or 0) >= source.seq
     if isinstance(source, GroupConflict):
         return w.seq is None and w.group == source.name

@@ -48,11 +48,6 @@ ANSWERS: Final = frozenset(
         "stopped/late_after_timeout",
         "stopped/late_and_alone",
         "stopped/loader_worker_raises",
-        "threads/async_save_left_out",
-        "threads/exception_in_thread",
-        "threads/future_of_a_waiting_thread",
-        "threads/join_on_a_waiting_thread",
-        "threads/two_threads_one_group",
     }
 )
 """Wrong in kind, rank, line or status, or with noise; ``(twin)`` is one that must be left alone."""
@@ -136,12 +131,6 @@ WORDS: Final = frozenset(
         "stopped/late_after_timeout",
         "stopped/late_and_alone",
         "stopped/loader_worker_raises",
-        "threads/async_save_left_out",
-        "threads/daemon_left_waiting",
-        "threads/exception_in_thread",
-        "threads/future_of_a_waiting_thread",
-        "threads/join_on_a_waiting_thread",
-        "threads/two_threads_one_group",
     }
 )
 """Wrong in what is said of the cause, or in what is advised."""

@@ -63,6 +63,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     fix = told or fix
     if ended.startswith(_RAISED):
         fix = f"Fix what raised on {other}: the message was still to come."
+        fix += f"\n{told}" if told else ""
     return Wording(headline, cause, fix)
 
 

@@ -20,7 +20,6 @@ ANSWERS: Final = frozenset(
         "groups/stage_groups_do_not_vote",
         "groups/wrong_group_same_members",
         "healthy/evaluation_on_rank_zero",
-        "healthy/interrupted_and_caught",
         "healthy/join_no_batch_with_buffers",
         "healthy/join_then_barrier",
         "healthy/join_two_forwards",
@@ -43,10 +42,6 @@ ANSWERS: Final = frozenset(
         "matching/tie_if_rank_zero",
         "matching/tie_one_rank_alone",
         "stopped/exception_through_trace",
-        "stopped/functional_wait",
-        "stopped/interrupted",
-        "stopped/late_after_timeout",
-        "stopped/late_and_alone",
         "stopped/loader_worker_raises",
     }
 )
@@ -122,14 +117,8 @@ WORDS: Final = frozenset(
         "matching/tie_loop_ends",
         "matching/tie_one_rank_alone",
         "matching/tie_rotated",
-        "stopped/before_new_group",
-        "stopped/enable_forgotten",
         "stopped/exception_through_trace",
         "stopped/files_of_one_host",
-        "stopped/functional_wait",
-        "stopped/interrupted",
-        "stopped/late_after_timeout",
-        "stopped/late_and_alone",
         "stopped/loader_worker_raises",
     }
 )

@@ -72,7 +72,16 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     fix = framework_fixes.applied(case, candidate, reason)
-    return Wording(words.listed(did) + there, reason.cause, fix)
+    return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
+
+
+def _interrupted(case: Case, candidate: Candidate) -> str:
+    """That the wait was ended from outside: a sentence after a space, or nothing."""
+    leaving = ((rank, case.standings[rank].exit) for rank in candidate.present)
+    by_hand = [rank for rank, line in leaving if line and line.error == "KeyboardInterrupt"]
+    if not by_hand or candidate.cause is not None:
+        return ""
+    return f" Ctrl-C (KeyboardInterrupt) ended the wait of {words.ranks(by_hand)}."
 
 
 def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wording:

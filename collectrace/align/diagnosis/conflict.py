@@ -85,6 +85,12 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
         for rank in creation.absent
         if (detail := rank_words.detail(case.standings[rank]))
     )
+    details += "".join(
+        f" Rank {rank} was at {rank_words.frame(top)}."
+        for rank in creation.absent[:_MOST_MEMBERS]
+        if case.standings[rank].state in ("busy", "silent", "running")
+        and (top := rank_words.top_frame(case.standings[rank]))
+    )
     if creation.instead:
         details = f"{words.upper('; '.join(_called(creation.instead)))} instead. {details}"
     if source.seq == IN_INIT:

@@ -26,8 +26,8 @@ class Stalls:
 
     Too long is ``stall_after`` seconds; after that it is told again when the time has doubled,
     since a job that hangs over night must not fill the disk. A rank that is in nothing but has
-    issued no call for as long, or none yet, is recorded too, though not told on the terminal: when its peers
-    hang, its stack is the answer.
+    issued no call for as long, or none yet, is recorded too, though not told on the terminal: when
+    its peers hang, its stack is the answer.
     """
 
     def __init__(self, recorder: Recorder, stall_after: float) -> None:

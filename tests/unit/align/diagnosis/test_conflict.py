@@ -58,3 +58,20 @@ def test_another_order_or_other_groups_are_none(mine: list[Asked], tmp_path: Pat
     assert found.suspects == (2,)
     assert "never called" not in found.cause
     assert "alone called" not in found.cause
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_where_a_rank_is_that_never_came(*, stacked: bool, tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        if rank.rank == 1:
+            rank.beat(28)
+            if stacked:
+                rank.stall(stacks={"MainThread": ["/job/train.py:22 load"]})
+            rank.beat(2)
+        else:
+            asked = rank.group("1", [0, 1, 2], phase="asked", site="/job/train.py:23")
+            rank.beat(30, rank.creating(asked))
+    (found,) = errors(aligned(run, tmp_path))
+    assert (found.kind, found.suspects) == ("missing_call", (1,))
+    assert ("Rank 1 was at train.py:22 (load)." in found.cause) == stacked

@@ -209,3 +209,25 @@ def test_calls_that_no_round_before_had(tmp_path: Path) -> None:
         "on with its round behind"
     ) in found.cause
     assert "on every rank alike" in found.fix
+
+
+def test_what_waits_behind_a_message_on_another_group_follows_from_it(tmp_path: Path) -> None:
+    """A ring: rank 2 sends to rank 0 on the group that rank 0 does not listen on."""
+    run = Run(world=3)
+    run.group("1", range(3))
+    run.group("2", range(3))
+    outward, inward = ["1", "2", "1"], ["2", "1", "2"]
+    for rank in run:
+        n = rank.rank
+        rank.send((n + 1) % 3, group=outward[n], site="ring.py:40", async_=True)
+        call = rank.recv((n - 1) % 3, group=inward[n], site="ring.py:41", async_=True)
+        if n == 1:
+            rank.send(2, group=outward[n], site="ring.py:40", async_=True)
+            call = rank.recv(0, group=inward[n], site="ring.py:41", async_=True)
+        elif n == 2:
+            call = next(c for c in rank.items if isinstance(c, Call) and c.op == "send")
+        rank.beat(60, rank.inside(call, what="wait"))
+    first, *others = errors(aligned(run, tmp_path))
+    assert "rank 2 sent a message on another group" in first.headline
+    assert others
+    assert all(found.caused_by is not None for found in others)

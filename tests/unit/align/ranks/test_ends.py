@@ -39,6 +39,9 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
     alignment = aligned(run, tmp_path / "again")
     assert alignment.findings[0].kind == "missing_call"
     assert alignment.findings[0].suspects == (1,)
+    assert alignment.findings[0].cause.endswith(
+        " Ctrl-C (KeyboardInterrupt) ended the wait of rank 0."
+    )
 
 
 def test_ctrl_c_before_the_first_heartbeat(tmp_path: Path) -> None:

@@ -35,6 +35,20 @@ def own(frames: Sequence[str]) -> list[str]:
     return [f for f in frames if not any(part in f for part in _NOT_OWN)]
 
 
+def is_joining(frames: Sequence[str]) -> bool:
+    """Whether a thread with this stack waits for the result, or for the end, of another."""
+    return any(_JOINS.search(frame) for frame in frames[-_INNERMOST:])
+
+
+_JOINS: Final = re.compile(
+    r"concurrent/futures/_base\.py:\d+ (result|exception|wait)$"
+    r"|/threading\.py:\d+ (join|_wait_for_tstate_lock)$"
+)
+"""Frames in which a thread waits for another's result or end (CPython 3.10 to 3.14)."""
+
+_INNERMOST: Final = 4
+"""Frames of a stack in which they may stand: under them only a lock or a condition."""
+
 _NOT_OWN: Final = ("/site-packages/", "/lib/python", "/collectrace/tracer/")
 
 

@@ -145,6 +145,8 @@ def run_rank(request: Request, rank: int) -> NoReturn:
     file = os.open(output / f"rank{rank}.txt", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    # What a shell starts in the background inherits a SIGINT that is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.manual_seed(0)
     PREPARE["bare" if rank in request.untraced else request.mode](output, rank)
     sys.argv = [request.script, *request.argv]

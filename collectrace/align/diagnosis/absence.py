@@ -35,9 +35,11 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.program import deviation
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
+from collectrace.records import NATIVE
 
 _MOST_NAMED: Final = 4
 """Ranks whose last call is named, and ranks of which it is said for whom they wait."""
@@ -70,7 +72,16 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     fix = framework_fixes.applied(case, candidate, reason)
-    return Wording(words.listed(did) + there, reason.cause, fix)
+    return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
+
+
+def _interrupted(case: Case, candidate: Candidate) -> str:
+    """That the wait was ended from outside: a sentence after a space, or nothing."""
+    leaving = ((rank, case.standings[rank].exit) for rank in candidate.present)
+    by_hand = [rank for rank, line in leaving if line and line.error == "KeyboardInterrupt"]
+    if not by_hand or candidate.cause is not None:
+        return ""
+    return f" Ctrl-C (KeyboardInterrupt) ended the wait of {words.ranks(by_hand)}."
 
 
 def _failed_call(case: Case, candidate: Candidate, source: IncompleteRow) -> Wording:
@@ -130,8 +141,8 @@ def _raised(case: Case, candidate: Candidate) -> Reason | None:
     """Whoever is waited for raised, and not because it had waited here itself."""
     waits = set(candidate.present)
     raised = [s for s in _culprits(case, candidate) if s.state == "raised" and s.rank not in waits]
-    if not raised:
-        return None
+    if not raised or (all(s.by_peers for s in raised) and deviation(case, candidate) is not None):
+        return None  # it timed out where it should not have been
     who = words.ranks(s.rank for s in raised)
     text = rank_words.details(case, [s.rank for s in raised])
     waiting = f"The others wait for {who}."
@@ -274,9 +285,11 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
+    is_beside = call.thread is not None and not call.thread.startswith(NATIVE)
+    beside = f", in thread {call.thread}" if is_beside else ""
     return Reason(
         f"{words.upper(who)} finished without {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}, which {others} issued as one call more."
+        f"{place_of(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."
         f"{why or decided.alone(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
         "some ranks",

@@ -38,7 +38,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return _never_came(case, source, creation)
     if source.harmless:
         return _harmless(creation)
-    return _disagreement(candidate, source, creation)
+    return _disagreement(case, candidate, source, creation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,12 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
         for rank in creation.absent
         if (detail := rank_words.detail(case.standings[rank]))
     )
+    details += "".join(
+        f" Rank {rank} was at {rank_words.frame(top)}."
+        for rank in creation.absent[:_MOST_MEMBERS]
+        if case.standings[rank].state in ("busy", "silent", "running")
+        and (top := rank_words.top_frame(case.standings[rank]))
+    )
     if creation.instead:
         details = f"{words.upper('; '.join(_called(creation.instead)))} instead. {details}"
     if source.seq == IN_INIT:
@@ -115,7 +121,9 @@ def _harmless(creation: _Creation) -> Wording:
     )
 
 
-def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creation) -> Wording:
+def _disagreement(
+    case: Case, candidate: Candidate, source: GroupConflict, creation: _Creation
+) -> Wording:
     """Ranks that asked for different groups at the same place, or some for none."""
     if creation.is_local:
         return Wording(
@@ -129,11 +137,61 @@ def _disagreement(candidate: Candidate, source: GroupConflict, creation: _Creati
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
-        "all ranks, so what they issue in it, and in every later group, does not meet.",
+        f"all ranks, so what they issue in it, and in every later group, does not meet."
+        f"{_skipped(case, candidate, source)}",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
         "that are no members; init_device_mesh does it right.\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
     )
+
+
+def _skipped(case: Case, candidate: Candidate, source: GroupConflict) -> str:
+    """That the suspects left out a group, or made one more: a sentence after a space, or nothing.
+
+    They asked here for what the others asked for next, or the others for what they did.
+    """
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    if len(asked) != len(source.variants) or len(asked) != 2:
+        return ""
+    wrong, right = sorted(asked, key=lambda one: not set(one[0]) <= set(candidate.suspects))
+    if set(wrong[0]) != set(candidate.suspects):
+        return ""
+    who, others = words.ranks(wrong[0]), words.ranks(right[0])
+    if _asked_later(case, right, wrong[1]) and not _ever_asked(case, wrong, right[1]):
+        left = words.verb(wrong[0], "has", "have")
+        return (
+            f" {words.upper(who)} never called {_call(right[1])}{words.at_site(right[1].site)}, "
+            f"and {left} gone on to what {others} called after it."
+        )
+    if _asked_later(case, wrong, right[1]) and not _ever_asked(case, right, wrong[1]):
+        return (
+            f" {words.upper(who)} alone called {_call(wrong[1])}{words.at_site(wrong[1].site)}, "
+            f"and after it what {others} called here."
+        )
+    return ""
+
+
+_Asked = tuple[Sequence[int], Group]
+"""Ranks, and the group that all of them asked for."""
+
+
+def _asked_later(case: Case, asked: _Asked, group: Group) -> bool:
+    """Whether ranks asked for another group after theirs, from the same line as its ranks did."""
+    ranks, first = asked
+    return all(
+        any(_is_same(one, group) and one.ordinal > first.ordinal for one in log.groups)
+        for rank in ranks
+        if (log := case.log(rank)) is not None
+    )
+
+
+def _ever_asked(case: Case, asked: _Asked, group: Group) -> bool:
+    logs = (case.log(rank) for rank in asked[0])
+    return any(_is_same(one, group) for log in logs if log is not None for one in log.groups)
+
+
+def _is_same(one: Group, other: Group) -> bool:
+    return (one.site, one.ranks, one.description) == (other.site, other.ranks, other.description)
 
 
 def _variants(candidate: Candidate, creation: _Creation) -> str:

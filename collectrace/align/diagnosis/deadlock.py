@@ -8,10 +8,10 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import framework_fixes, program, refused, sisters, tally
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.wording import Reason, Wording
+from collectrace.align.diagnosis.wording import Reason, Wording, at_depth, telling_depth
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.program import deviation, left_own_round
+from collectrace.align.judging.program import LeftRound, deviation, left_own_round
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call
 
@@ -34,7 +34,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
     if messages:
-        told = _out_of_step(case, source, f"{words.upper('; '.join(steps))}.")
+        told = _out_of_step(case, candidate, source, f"{words.upper('; '.join(steps))}.")
         if told is not None:
             return Wording(_circle(case, source), told.cause, told.fix)
     cause = (
@@ -73,7 +73,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     return Wording(_circle(case, source), cause, fix)
 
 
-def _out_of_step(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None:
+def _out_of_step(
+    case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str
+) -> Reason | None:
     """A circle with messages of which some were a step too many, or too early; else None."""
     uneven = tally.uneven(case, cycle)
     if uneven:
@@ -82,21 +84,46 @@ def _out_of_step(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None
             framework_fixes.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
         )
     left = [
-        (edge.waiting.rank, *found)
-        for edge in cycle
-        if (found := left_own_round(case, edge.waiting.rank)) is not None
+        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
     ]
     if len(left) != 1:
         return None
-    (rank, made, usual) = left[0]
-    before = f"{words.name(usual)}{words.at(usual)}"
+    counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
+    counted = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
+    others = [r for r in candidate.group.ranks if r != left[0].rank] if candidate.group else []
+    counted += (
+        f" {words.upper(words.ranks(others))}, more than half of the group, kept to one round."
+        if candidate.suspects
+        else " The logs do not show which of them was meant."
+    )
+    return _left(case, left[0], waits, counted)
+
+
+def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
+    """One rank of a circle left its own round. ``counted``: sentences, each after a space."""
+    rank = left.rank
+    stacks = [case.stack(rank, call) for call in (left.made, left.usual)]
+    depth = telling_depth(list(zip((left.made, left.usual), stacks, strict=True)))
+    made, usual = (
+        f"{words.name(call)}{words.at(at_depth(call, stack, depth))}"
+        for call, stack in zip((left.made, left.usual), stacks, strict=True)
+    )
+    if left.extra:
+        calls, them = words.counted(left.extra, "call"), "this" if left.extra == 1 else "these"
+        return Reason(
+            f"{waits} Rank {rank} made {calls} more than in the rounds before, from {made}, and "
+            "went on with its round behind; the others went on in theirs, so since then its "
+            f"messages meet those of another step.{counted}",
+            f"Make {them} {calls} ({made}) on every rank alike, with its receiving side, or on "
+            "none: every stage must go through the same steps.",
+        )
+    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
     return Reason(
-        f"{waits} Rank {rank} left the order that it had repeated: it called {words.name(made)}"
-        f"{words.at(made)} where it had called {before} in every round before; the others went "
-        "on in theirs. The logs do not show which of them was meant.",
-        f"Look why rank {rank} came to {words.name(made)}{words.at(made)} before {before} this "
-        "time: a step that was left out, repeated, or made too early. Where the new order is "
-        "meant, the others must change theirs at the same step.",
+        f"{waits} Rank {rank} left the order that it had repeated: it called {made} where it had "
+        f"called {usual} in every round before{again}; the others went on in theirs.{counted}",
+        f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
+        "repeated, or made too early. Where the new order is meant, the others must change theirs "
+        "at the same step: each send needs one recv on the other rank, so count both.",
     )
 
 

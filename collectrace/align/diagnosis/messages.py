@@ -16,8 +16,7 @@ from collectrace.signature import is_user
 
 COUNT_THEM: Final = (
     "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
-    "is a loop over microbatches one longer on one side?\n"
-    "Neighbours that exchange do it best through batch_isend_irecv."
+    "is a loop one longer on one side? Every rank must go through the same number of steps."
 )
 
 
@@ -63,7 +62,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
     fix = told or fix
     if ended.startswith(_RAISED):
-        fix = f"Fix what raised on {other}: the message was still to come.\n{fix}"
+        fix = f"Fix what raised on {other}: the message was still to come."
+        fix += f"\n{told}" if told else ""
     return Wording(headline, cause, fix)
 
 

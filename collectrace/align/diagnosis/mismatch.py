@@ -50,6 +50,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     cause = reason.cause
     if _is_ambiguous(candidate) and reason.because != "join" and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
+    cause += sisters.deciding(case, candidate)
     return Wording(
         headline(case, candidate), cause, framework_fixes.applied(case, candidate, reason)
     )

@@ -175,8 +175,9 @@ def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None)
 def top_frame(standing: Standing) -> str:
     """The innermost frame of the main thread in the last stall, the user's own if any.
 
-    Where the main thread is in none of the user's, as in workers that train in another: the first
-    such frame of the others. ``/job/train.py:20 load``; empty where no stack was recorded.
+    Where the main thread is in none of the user's, as in workers that train in another, or waits
+    for another thread: the first such frame of the others. ``/job/train.py:20 load``; empty where
+    no stack was recorded.
     """
     stall = standing.log.stall if standing.log is not None else None
     if stall is None:
@@ -184,8 +185,11 @@ def top_frame(standing: Standing) -> str:
     frames = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
     if not frames:
         return ""
-    others = (own for one in stall.stacks.values() if (own := dumps.own(one)))
-    return words.brief((dumps.own(frames) or next(others, frames))[-1])
+    stacks = (one for name, one in stall.stacks.items() if not name.startswith(MAIN))
+    others = [own for one in stacks if (own := dumps.own(one))]
+    if others and (dumps.is_joining(frames) or not dumps.own(frames)):
+        return words.brief(others[0][-1])
+    return words.brief((dumps.own(frames) or frames)[-1])
 
 
 def frame(text: str) -> str:

@@ -20,6 +20,26 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(f"It is the same error as in {_group(cause)}, in another group.", FOLLOWS)
 
 
+def deciding(case: Case, candidate: Candidate) -> str:
+    """That other groups of the dimension told who is right: a sentence after a space, or none."""
+    size = len(candidate.group.ranks) if candidate.group is not None else 0
+    if candidate.group is None or not candidate.suspects or candidate.cause is not None:
+        return ""
+    sides = [side for side in candidate.sides if side.call is not None]
+    if any(2 * len(side.ranks) > size for side in sides):
+        return ""
+    right = sisters.decide(case, candidate, sides)
+    wrong = {rank for side in sides if side is not right for rank in side.ranks}
+    if right is None or wrong != set(candidate.suspects):
+        return ""
+    others = [rank for info in sisters.of(case, candidate.group) for rank in info.ranks]
+    who = words.ranks(rank for rank in others if rank not in candidate.group.ranks)
+    return (
+        f" In {_group(candidate)} there is no majority; {who}, in another group of its kind, did "
+        f"there what {words.ranks(right.ranks)} did here."
+    )
+
+
 def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
     """``The same in 4 of 4 groups of mesh_tp.``; empty where one group alone has it."""
     if candidate.group is None or candidate.cause is not None:

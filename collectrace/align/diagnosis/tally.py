@@ -14,17 +14,18 @@ from collectrace.align.reading.evidence import ChannelKey
 def of_channel(case: Case, channel: ChannelKey) -> str:
     """One sentence, such as ``Rank 0 sent 24 (20 from a.py:5, 4 from a.py:21), rank 1 ...``.
 
-    Empty where a log was read in part, or where each side has one line only: counts tell enough.
+    Empty where a log was read in part, or where none met: then there is nothing to compare.
     """
     if channel.source < 0:
         return ""
     sent, received = (
         _by_line(case, rank, channel) for rank in (channel.source, channel.destination)
     )
-    if sent is None or received is None or len(sent) + len(received) < 3:
+    if not sent or not received:
         return ""
+    took = "received" if received.total() <= sent.total() else "asked for"
     return words.upper(
-        f"rank {channel.source} sent {_counts(sent)}, rank {channel.destination} received "
+        f"rank {channel.source} sent {_counts(sent)}, rank {channel.destination} {took} "
         f"{_counts(received)}."
     )
 
@@ -52,13 +53,25 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
 
 
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
-    """How many messages of one side of a channel came from each line; None: not known."""
+    """How many messages of one side of a channel came from each line; None: not known.
+
+    Of messages that one helper sends, the lines that call it.
+    """
     log = case.log(rank)
     if log is None or not log.scanned:
         return None
     rows = log.channel_rows(channel)
     known = rows.vocabulary.appearances
-    return Counter(known[appearance].site for appearance in rows.appearance)
+    seen = [known[appearance] for appearance in rows.appearance]
+    lines = Counter(one.site for one in seen)
+    if len(lines) > 1:
+        return lines
+    chains = {one.where for one in seen}
+    depths = enumerate(zip(*chains, strict=False))
+    depth = next((n for n, frames in depths if len(set(frames)) > 1), None)
+    if depth is None:
+        return lines
+    return Counter(one.where[depth].partition(" ")[0] for one in seen)
 
 
 def _counts(lines: Counter[str]) -> str:

@@ -15,10 +15,11 @@ from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
-from collectrace.align.judging.program import out_of_program
+from collectrace.align.judging.program import left_alone, out_of_program
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.ranks.standing import patience as heartbeats
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Severity, Side
 from collectrace.roles import shadows_framework
@@ -58,7 +59,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
     else:
-        suspects = out_of_program(case, candidate)
+        suspects = out_of_program(case, candidate) or left_alone(case, candidate)
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks
@@ -118,9 +119,33 @@ def smaller_part(candidate: Candidate) -> tuple[int, ...]:
 def is_proven(case: Case, candidate: Candidate) -> bool:
     """Whether ranks that did not come were never to come."""
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
-    if any(case.standings[rank].final for rank in {*ends, *candidate.absent}):
+    final = [rank for rank in {*ends, *candidate.absent} if case.standings[rank].final]
+    if final and not _all_were_interrupted(case, candidate, final):
         return True
     return _waited_long(case, candidate) or _turned_away(case, candidate)
+
+
+def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[int]) -> bool:
+    """Whether Ctrl-C ended every wait for these ranks, and they ended by themselves about then.
+
+    They may have caught it, in something that they would have come back from.
+    """
+    times = [
+        case.clocks.when(rank, done.t)
+        for rank in candidate.present
+        if (log := case.log(rank)) is not None
+        for done in log.failed
+        if (done.error or "").startswith("KeyboardInterrupt")
+        and (done.group, done.device) == candidate.stream
+    ]
+    if not times or len(times) < len(candidate.present):
+        return False
+    return all(
+        standing.state == "finished"
+        and standing.log is not None
+        and standing.end + heartbeats(standing.log) >= min(times)
+        for standing in (case.standings[rank] for rank in finished)
+    )
 
 
 def _waited_long(case: Case, candidate: Candidate) -> bool:

@@ -223,6 +223,26 @@ def _incomplete_rows(case: Case) -> Iterator[Candidate]:
         if any(log is None or log.last_seq.get(stream, 0) < seq for log in logs):
             continue
         yield from _incomplete(case, stream, seq, [s for n, s in waiters if n == seq], members)
+    for stream, members in case.comparison.streams.items():
+        if stream not in diverged and stream not in waiting:
+            yield from _given_up(case, stream, members)
+
+
+def _given_up(case: Case, stream: StreamKey, members: Sequence[int]) -> Iterator[Candidate]:
+    """A row to which some came when others had given up, though none ended by it.
+
+    It must be the last that any of them issued: who went on together has coped with it.
+    """
+    found = patience.late_and_alone(case, stream)
+    if found is None:
+        return
+    seq, late = found
+    calls = {rank: case.call(rank, stream, seq) for rank in members}
+    yield Candidate(
+        what="stall", source=IncompleteRow(stream, seq, calls, late=late),
+        group=case.comparison.groups.get(stream.group), t=case.first(calls), stream=stream,
+        seq=seq, sides=_sides_by_state(case, calls, tuple(late)),
+    )  # fmt: skip
 
 
 def _incomplete(

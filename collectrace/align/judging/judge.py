@@ -137,6 +137,8 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
     if isinstance(source, ChannelIssue):
         call = source.send if rank == source.channel.source else None
         call = source.recv if rank == source.channel.destination else call
+        if call is None and source.near is not None and rank == source.near.channel.source:
+            call = source.near.send
         return case.issued(rank, call)
     if isinstance(source, GroupConflict):
         asked = next((g for ranks, g in source.variants if rank in ranks), None)

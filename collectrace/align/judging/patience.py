@@ -42,6 +42,8 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
     """Whether a thread waits at a candidate's place, or at a later one of its stream."""
     source = candidate.source
     if isinstance(source, ChannelIssue):
+        if source.near is not None and w.channel == source.near.channel:
+            return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
         return w.channel == source.channel and (w.seq or 0) >= source.seq
     if isinstance(source, GroupConflict):
         return w.seq is None and w.group == source.name
@@ -131,6 +133,38 @@ def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -
     if not exceptions.gave_up(first.message) and not is_long(case, stream, seq, waited):
         return {}
     return {rank: came[rank] - begin for rank in after}
+
+
+def late_and_alone(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int]] | None:
+    """The last row of a stream, and the ranks that came to it when a call of it had timed out.
+
+    As :func:`late`, of ranks that caught their exceptions and ended well. None where a rank went on
+    with other calls, or where all came in time.
+    """
+    members = case.comparison.streams.get(stream, ())
+    logs = [case.log(rank) for rank in members]
+    lasts = [log.last_call for log in logs if log is not None and log.last_call is not None]
+    rows = {(StreamKey(last.group, last.device), last.seq) for last in lasts if last.peer is None}
+    if len(lasts) < len(members) or len(rows) != 1 or any(key != stream for key, _ in rows):
+        return None
+    ((_, seq),) = rows
+    came = {rank: case.issued(rank, case.call(rank, stream, seq)) for rank in members}
+    gave_up = [
+        case.clocks.when(rank, done.t)
+        for rank, log in zip(members, logs, strict=True)
+        for done in (log.failed if log is not None else ())
+        if (done.group, done.device, done.seq) == (*stream, seq)
+        and exceptions.gave_up(done.error or "")
+    ]
+    times = [t for t in came.values() if t is not None]
+    if not gave_up or len(times) < len(came):
+        return None
+    after = {
+        rank: t - min(times)
+        for rank, t in came.items()
+        if t is not None and t > min(gave_up) + case.clocks.uncertainty
+    }
+    return (seq, after) if after else None
 
 
 def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -14,6 +15,9 @@ from collectrace.records import Call
 
 _LATEST: Final = 16
 """A rank's last calls, among which it may have left its own round."""
+
+_ENOUGH: Final = 3
+"""Ranks of which two can outvote one."""
 
 
 @once
@@ -48,11 +52,24 @@ def out_of_program(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return found.ranks if found is not None else ()
 
 
-def left_own_round(case: Case, rank: int) -> tuple[Call, Call] | None:
-    """What a rank called last out of its own round, and what it had called there before.
+class LeftRound(NamedTuple):
+    """Where a rank left the round that it had repeated."""
 
-    The latest such pair; None where it went on with its round, or had repeated none. That proves
-    nothing against it: a round may change.
+    rank: int
+    made: Call
+    usual: Call
+    """What it had called there in every round before."""
+    extra: int
+    """How many calls it made before it went on with its round; 0: it did not go on with it."""
+    row: int
+    """How many such calls in a row this one was; 1 where it called something else before."""
+
+
+def left_own_round(case: Case, rank: int) -> LeftRound | None:
+    """What a rank called last out of its own round, as it had never done after such a round.
+
+    None where it went on with its round, or had repeated none. That proves nothing against it: a
+    round may change.
     """
     log = case.log(rank)
     if log is None or not programs.is_whole(log):
@@ -61,10 +78,53 @@ def left_own_round(case: Case, rank: int) -> tuple[Call, Call] | None:
     program = programs.read(log, groups, case.dimensions, programs.Steps(), finished=False)
     if program is None:
         return None
-    steps = program.steps
+    steps = list(program.steps)
     for at in range(max(0, len(steps) - _LATEST), len(steps)):
         place = habit.expected(steps, at)
-        if place is not None and steps[place] != steps[at]:
-            made, usual = program.call(at), program.call(place)
-            return (made, usual) if made is not None and usual is not None else None
+        if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
+            continue
+        made, usual = program.call(at), program.call(place)
+        if made is None or usual is None:
+            return None
+        ahead = steps[place:]
+        lengths = range(1, len(steps) - at)
+        extra = next((n for n in lengths if steps[at + n :] == ahead[: len(steps) - at - n]), 0)
+        row = next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1)
+        return LeftRound(rank, made, usual, extra, row)
     return None
+
+
+@once
+def left_alone(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The one rank of a circle of messages that left its round where all others chose to keep it.
+
+    Who waits in a send has chosen; who waits in a receive may only have got nothing. With two
+    ranks it is one against one: that proves nothing.
+    """
+    source, group = candidate.source, candidate.group
+    if not isinstance(source, tuple) or group is None or len(group.ranks) < _ENOUGH:
+        return ()
+    if any(edge.waiting.channel is None for edge in source):
+        return ()
+    left = [rank for rank in group.ranks if left_own_round(case, rank) is not None]
+    if len(left) != 1 or left[0] not in {edge.waiting.rank for edge in source}:
+        return ()
+    others = [case.standings[rank] for rank in group.ranks if rank != left[0]]
+    chose = all(
+        standing.log is not None
+        and programs.is_whole(standing.log)
+        and any(w.channel is not None and w.channel.source == w.rank for w in standing.waiting)
+        for standing in others
+    )
+    return tuple(left) if chose else ()
+
+
+def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
+    """How often the round before ``at`` was followed by what followed it there."""
+    length = at - place
+    round_ = steps[place:at]
+    return sum(
+        step == steps[at] and steps[n - length : n] == round_
+        for n, step in enumerate(steps)
+        if n >= length
+    )

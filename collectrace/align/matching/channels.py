@@ -87,7 +87,7 @@ def compare_channels(
             "point-to-point messages were counted, and compared at the ends of the logs only; "
             "--full compares each"
         )
-    return _with_near_misses(issues), met, notes
+    return _with_near_misses(issues, logs), met, notes
 
 
 def _inboxes(
@@ -190,18 +190,31 @@ def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
     return [ChannelIssue(side.key, inbox.group, side.count, call, None, "absent")]
 
 
-def _with_near_misses(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:
+def _with_near_misses(
+    issues: Sequence[ChannelIssue], logs: Mapping[int, RankLog]
+) -> list[ChannelIssue]:
     """Join each receive without a send with a send without a receive that nearly fits it.
 
-    The receive waits, so it stays, and its send is no issue of its own any more.
+    The receive waits, so it stays, and its send is no issue of its own any more. Where either has
+    been made from its line before, and met its other end, nothing was meant for the other: there
+    is one too many of them.
     """
     sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
+    usual = {i.channel for i in issues if _is_usual(i, logs)}
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
     for issue in issues:
         if issue.attribute == "absent" and issue.recv is not None:
-            left = (send.channel for send in sends if send.channel not in explained)
-            near = next((n for sent in left if (n := _near_miss(sent, issue.channel))), None)
+            near = next(
+                (
+                    near
+                    for sent in sends
+                    if sent.channel not in explained
+                    and not {sent.channel, issue.channel} <= usual
+                    and (near := _near_miss(sent, issue.channel))
+                ),
+                None,
+            )
             if near is not None:
                 explained.add(near.channel)
                 issue = replace(issue, near=near)
@@ -211,8 +224,24 @@ def _with_near_misses(issues: Sequence[ChannelIssue]) -> list[ChannelIssue]:
     ]
 
 
-def _near_miss(sent: ChannelKey, wanted: ChannelKey) -> NearMiss | None:
+def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
+    """Whether a message without a partner came from a line from which some with one had come."""
+    channel, call = issue.channel, issue.send or issue.recv
+    log = logs.get(channel.source if issue.send is not None else channel.destination)
+    if log is None or call is None:
+        return False
+    rows = log.channel_rows(channel)
+    sites = {
+        rows.vocabulary.appearances[appearance].site
+        for seq, appearance in zip(rows.seq, rows.appearance, strict=True)
+        if seq < issue.seq
+    }
+    return call.site in sites
+
+
+def _near_miss(issue: ChannelIssue, wanted: ChannelKey) -> NearMiss | None:
     """What keeps a send and a receive apart, if it is one thing only."""
+    sent, send = issue.channel, issue.send
     where = (sent.group, sent.device) == (wanted.group, wanted.device)
     source = wanted.source in (sent.source, ANY)
     destination = sent.destination == wanted.destination
@@ -220,11 +249,11 @@ def _near_miss(sent: ChannelKey, wanted: ChannelKey) -> NearMiss | None:
     if not where:
         if (sent.source, sent.destination, sent.tag) != wanted[2:]:
             return None
-        return NearMiss(sent, "group" if sent.group != wanted.group else "device")
+        return NearMiss(sent, send, "group" if sent.group != wanted.group else "device")
     if source and destination and not tag:
-        return NearMiss(sent, "tag")
+        return NearMiss(sent, send, "tag")
     if source and tag:
-        return NearMiss(sent, "destination")
+        return NearMiss(sent, send, "destination")
     if destination and tag:
-        return NearMiss(sent, "source")
+        return NearMiss(sent, send, "source")
     return None

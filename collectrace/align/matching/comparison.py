@@ -52,6 +52,7 @@ class NearMiss:
 
     channel: ChannelKey
     """The channel of the send."""
+    send: Call | None
     differs: Literal["group", "device", "tag", "source", "destination"]
     """What the receive names otherwise; of two things, a group and a device, the first."""
 

@@ -5,7 +5,8 @@ replica that evaluates. So this says something only where the ranks of a kind ha
 place for at least one round, more than half of the kind (two or more) went on in the way of that
 round, every other rank differs by one small edit after which it agrees again or is held up, and
 somebody in a group of that edit did not make it. A group of another dimension, given to the same
-call from the same place, needs no round before it. Anything else proves nothing.
+call from the same place, needs no round before it; nor does a call in which most wait for a rank
+that waits for them in a call of its round. Anything else proves nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from collectrace import dumps
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.dimensions import Dimensions
-from collectrace.align.matching.programs import END, Key, Kind, Program, Steps
+from collectrace.align.matching.programs import END, Key, Kind, Line, Program, Steps
 from collectrace.align.reading.evidence import RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
@@ -154,7 +156,9 @@ def _explained(
         place = habit.earlier(model.steps, at)
         period = 0 if place is None else at - place
     if not period:
-        return _given_other_group(known, wrong, right, model, at, steps, groups)
+        return _given_other_group(known, wrong, right, model, at, steps, groups) or _went_on(
+            known, wrong, right, model, at
+        )
     expected = _Expected(model.steps, period)
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
     for rank in wrong:
@@ -199,6 +203,29 @@ def _given_other_group(
     if line[0].kinship == expected[0][0].kinship and len(members) > 1:
         return None  # neighbours in a ring: which of two such groups comes first proves nothing
     found = _deviation(known, _Edit("other group", 1), wrong, right, model, at, 0)
+    return None if found is None else [found]
+
+
+def _went_on(
+    known: Mapping[int, Program],
+    wrong: Sequence[int],
+    right: Sequence[int],
+    model: Program,
+    at: int,
+) -> list[Deviation] | None:
+    """Ranks that are held up in a call of their round, where most made one that is in no round.
+
+    Everybody waits there, and nobody has gone further: that call is what is missing.
+    """
+    if not all(
+        len(known[rank].steps) == at + 1 and habit.earlier(known[rank].steps, at) is not None
+        for rank in wrong
+    ):
+        return None
+    went = {known[rank].steps[at] for rank in wrong}
+    if len(went) != 1 or any(len(known[rank].steps) != at + 1 for rank in right):
+        return None
+    found = _deviation(known, _Edit("missing", 1), wrong, right, model, at, 0)
     return None if found is None else [found]
 
 
@@ -291,13 +318,19 @@ def _deviation(
         rows={
             rank: {
                 key: known[rank].next_row(key, at)
-                for line, key in known[rank].lines.items()
-                if line in lines
+                for line in lines
+                if (key := _own_key(known[rank], model, line)) is not None
             }
             for rank in ranks
         },
         then=first.call(at) if is_held else None,
     )  # fmt: skip
+
+
+def _own_key(program: Program, model: Program, line: Line) -> Key | None:
+    """A rank's own stream or channel of a line; one that it has not used may be the model's."""
+    key = program.lines.get(line) or model.lines.get(line)
+    return key if key is not None and key.group in program.groups else None
 
 
 _OWN: Final = frozenset({"extra", "longer", "swapped", "other group"})
@@ -315,9 +348,22 @@ def _made(model: Program, at: int, period: int) -> int:
 
 
 def _takes_turns(program: Program, at: int) -> bool:
-    """Whether several threads issued the calls around a step: they have no order to leave."""
+    """Whether several threads issued the calls around a step: they have no order to leave.
+
+    A thread for which the main one waits takes its turn: its call stands between two of those.
+    """
     near = range(max(0, at - 1), min(len(program.rows), at + 2))
-    return len({call.thread for k in near if (call := program.call(k)) is not None}) > 1
+    threads = {call.thread for k in near if (call := program.call(k)) is not None}
+    return len(threads) > (2 if None in threads and _joins(program) else 1)
+
+
+def _joins(program: Program) -> bool:
+    """Whether the main thread waits for another one when the rank is held up, by its stack."""
+    stall, last = program.log.stall, program.log.last_call
+    if stall is None or last is None or last.t > stall.t:
+        return False
+    main = (frames for name, frames in stall.stacks.items() if name.startswith("MainThread"))
+    return any(dumps.is_joining(frames) for frames in main)
 
 
 def _is_broken(

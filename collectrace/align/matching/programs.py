@@ -7,7 +7,7 @@ dimension, not the group; and neither sizes nor roots, which differ from group t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,6 +57,8 @@ class Program:
     keys: Sequence[Key]
     lines: Mapping[Line, Key]
     """The rank's own stream or channel of a line."""
+    groups: Collection[str]
+    """The names of the groups that the rank is in."""
 
     @property
     def rank(self) -> int:
@@ -144,7 +146,7 @@ def read(
         program.append(END)
     return Program(
         log, program, array("i", (source for _, _, source, _ in merged)),
-        array("q", (row for _, _, _, row in merged)), keys, lines,
+        array("q", (row for _, _, _, row in merged)), keys, lines, mine.keys(),
     )  # fmt: skip
 
 

@@ -74,6 +74,9 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     known = _nothing_known(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
     if waiting:
+        where = next((w for w in case.standings[waiting[0]].waiting if w.op), None)
+        if where is not None:
+            cause += f" Rank {waiting[0]} came to {where.op}{words.at_site(where.site)}."
         wait = words.verb(waiting, "waits", "wait")
         cause += f" {words.upper(words.ranks(waiting))} {wait} in a group with them."
     return _finding(
@@ -81,7 +84,8 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
         listed,
         f"{known} {cause}" if known else cause,
         "Collect the files of every rank (each host writes its own), and see that no disk is full. "
-        "A rank that never started leaves no file either: look at the launcher.",
+        "A rank that never started leaves no file either: look at the launcher."
+        + (" One that was not traced leaves none: call enable() on every rank." if known else ""),
         severity="warning" if waiting else "info",
     )
 

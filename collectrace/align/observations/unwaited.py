@@ -32,14 +32,18 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
     at = f" at {words.site(site)}" if site else ""
     calls = words.counted(count, f"{op} call")
     first = by_rank[ranks[0]][0]
+    waited = [] if touched else _waited(case, site, by_rank)
+    its = words.verb(waited, "its", "theirs")
+    others = f"; {words.ranks(waited)} waited for {its}" if waited else ""
+    where = " on every rank" if waited else ""
     return Finding(
         kind="unwaited_work",
-        severity="warning" if touched else "info",
+        severity="warning" if touched or waited else "info",
         headline=(
             f"{words.ranks(ranks)} wrote to the tensor of an asynchronous {op}{at} before waiting "
             "for it"
             if touched
-            else f"{words.ranks(ranks)} never waited for {calls} started{at}"
+            else f"{words.ranks(ranks)} never waited for {calls} started{at}{others}"
         ),
         cause=(
             "Until its Work has been waited for, the collective reads and writes the tensor: what "
@@ -51,14 +55,34 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
         fix=(
             "Move the write after wait(), or let the collective have a copy of the tensor."
             if touched
-            else f"Keep what {op}(..., async_op=True) returns, and call wait() on it before the "
-            "tensor is used; or leave async_op out."
+            else f"Keep what {op}(..., async_op=True) returns, and call wait() on it{where} before "
+            "the tensor is used; or leave async_op out."
         ),
         group=case.comparison.groups.get(first.group),
         seq=first.seq,
         sides=tuple(_sides(case, by_rank)),
         suspects=ranks,
     )
+
+
+def _waited(case: Case, site: str | None, by_rank: dict[int, list[Unwaited]]) -> list[int]:
+    """The ranks that made the same call from the same line, and waited for it.
+
+    That only some do is no way to let a result go unused: one of the two is a mistake.
+    """
+    record = next(iter(by_rank.values()))[0]
+    stream = StreamKey(record.group, record.device)
+    found = []
+    for rank in case.comparison.streams.get(stream, ()):
+        log, done = case.log(rank), None
+        call = case.call(rank, stream, record.seq)
+        if log is not None and log.exit is not None and log.exit.reason == "finished":
+            done = log.dones.get(stream)
+        if rank in by_rank or call is None or done is None or done.seq < record.seq:
+            continue
+        if call.async_ and call.site == site:
+            found.append(rank)
+    return found
 
 
 def _sides(case: Case, by_rank: dict[int, list[Unwaited]]) -> Iterator[Side]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from collectrace import ops, roles
+from collectrace import dumps, ops, roles
 from collectrace.align.ranks.clocks import Clock
 from collectrace.align.ranks.standing import MAIN, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
@@ -15,15 +14,6 @@ from collectrace.records import Activity, Call, Done, Group
 
 _INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
 """What a call raises that was ended from outside: by Ctrl-C, or by a handler that leaves."""
-
-_JOINS: Final = re.compile(
-    r"concurrent/futures/_base\.py:\d+ (result|exception|wait)$"
-    r"|/threading\.py:\d+ (join|_wait_for_tstate_lock)$"
-)
-"""Frames in which a thread waits for another's result or end (CPython 3.10 to 3.14)."""
-
-_INNERMOST: Final = 4
-"""Frames of a stack in which they may stand: under them only a lock or a condition."""
 
 
 def last_sign(log: RankLog, *, of_end: bool = True) -> tuple[int, list[Activity]]:
@@ -186,7 +176,7 @@ class Waits:
         if stall is None or len(threads) != 1 or (last is not None and last.t > stall.t):
             return None
         stack = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
-        if not any(_JOINS.search(frame) for frame in stack[-_INNERMOST:]):
+        if not dumps.is_joining(stack):
             return None
         return replace(found[0], thread=MAIN, what="thread", observed=True)
 

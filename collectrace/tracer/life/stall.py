@@ -26,8 +26,8 @@ class Stalls:
 
     Too long is ``stall_after`` seconds; after that it is told again when the time has doubled,
     since a job that hangs over night must not fill the disk. A rank that is in nothing but has
-    issued no call for as long is recorded too, though not told on the terminal: when its peers
-    hang, its stack is the answer.
+    issued no call for as long, or none yet, is recorded too, though not told on the terminal: when
+    its peers hang, its stack is the answer.
     """
 
     def __init__(self, recorder: Recorder, stall_after: float) -> None:
@@ -35,6 +35,8 @@ class Stalls:
         self._stall_after = int(stall_after * 1e9)
         self._next = self._stall_after
         """How long a thing must be pending to be told, ns."""
+        self._joined = 0
+        """When the rank was first seen to be part of the job."""
 
     def check(self, doing: list[Activity]) -> None:
         """Write a ``stall`` record if one is due; ``doing``: what the threads are in.
@@ -45,9 +47,12 @@ class Stalls:
         # have issued no call for long.
         is_calling = any(a.seq is not None for a in doing)
         begun = [a.since for a in doing]
-        if self._recorder.last_t and not is_calling:
-            begun.append(self._recorder.last_t)
         t = now()
+        if not self._joined and self._recorder.global_rank is not None:
+            self._joined = t
+        idle_since = self._recorder.last_t or self._joined
+        if idle_since and not is_calling:
+            begun.append(idle_since)
         pending = t - min(begun) if begun else 0
         if pending < self._stall_after:
             self._next = self._stall_after

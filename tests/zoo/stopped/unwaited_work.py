@@ -1,7 +1,7 @@
 """Rank 1 never waits for what it started.
 
 expect: unwaited_work
-severity: info
+severity: warning
 suspects: 1
 status: aligned
 cause: rank 1; never waited; BUG

@@ -88,6 +88,7 @@ def test_a_rank_that_is_busy_and_where(tmp_path: Path) -> None:
     found = first(run, tmp_path)
     assert found.headline.startswith("rank 1 is busy at data.py:12; ranks 0,2 wait for it in")
     assert "Rank 1 was at data.py:12 (decode)." in found.cause
+    assert "Ctrl-C" not in found.cause
     assert "py-spy dump" in found.fix
 
 
@@ -271,3 +272,40 @@ def test_a_line_after_the_loop_is_read_in_the_script(tmp_path: Path) -> None:
     assert code_lines.loop_left(f"{script}:2", f"{script}:3") is None
     assert code_lines.loop_left(f"{script}:5", f"{script}:2") is None
     assert code_lines.loop_left("/nowhere.py:3", "/nowhere.py:2") is None
+
+
+JOINED = ["/job/train.py:36 main", "/usr/lib/python3.11/threading.py:1119 join"]
+
+
+@pytest.mark.parametrize(
+    ("main", "where"), [(JOINED, "train.py:30 (train)"), (["/job/train.py:60 main"], "train.py:60")]
+)
+def test_a_busy_main_thread_and_one_that_joins_another(
+    main: list[str], where: str, tmp_path: Path
+) -> None:
+    """Who waits for a thread of its own is where that thread is."""
+    run = steps(3)
+    for rank in run:
+        if rank.rank != 1:
+            waits(rank, **STEP)
+    busy = run.rank(1)
+    busy.beat(28)
+    busy.stall(stacks={"MainThread": main, "Thread-1 (train)": ["/job/train.py:30 train"]})
+    busy.beat(2)
+    found = first(run, tmp_path)
+    assert found.suspects == (1,)
+    assert f"Rank 1 was at {where}" in found.cause
+
+
+@pytest.mark.parametrize("thread", ["watcher", None])
+def test_a_call_that_a_thread_made_is_told_with_it(thread: str | None, tmp_path: Path) -> None:
+    run = steps(3)
+    for rank in run:
+        if rank.rank == 1:
+            rank.exit()
+        else:
+            call = rank.call("barrier", site="/job/watch.py:4", thread=thread)
+            rank.beat(30, rank.inside(call, thread=thread or "MainThread"))
+    found = first(run, tmp_path)
+    assert found.suspects == (1,)
+    assert ("in thread watcher" in found.cause) == (thread is not None)

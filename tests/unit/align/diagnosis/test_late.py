@@ -65,6 +65,39 @@ def test_who_came_in_time_is_not_late(tmp_path: Path) -> None:
     assert "after the others" not in found.headline
 
 
+def caught(seconds: float, *, goes_on: bool = False) -> Run:
+    """As :func:`late`, and every rank catches its exception and ends well."""
+    run = steps(3)
+    run.group("1", range(3))
+    for rank in run:
+        rank.wait(seconds if rank.rank == 2 else 0)
+        call = rank.call("all_reduce", **STEP)
+        rank.wait(20 if rank.rank < 2 else 0.1)
+        message = TIMEOUT if rank.rank < 2 else LOST
+        rank.done(call.seq, failed=True, error=f"RuntimeError: {message}")
+    for rank in run if goes_on else ():
+        rank.call("all_reduce", "1", site="/job/train.py:50")
+    run.finish()
+    return run
+
+
+def test_a_rank_that_comes_too_late_where_all_catch_their_exception(tmp_path: Path) -> None:
+    alignment = aligned(caught(41), tmp_path)
+    (found,) = alignment.findings
+    assert (alignment.status, found.kind, found.suspects) == ("hung", "stall", (2,))
+    assert found.headline == (
+        "rank 2 came to all_reduce at train.py:40 41 s after the others, which had given up by then"
+    )
+
+
+def test_who_came_in_time_is_not_late_where_all_catch_their_exception(tmp_path: Path) -> None:
+    assert aligned(caught(19), tmp_path).status == "aligned"
+
+
+def test_ranks_that_went_on_together_have_coped_with_it(tmp_path: Path) -> None:
+    assert aligned(caught(41, goes_on=True), tmp_path).status == "aligned"
+
+
 # -- no file -------------------------------------------------------------------------------------
 
 
@@ -79,6 +112,7 @@ def test_nothing_is_known_of_a_rank_without_a_file(tmp_path: Path) -> None:
     )
     assert "network" not in raised.fix
     assert "enable()" in raised.fix
+    assert "call enable() on every rank" in gap.fix
     assert gap.cause.startswith(
         "Nothing is known of rank 1: not traced there (enable() was not called), or its file is "
         "not here. The files that are here come from node0 (rank 0)."

@@ -356,3 +356,75 @@ def test_calls_of_several_threads_have_no_order(thread: str | None, tmp_path: Pa
         forward(rank)
         (experts if n == 2 else save)(rank)
     assert silent(case_of(run, tmp_path)) == (thread is not None)
+
+
+# -- threads that the main one waits for, and calls that no round before had -----------------------
+
+JOINING = ["/job/train.py:30 main", "/usr/lib/python3.11/concurrent/futures/_base.py:451 result",
+           "/usr/lib/python3.11/threading.py:327 wait"]  # fmt: skip
+WORKING = ["/job/train.py:30 main", "/job/train.py:44 load"]
+
+
+def savers(saved: int, *, stack: list[str], rank_two_saves: bool = False) -> Run:
+    """Three ranks train on one group and save on another, in a thread; rank 2 does not, once.
+
+    ``saved``: rounds before in which all of them saved.
+    """
+    run = Run(world=3)
+    run.group("1", range(3), description="savers")
+
+    def train(rank: Rank) -> Call:
+        return rank.call("all_reduce", site="train.py:28")
+
+    def save(rank: Rank) -> Call:
+        return rank.call("barrier", "1", site="train.py:30", thread="saver")
+
+    for n in range(3):
+        for rank in run:
+            train(rank)
+            if n < saved:
+                save(rank)
+    for rank in run:
+        train(rank)
+        if rank.rank == 2 and not rank_two_saves:
+            rank.beat(60, rank.inside(train(rank)))
+            continue
+        inside = rank.inside(save(rank), thread="saver")
+        rank.beat(50, inside)
+        rank.stall(inside, stacks={"MainThread (17)": stack, "saver (18)": []})
+        rank.beat(10, inside)
+    return run
+
+
+@pytest.mark.parametrize("saved", [3, 0])
+def test_a_thread_that_the_main_one_waits_for_has_its_turn(saved: int, tmp_path: Path) -> None:
+    found = program_finding(aligned(savers(saved, stack=JOINING), tmp_path))
+    assert found.suspects == (2,)
+    assert "Rank 2 left out barrier at train.py:30 in thread saver; ranks 0-1 made it" in (
+        found.cause
+    )
+
+
+@pytest.mark.parametrize("saved", [3, 0])
+def test_a_thread_beside_a_main_one_that_works_has_none(saved: int, tmp_path: Path) -> None:
+    assert silent(case_of(savers(saved, stack=WORKING), tmp_path))
+
+
+def test_nothing_is_said_where_all_made_it(tmp_path: Path) -> None:
+    assert silent(case_of(savers(0, stack=JOINING, rank_two_saves=True), tmp_path))
+
+
+def test_nothing_is_said_where_one_of_the_others_has_gone_on(tmp_path: Path) -> None:
+    """Rank 0 did not wait for rank 2 in that call: what it is to the others is not known."""
+    run = Run(world=3)
+    run.group("1", range(3), description="savers")
+    for _ in range(3):
+        for rank in run:
+            rank.call("all_reduce", site="train.py:28")
+    for rank in run:
+        group, line = ("1", 40) if rank.rank < 2 else ("0", 28)
+        call = rank.call("all_reduce", group, site=f"train.py:{line}")
+        if rank.rank == 0:
+            call = rank.call("all_reduce", "1", site="train.py:41")
+        rank.beat(60, rank.inside(call))
+    assert silent(case_of(run, tmp_path))

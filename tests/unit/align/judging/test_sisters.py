@@ -63,6 +63,20 @@ def test_who_goes_on_with_a_round_of_its_own_is_not_outvoted(
     assert (found.kind, found.suspects) == ("shape_mismatch", suspects)
 
 
+@pytest.mark.parametrize(("width", "decides"), [(4, True), (8, False)])
+def test_whose_word_decided_is_told(width: int, *, decides: bool, tmp_path: Path) -> None:
+    """``width``: what rank 3 takes; where its group does not agree itself, it decides nothing."""
+    run = pairs()
+    for rank in run:
+        reduce(rank, count={1: 6, 3: width}.get(rank.rank, 4))
+    run.finish()
+    found = next(
+        f for f in errors(aligned(run, tmp_path)) if 1 in {*f.sides[0].ranks, *f.sides[1].ranks}
+    )
+    told = "ranks 2-3, in another group of its kind, did there what rank 0 did here."
+    assert (found.suspects == (1,), told in found.cause) == (decides, decides)
+
+
 def test_an_error_that_all_groups_of_a_dimension_repeat_is_one(tmp_path: Path) -> None:
     run = pairs(8)
     for rank in run:

@@ -58,6 +58,32 @@ def test_a_work_that_nobody_waited_for(tmp_path: Path) -> None:
     assert [side.call and side.call.site for side in found.sides] == [LINE, LINE]
 
 
+@pytest.mark.parametrize("waits", [[1], []])
+def test_a_work_that_only_some_ranks_waited_for(waits: list[int], tmp_path: Path) -> None:
+    run = Run(3)
+    calls = started(run)
+    for rank in run:
+        rank.done(1)
+        if rank.rank not in waits:
+            leave(rank, calls[rank.rank])
+    (found,) = told(run, tmp_path)
+    assert found.severity == ("warning" if waits else "info")
+    assert found.headline.endswith("; rank 1 waited for its") == bool(waits)
+    assert ("call wait() on it on every rank" in found.fix) == bool(waits)
+
+
+def test_a_work_that_another_line_waited_for(tmp_path: Path) -> None:
+    """The others wait at once: they give their results to something else, as far as is known."""
+    run = Run(2)
+    for rank in run:
+        call = rank.call("all_reduce", async_=not rank.rank or None, site=LINE)
+        rank.done(1)
+        if not rank.rank:
+            leave(rank, call)
+    (found,) = told(run, tmp_path)
+    assert found.severity == "info"
+
+
 def test_a_tensor_that_was_written_to_before_the_wait(tmp_path: Path) -> None:
     run = Run(2)
     leave(run.rank(1), started(run)[1], touched=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from collectrace.align.diagnosis import rank_words
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Raised
@@ -37,6 +39,9 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
     alignment = aligned(run, tmp_path / "again")
     assert alignment.findings[0].kind == "missing_call"
     assert alignment.findings[0].suspects == (1,)
+    assert alignment.findings[0].cause.endswith(
+        " Ctrl-C (KeyboardInterrupt) ended the wait of rank 0."
+    )
 
 
 def test_ctrl_c_before_the_first_heartbeat(tmp_path: Path) -> None:
@@ -60,6 +65,33 @@ def test_ctrl_c_that_was_caught_and_after_which_the_rank_went_on(tmp_path: Path)
     run.rank(0).done(2)
     run.rank(0).exit()
     assert standing(run, tmp_path).state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("waited", "earlier", "status"),
+    [
+        pytest.param(2, 0, "unknown", id="all were interrupted, after a short wait"),
+        pytest.param(90, 0, "hung", id="all were interrupted, after a long wait"),
+        pytest.param(90, 80, "hung", id="the others had ended long before"),
+        pytest.param(25, 24, "hung", id="the others had ended before, by themselves"),
+    ],
+)
+def test_ctrl_c_that_every_rank_caught(
+    waited: float, earlier: float, status: str, tmp_path: Path
+) -> None:
+    """Rank 0 is interrupted in its wait; the others, in something else, at once or not at all."""
+    run = Run(3)
+    for _ in range(3):
+        run.all("all_reduce")
+    for rank in run:
+        if rank.rank:
+            rank.beat(waited - earlier)
+        else:
+            call = rank.call("all_reduce")
+            rank.beat(waited, rank.inside(call))
+            rank.done(call.seq, failed=True, error="KeyboardInterrupt: ")
+        rank.exit()
+    assert aligned(run, tmp_path).status == status
 
 
 def test_ctrl_c_while_it_computes(tmp_path: Path) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.wording import EVEN_BATCHES
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.judge import judge
 from collectrace.findings import Finding
-from collectrace.records import Stack
-from tests.support.judging import aligned, errors
+from collectrace.records import Source, Stack
+from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import Run
 
 SCRIPT = """\
@@ -189,3 +197,235 @@ def test_the_last_round_left_out_is_a_loop_that_ended(tmp_path: Path) -> None:
 
 def test_iterations_differ_by_right_inside_join(tmp_path: Path) -> None:
     assert "skipped" not in rounds(tmp_path, 4, joins=True).cause
+
+
+# -- conditions above callers, of what a framework issues ------------------------------------------
+
+TRAIN = """\
+def main():
+    for step in range(9):
+        model(batch)
+        if rank == 0:
+            log(model)
+        try:
+            save(model)
+        except OSError:
+            pass
+        finally:
+            sync(model)
+"""
+
+
+def issued(folder: Path, line: int, role: str, *, recorded: bool = False) -> Run:
+    """Four rounds from line 3; then rank 0 issues something from another line of the script.
+
+    All calls stand in one line of a module, below the frames of the script.
+    """
+    train = folder / "train.py"
+    train.write_text(TRAIN)
+    run = Run(3)
+    for rank in run:
+        for number, caller in ((1, 3), (2, line)):
+            frames = ["/job/net.py:8 gather", f"{train}:{caller} main"]
+            rank.record(Stack(stack=number, frames=frames))
+        if recorded:
+            rank.record(Source(site=f"{train}:11", lines=[
+                "1 def main():", "2     for step in range(9):", "6         try:",
+                "10         finally:", "11             sync(model)",
+            ]))  # fmt: skip
+        rank.calls(4, "all_gather_single", role=role, site="/job/net.py:8", stack=1, shape=[8])
+        first = rank.rank == 0
+        call = rank.call(
+            "all_gather_single", role=role, site="/job/net.py:8",
+            stack=2 if first else 1, shape=[4 if first else 8],
+        )  # fmt: skip
+        rank.beat(60, rank.inside(call))
+    return run
+
+
+@pytest.mark.parametrize("role", ["user", "fsdp.unshard", "dtensor.redistribute"])
+def test_a_condition_above_a_caller(role: str, tmp_path: Path) -> None:
+    found = errors(aligned(issued(tmp_path, 5, role), tmp_path))[0]
+    assert found.suspects == (0,)
+    assert "`if rank == 0:` (train.py:4)" in found.cause + found.fix
+
+
+def test_what_ddp_issues_is_not_decided_by_what_stands_around_its_line(tmp_path: Path) -> None:
+    case = case_of(issued(tmp_path, 5, "ddp.backward.bucket"), tmp_path)
+    assert decided.conditions(case, judge(case)[0]) == ()
+
+
+def test_a_finally_block(tmp_path: Path) -> None:
+    run = issued(tmp_path, 11, "user", recorded=True)
+    found = errors(aligned(run, tmp_path))[0]
+    assert "under `finally:` (train.py:10), which an exception comes to as well" in found.cause
+    assert "Issue no collective from a `finally` block" in found.fix
+
+
+def test_a_condition_that_all_stand_under_decides_nothing(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text("if rank < 9:\n    first(x)\n    second(x)\n")
+    run = Run(3)
+    for rank in run:
+        line = 2 if rank.rank == 0 else 3
+        rank.record(Stack(stack=1, frames=["/job/net.py:8 total", f"{train}:{line} <module>"]))
+        call = rank.call("all_reduce", shape=[line], site="/job/net.py:8", stack=1)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "rank < 9" not in found.cause + found.fix
+
+
+# -- loops that one side has left ------------------------------------------------------------------
+
+EPOCHS = """\
+def fit():
+    for batch in loader:
+        total(batch)
+        if done:
+            break
+def main():
+    for epoch in range(3):
+        fit()
+        report()
+def warm_up():
+    total(ones)
+"""
+
+
+def left(folder: Path, before: Sequence[int], *, script: str = EPOCHS) -> tuple[Case, Candidate]:
+    """Rank 0 of three is at line 9, the others in the loop in fit(); ``before``: the lines that
+    rank 0 has come from till then, where the others were in fit()."""
+    train = folder / "train.py"
+    train.write_text(script)
+    frames = {
+        3: [f"{train}:3 fit", f"{train}:8 main"], 9: [f"{train}:9 main"],
+        11: [f"{train}:11 warm_up"],
+    }  # fmt: skip
+    run = Run(3)
+    for rank in run:
+        for number, those in frames.items():
+            rank.record(Stack(stack=number, frames=those))
+        for line in before if rank.rank == 0 else [3] * len(before):
+            rank.call("all_reduce", site=f"{train}:{line}", stack=line)
+        line = 9 if rank.rank == 0 else 3
+        op = "barrier" if rank.rank == 0 else "all_reduce"
+        rank.beat(60, rank.inside(rank.call(op, site=f"{train}:{line}", stack=line)))
+    case = case_of(run, folder / "logs")
+    return case, judge(case)[0]
+
+
+def test_a_loop_in_a_function_that_one_rank_has_left(tmp_path: Path) -> None:
+    found = decided.loop_left(*left(tmp_path, [3, 3]))
+    assert found is not None
+    assert (found.gone.ranks, found.inside.ranks) == ((0,), (1, 2))
+    assert found.loop.quoted == "`for batch in loader:` (train.py:2)"
+    assert found.loop.way_out == "train.py:5"
+
+
+def test_a_rank_that_was_never_in_it_has_not_left_it(tmp_path: Path) -> None:
+    assert decided.loop_left(*left(tmp_path, [11, 11])) is None
+
+
+def test_a_rank_that_has_been_behind_it_before_may_have_skipped_it(tmp_path: Path) -> None:
+    assert decided.loop_left(*left(tmp_path, [3, 9])) is None
+
+
+def test_a_loop_that_both_are_in_is_not_of_one(tmp_path: Path) -> None:
+    case, candidate = left(tmp_path, [3, 3])
+    inside, gone = sorted(decided.standpoints(candidate), key=lambda one: -len(one.ranks))
+    loop = decided.loop_of_one(case, inside, gone)
+    assert loop is not None
+    assert decided.is_in(case, inside, loop)
+    assert not decided.is_in(case, gone, loop)
+    assert decided.loop_of_one(case, gone, inside) is None
+    assert decided.loop_of_one(case, inside, inside) is None
+
+
+def test_what_ends_a_loop_early_must_be_decided_by_all(tmp_path: Path) -> None:
+    case, candidate = left(tmp_path, [3, 3])
+    found = decided.loop_left(case, candidate)
+    assert found is not None
+    assert "what ends it at train.py:5 must be decided by all" in (
+        decided.even_length(case, found.loop)
+    )
+    assert "cut or pad its data" in decided.even_length(case)
+
+
+def test_a_loop_without_a_way_out_is_evened_by_its_data(tmp_path: Path) -> None:
+    script = EPOCHS.replace("            break", "            pass")
+    case, candidate = left(tmp_path, [3, 3], script=script)
+    found = decided.loop_left(case, candidate)
+    assert found is not None
+    assert found.loop.way_out == ""
+    assert "cut or pad its data" in decided.even_length(case, found.loop)
+
+
+def test_where_a_loader_was_seen_it_is_evened_by_that(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(0).batch(1)
+    run.finish()
+    assert decided.even_length(case_of(run, tmp_path)) == EVEN_BATCHES
+
+
+# -- lines of one loop, in whatever order ----------------------------------------------------------
+
+COMBINE = """\
+{loop}
+    {condition}
+        dist.all_gather(parts, value)
+    else:
+        dist.all_reduce(value)
+"""
+
+
+def combined(folder: Path, loop: str, condition: str) -> str:
+    train = folder / "train.py"
+    train.write_text(COMBINE.format(loop=loop, condition=condition))
+    run = Run(3)
+    for rank in run:
+        line, op = (3, "all_gather") if rank.rank == 0 else (5, "all_reduce")
+        site = f"{train}:{line}"
+        rank.record(Stack(stack=1, frames=[f"{site} combine"]))
+        rank.beat(60, rank.inside(rank.call(op, site=site, stack=1)))
+    found = errors(aligned(run, folder / "logs"))[0]
+    return found.cause + found.fix
+
+
+def test_two_lines_of_one_loop_may_be_over_a_set(tmp_path: Path) -> None:
+    told = combined(tmp_path, "for name, value in outputs.items():", "if name in rows:")
+    assert "Both lines are in `for name, value in outputs.items():` (train.py:1)" in told
+    assert "sorted(...)" in told
+
+
+@pytest.mark.parametrize(
+    ("loop", "condition"),
+    [
+        ("for step in range(9):", "if step in those:"),
+        ("while not done:", "if name in rows:"),
+        ("for name in outputs:", "if rank == 0:"),
+        ("for name in outputs:", "if time.time() > end:"),
+        ("with session:", "if name in rows:"),
+    ],
+)
+def test_no_order_is_suspected(loop: str, condition: str, tmp_path: Path) -> None:
+    assert "sorted(" not in combined(tmp_path, loop, condition)
+
+
+# -- what an exception would have left out ---------------------------------------------------------
+
+
+def test_the_innermost_handler_around_a_call_or_its_callers(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(TRAIN)
+    frames = ["/job/net.py:8 gather", f"{train}:7 main"]
+    assert decided.skipped_by(frames) == (
+        " It stands in a `try:`: an exception that was caught by `except OSError:` (train.py:8) "
+        "would have left it out."
+    )
+
+
+def test_a_line_in_no_try_would_not_have_been_left_out(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(TRAIN)
+    assert decided.skipped_by([f"{train}:5 main", f"{train}:11 main"]) == ""
+    assert decided.skipped_by([]) == ""

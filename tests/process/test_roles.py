@@ -300,6 +300,52 @@ def test_two_models_on_one_group(ranks: Ranks) -> None:
         assert set(buffers) == {2}
 
 
+def one_model() -> None:
+    model = net()
+    for _ in range(3):
+        step(model)
+
+
+def alternately() -> None:
+    first, second = net(), DistributedDataParallel(WithBuffers())
+    for _ in range(3):
+        step(second)
+        with torch.no_grad():
+            second(torch.ones(2, 4))
+        step(first)
+
+
+def together() -> None:
+    first, second = net(), net()
+    for _ in range(3):
+        (first(torch.ones(2, 4)).sum() + second(torch.ones(2, 4)).sum()).backward()
+
+
+def accumulating() -> None:
+    first, second = net(), net()
+    for _ in range(3):
+        with first.no_sync():
+            step(first)
+        step(second)
+
+
+@pytest.mark.parametrize(
+    ("function", "models"),
+    [
+        (one_model, [None] * 3),
+        (alternately, [2, 1] * 3),
+        (together, [None] * 6),
+        (accumulating, [2] * 3),
+    ],
+    ids=lambda case: case.__name__ if callable(case) else "",
+)
+def test_whose_gradients_a_bucket_holds(function: Any, models: list[int], ranks: Ranks) -> None:
+    """Told where there are several models on the group, and one of them alone is in training."""
+    for file in checked(ranks, function):
+        buckets = [c.model for c in file.calls if c.role == "ddp.backward.bucket"]
+        assert buckets == models
+
+
 def zero_join(zero_first: bool) -> None:
     from torch.distributed.optim import ZeroRedundancyOptimizer
 

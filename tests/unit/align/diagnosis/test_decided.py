@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from collectrace.align.diagnosis import decided
+from collectrace.align.judging.judge import judge
 from collectrace.findings import Finding
-from collectrace.records import Stack
-from tests.support.judging import aligned, errors
+from collectrace.records import Source, Stack
+from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import Run
 
 SCRIPT = """\
@@ -189,3 +193,99 @@ def test_the_last_round_left_out_is_a_loop_that_ended(tmp_path: Path) -> None:
 
 def test_iterations_differ_by_right_inside_join(tmp_path: Path) -> None:
     assert "skipped" not in rounds(tmp_path, 4, joins=True).cause
+
+
+# -- conditions above callers, of what a framework issues ------------------------------------------
+
+TRAIN = """\
+def main():
+    for step in range(9):
+        model(batch)
+        if rank == 0:
+            log(model)
+        try:
+            save(model)
+        except OSError:
+            pass
+        finally:
+            sync(model)
+"""
+
+
+def issued(folder: Path, line: int, role: str, *, recorded: bool = False) -> Run:
+    """Four rounds from line 3; then rank 0 issues something from another line of the script.
+
+    All calls stand in one line of a module, below the frames of the script.
+    """
+    train = folder / "train.py"
+    train.write_text(TRAIN)
+    run = Run(3)
+    for rank in run:
+        for number, caller in ((1, 3), (2, line)):
+            frames = ["/job/net.py:8 gather", f"{train}:{caller} main"]
+            rank.record(Stack(stack=number, frames=frames))
+        if recorded:
+            rank.record(Source(site=f"{train}:11", lines=[
+                "1 def main():", "2     for step in range(9):", "6         try:",
+                "10         finally:", "11             sync(model)",
+            ]))  # fmt: skip
+        rank.calls(4, "all_gather_single", role=role, site="/job/net.py:8", stack=1, shape=[8])
+        first = rank.rank == 0
+        call = rank.call(
+            "all_gather_single", role=role, site="/job/net.py:8",
+            stack=2 if first else 1, shape=[4 if first else 8],
+        )  # fmt: skip
+        rank.beat(60, rank.inside(call))
+    return run
+
+
+@pytest.mark.parametrize("role", ["user", "fsdp.unshard", "dtensor.redistribute"])
+def test_a_condition_above_a_caller(role: str, tmp_path: Path) -> None:
+    found = errors(aligned(issued(tmp_path, 5, role), tmp_path))[0]
+    assert found.suspects == (0,)
+    assert "`if rank == 0:` (train.py:4)" in found.cause + found.fix
+
+
+def test_what_ddp_issues_is_not_decided_by_what_stands_around_its_line(tmp_path: Path) -> None:
+    case = case_of(issued(tmp_path, 5, "ddp.backward.bucket"), tmp_path)
+    assert decided.conditions(case, judge(case)[0]) == ()
+
+
+def test_a_finally_block(tmp_path: Path) -> None:
+    run = issued(tmp_path, 11, "user", recorded=True)
+    found = errors(aligned(run, tmp_path))[0]
+    assert "under `finally:` (train.py:10), which an exception comes to as well" in found.cause
+    assert "Issue no collective from a `finally` block" in found.fix
+
+
+def test_a_condition_that_all_stand_under_decides_nothing(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text("if rank < 9:\n    first(x)\n    second(x)\n")
+    run = Run(3)
+    for rank in run:
+        line = 2 if rank.rank == 0 else 3
+        rank.record(Stack(stack=1, frames=["/job/net.py:8 total", f"{train}:{line} <module>"]))
+        call = rank.call("all_reduce", shape=[line], site="/job/net.py:8", stack=1)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "rank < 9" not in found.cause + found.fix
+
+
+# -- what an exception would have left out ---------------------------------------------------------
+
+
+def test_the_innermost_handler_around_a_call_or_its_callers(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(TRAIN)
+    frames = ["/job/net.py:8 gather", f"{train}:7 main"]
+    assert decided.skipped_by(frames) == (
+        " It stands in a `try:`: an exception that was caught by `except OSError:` (train.py:8) "
+        "would have left it out."
+    )
+
+
+def test_a_line_in_no_try_would_not_have_been_left_out(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(TRAIN)
+    assert decided.skipped_by([f"{train}:5 main", f"{train}:11 main"]) == ""
+    assert decided.skipped_by([]) == ""

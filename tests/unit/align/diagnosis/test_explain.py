@@ -1,10 +1,70 @@
-"""The table of what words a candidate of each kind."""
+"""The table of what words a candidate of each kind; where in a unit of work a row lies."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from collectrace.align.diagnosis.explain import EXPLAINERS
 from collectrace.findings import KINDS
+from collectrace.records import Unit
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
 
 
 def test_every_kind_that_can_be_an_error_has_its_words() -> None:
     assert EXPLAINERS.keys() == {kind for kind, row in KINDS.items() if row.status is not None}
+
+
+# -- the place in a unit of work -------------------------------------------------------------------
+
+
+def note(run: Run, folder: Path) -> str:
+    return " ".join(errors(aligned(run, folder))[0].notes)
+
+
+def in_step(lengths: tuple[int, int, int], unit: str = "optimizer.step") -> Run:
+    """Three steps of two calls, and a fourth of so many; then another call on rank 0."""
+    run = Run(3)
+    for rank, last in zip(run, lengths, strict=True):
+        rank.record(Unit(of=unit))
+        for step, count in enumerate((2, 2, 2, last), 1):
+            rank.calls(count, "all_reduce", iteration=step)
+        call = rank.call("all_reduce", iteration=4, shape=[7 if rank.rank == 0 else 1])
+        rank.beat(60, rank.inside(call))
+    return run
+
+
+def test_a_call_is_counted_within_its_step(tmp_path: Path) -> None:
+    assert "Step 4; the 2nd call in it." in note(in_step((1, 1, 1)), tmp_path)
+
+
+def test_the_first_call_of_a_step(tmp_path: Path) -> None:
+    assert "Step 4; the 1st call in it." in note(in_step((0, 0, 0)), tmp_path)
+
+
+def test_steps_that_differ_in_length_are_counted_on_each_side(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        first = rank.rank == 0
+        rank.record(Unit(of="optimizer.step"))
+        rank.calls(3, "all_reduce", iteration=1)
+        rank.calls(2, "all_reduce", iteration=1 if first else 2)
+        call = rank.call("all_reduce", iteration=2, shape=[7 if first else 1])
+        rank.beat(60, rank.inside(call))
+    assert "the 1st call in it on rank 0, the 3rd call in it on ranks 1-2" in note(run, tmp_path)
+
+
+def test_calls_of_ddp_are_not_counted_within_a_forward(tmp_path: Path) -> None:
+    told = note(in_step((1, 1, 1), unit="ddp.forward"), tmp_path)
+    assert "DDP iteration 4" in told
+    assert "call in it" not in told
+
+
+def test_a_step_that_the_log_does_not_reach_back_to(tmp_path: Path) -> None:
+    run = Run(3)
+    for rank in run:
+        rank.record(Unit(of="optimizer.step"))
+        rank.calls(1200, "all_reduce", iteration=1)
+        call = rank.call("all_reduce", iteration=1, shape=[7 if rank.rank == 0 else 1])
+        rank.beat(60, rank.inside(call))
+    assert "call in it" not in note(run, tmp_path)

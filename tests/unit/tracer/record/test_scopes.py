@@ -304,6 +304,43 @@ def test_a_forked_child_has_the_thread_that_forked_and_no_other() -> None:
 # -- backward -------------------------------------------------------------------------------
 
 
+def test_a_backward_of_a_known_module() -> None:
+    module = Owner()
+    inside = ROOT.inside_api("backward").inside_backward(module)
+    assert (inside.what, inside.role, inside.api) == ("backward", None, "backward")
+    assert inside.owner is not None
+    assert inside.owner() is module
+    assert inside is ROOT.inside_api("backward").inside_backward(module)
+    assert inside is not ROOT.inside_api("backward").inside_backward(Owner())
+
+
+def test_a_backward_of_a_module_that_is_not_known() -> None:
+    inside = ROOT.inside_backward(None)
+    assert inside is ROOT.inside_what("backward")
+    assert inside.owner is None
+
+
+def test_a_backward_inside_of_a_role_is_whose_the_role_is() -> None:
+    owner = Owner()
+    inside = ROOT.inside_role("join.bucket", owner).inside_backward(Owner())
+    assert (inside.what, inside.role) == ("backward", "join.bucket")
+    assert inside.owner is not None
+    assert inside.owner() is owner
+
+
+def test_a_backward_of_a_module_in_the_place_of_one_that_is_gone() -> None:
+    """The id of an object that is gone may be given to another one."""
+    module, gone = Owner(), Owner()
+    scope = ROOT.inside_what("backward")
+    stale = scope.children["backward", id(module)] = Scope(owner=weakref.ref(gone))
+    del gone
+    gc.collect()
+    inside = ROOT.inside_backward(module)
+    assert inside is not stale
+    assert inside.owner is not None
+    assert inside.owner() is module
+
+
 def test_of_backwards_in_flight_the_latest_supplies_the_line() -> None:
     flight = Backward()
     outer, inner = Place(LINE.frames, is_open=False), LINE

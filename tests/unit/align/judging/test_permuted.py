@@ -1,0 +1,47 @@
+"""The same calls in other orders, and calls of a rank that is a step ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from collectrace.align.judging.judge import judge
+from collectrace.align.judging.permuted import Permuted, permuted
+from tests.support.judging import case_of
+from tests.support.synthetic import Run
+
+SAME = ("SUM", "MAX", "MIN")
+OTHER = ("MIN", "MAX", "SUM")
+
+
+def found(
+    folder: Path, orders: Sequence[Sequence[str]], iterations: Sequence[Sequence[int | None]]
+) -> Permuted | None:
+    """Behind a call on which they agree, each rank makes these, and waits in the last."""
+    run = Run(len(orders))
+    run.all("barrier")
+    for rank, order, numbers in zip(run, orders, iterations, strict=True):
+        for op, iteration in zip(order, numbers, strict=True):
+            call = rank.call("all_reduce", reduce_op=op, iteration=iteration)
+        rank.beat(60, rank.inside(call))
+    case = case_of(run, folder)
+    return permuted(case, judge(case)[0])
+
+
+def test_other_orders_within_one_iteration(tmp_path: Path) -> None:
+    told = found(tmp_path, (SAME, SAME, OTHER), [(3, 3, 3)] * 3)
+    assert told is not None
+    assert told.orders == ((0, 1), (2,))
+    assert [call.reduce_op for call in told.calls] == list(SAME)
+
+
+def test_without_iterations_the_calls_alone_tell(tmp_path: Path) -> None:
+    assert found(tmp_path, (SAME, SAME, OTHER), [(None, None, None)] * 3) is not None
+
+
+def test_an_order_that_spreads_over_iterations_in_the_same_way(tmp_path: Path) -> None:
+    assert found(tmp_path, (SAME, SAME, OTHER), [(3, 3, 4)] * 3) is not None
+
+
+def test_calls_of_a_rank_that_is_a_step_ahead_fit_by_chance(tmp_path: Path) -> None:
+    assert found(tmp_path, (SAME, SAME, OTHER), [(3, 3, 3), (3, 3, 3), (3, 4, 4)]) is None

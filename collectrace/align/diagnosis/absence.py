@@ -12,6 +12,7 @@ from collectrace.align.diagnosis import (
     framework_fixes,
     inputs,
     loop,
+    loop_lines,
     parted,
     program,
     rank_words,
@@ -251,7 +252,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         f"{words.upper(words.ranks(side.ranks))} {waits} in {words.name(call)}{words.at(call)} for "
         f"{gone}, which had no input left to come to it with.",
         even_inputs(
-            decided.even_length(case),
+            loop_lines.even_length(case),
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
         ),

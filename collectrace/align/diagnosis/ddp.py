@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import decided, loop_lines
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     Reason,
@@ -214,7 +214,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
 
     Behind a loop that ended early it proves nothing, nor behind a backward() that was begun.
     """
-    if _is_past_a_backward(case, candidate) or decided.left_loop(case, candidate) is not None:
+    if _is_past_a_backward(case, candidate) or loop_lines.left_loop(case, candidate) is not None:
         return None
     return _own_call(case, candidate, decided.alone(case, candidate))
 
@@ -269,19 +269,19 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         f"{words.ordinal(newer.iteration or 0)} instead, {words.name(newer)}{words.at(newer)}."
     )
     branch = f"Make the {words.name(call)}{words.at(call)} on every rank or on none."
-    left = decided.loop_left(case, candidate)
+    left = loop_lines.loop_left(case, candidate)
     if left is not None and left.gone.ranks == side.ranks:
         has = words.verb(side.ranks, "has", "have")
         return Reason(
             f"{told} {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
             f"{words.verb(other.ranks, 'is', 'are')} in it.",
-            f"{decided.even_length(case, left.loop)}\n{_OR_JOIN}",
+            f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}",
         )
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} makes this call (a branch).",
-        f"If the loop ended earlier: {decided.even_length(case)} {_OR_JOIN}\n"
+        f"If the loop ended earlier: {loop_lines.even_length(case)} {_OR_JOIN}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )
 

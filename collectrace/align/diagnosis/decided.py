@@ -6,12 +6,14 @@ reads a clock does not prove that the clock was the reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import EVEN_BATCHES, Reason, called, loads_data
+from collectrace.align.diagnosis import loop_lines
+from collectrace.align.diagnosis.standpoint import Standpoint, outermost_apart, sites, standpoints
+from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
@@ -96,19 +98,6 @@ _FIXES: Final[dict[Asks, str]] = {
 }
 
 
-class Standpoint(NamedTuple):
-    """Ranks, what they called, and their user frames above it, innermost first."""
-
-    ranks: tuple[int, ...]
-    call: Call
-    stack: Sequence[str]
-
-
-def standpoints(candidate: Candidate) -> list[Standpoint]:
-    """Those of a candidate's sides."""
-    return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
-
-
 @once
 def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     """Per side that made a call the most telling condition of its own, if any.
@@ -151,16 +140,10 @@ _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
 def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
     """File and ``number text`` of the conditions above a call and its callers, outermost first."""
     found = []
-    for site in reversed(_sites(point)):
+    for site in reversed(sites(point)):
         lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
         found += [(site.rpartition(":")[0], line) for line in code_lines.branches(lines)]
     return found
-
-
-def _sites(point: Standpoint) -> list[str]:
-    """The lines of a stack, innermost first."""
-    frames = [frame.partition(" ")[0] for frame in point.stack]
-    return list(dict.fromkeys([point.call.site or "", *frames]))
 
 
 def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
@@ -174,128 +157,6 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
         if fork is not None:
             return [((site or "").rpartition(":")[0], fork)]
     return []
-
-
-def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
-    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
-    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
-        if mine != theirs:
-            return mine, theirs
-    return "", ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopLine:
-    """A loop that a frame of a stack is in."""
-
-    frame: str
-    """``path:line function`` of the frame."""
-    line: str
-    """``number text`` of the loop's first line."""
-
-    @property
-    def file(self) -> str:
-        """Of the frame."""
-        return self.frame.partition(" ")[0].rpartition(":")[0]
-
-    @property
-    def quoted(self) -> str:
-        """```for x in y:` (train.py:12)``."""
-        place = words.site(f"{self.file}:{self.line.partition(' ')[0]}")
-        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({place})"
-
-    @property
-    def way_out(self) -> str:
-        """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
-        number = self.line.partition(" ")[0]
-        found = code_lines.way_out(self.file, int(number) if number.isdigit() else 0)
-        return "" if found is None else words.site(f"{self.file}:{found}")
-
-
-def even_length(case: Case, loop: LoopLine | None = None) -> str:
-    """What makes a loop equally long on every rank; by what is seen of it."""
-    if loads_data(case):
-        return EVEN_BATCHES
-    if loop is not None and loop.way_out:
-        return (
-            f"Let all ranks leave the loop together: what ends it at {loop.way_out} must be "
-            "decided by all of them (an all_reduce of the flag in each round); and give every "
-            "rank the same number of batches."
-        )
-    return (
-        "Give every rank the same number of batches: cut or pad its data to one length (a "
-        "DataLoader does it by DistributedSampler and drop_last=True)."
-    )
-
-
-def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
-    """The outermost loop that one stack is in, from where it parts from the other, and not both."""
-    shared = sum(1 for _ in _shared(inside.stack, gone.stack))
-    apart = inside.stack[: len(inside.stack) - shared]
-    around = {(file, line) for file, line in _loops(case, gone.stack)}
-    for frame in reversed(apart):
-        for file, line in _loops(case, (frame,)):
-            if (file, line) not in around:
-                return LoopLine(frame, line)
-    return None
-
-
-def is_in(case: Case, point: Standpoint, loop: LoopLine) -> bool:
-    """Whether a call was made from inside a loop."""
-    return (loop.file, loop.line) in _loops(case, point.stack)
-
-
-def _loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
-    """File and ``number text`` of the loops around each frame, in its function; outermost first."""
-    found = []
-    for frame in reversed(stack):
-        site = frame.partition(" ")[0]
-        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-        found += [(site.rpartition(":")[0], line) for line in code_lines.loops(lines)]
-    return found
-
-
-def _shared(one: Sequence[str], two: Sequence[str]) -> Iterator[str]:
-    """The outermost frames that two stacks, innermost first, have in common."""
-    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
-        if mine != theirs:
-            return
-        yield mine
-
-
-class Left(NamedTuple):
-    """Who is out of a loop that others are in."""
-
-    gone: Standpoint
-    inside: Standpoint
-    loop: LoopLine
-
-
-@once
-def loop_left(case: Case, candidate: Candidate) -> Left | None:
-    """Who has left a loop, perhaps in a function, that the other side is in; None: not seen.
-
-    The lines alone do not tell who has left a loop and who has not yet come to it: those who left
-    have made calls in it before, and not the one that they are at.
-    """
-    points = standpoints(candidate)
-    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
-        return None
-    for gone, inside in (points, points[::-1]):
-        loop = loop_of_one(case, inside, gone)
-        log = case.log(gone.ranks[0])
-        if loop is None or log is None:
-            continue
-        before = log.calls(candidate.stream, max(1, candidate.seq - _BEFORE), candidate.seq)
-        stacks = [case.stack(log.rank, call) for call in before if call is not None]
-        was_in = any((loop.file, loop.line) in _loops(case, stack) for stack in stacks)
-        if was_in and tuple(gone.stack) not in stacks:
-            return Left(gone, inside, loop)
-    return None
-
-
-_BEFORE: Final = 400
-"""Calls before a row that are looked at."""
 
 
 def skipped_by(stack: Sequence[str]) -> str:
@@ -326,10 +187,10 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if not found or any(one.asks not in ("", "data") for one in found):
         return None
-    one, two = (_loops(case, [point.stack[0] if point.stack else ""]) for point in points)
+    one, two = (loop_lines.loops(case, [point.stack[0] if point.stack else ""]) for point in points)
     if not one or not two or one[-1] != two[-1]:
         return None
-    loop = LoopLine(points[0].stack[0], one[-1][1])
+    loop = loop_lines.LoopLine(points[0].stack[0], one[-1][1])
     text = code_lines.statement(loop.line)
     if not text.startswith("for ") or " range(" in text:
         return None
@@ -441,19 +302,3 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
         if any(rows.vocabulary.appearances[n].site == call.site for n in set(rows.appearance)):
             return None
     return (side, call) if len(members) > len(side.ranks) else None
-
-
-def left_loop(case: Case, candidate: Candidate) -> tuple[Side, Side, str] | None:
-    """Who stands behind a loop, who is still in it, and the loop as ``number text``.
-
-    By the lines alone: whether a loop around both brings the one back is for the caller to ask.
-    """
-    sides = called(candidate)
-    if len(sides) != 2:
-        return None
-    for (gone, call), (inside, other) in (sides, sides[::-1]):
-        first = code_lines.loop_left(call.site, other.site)
-        if first is not None:
-            lines = [line for line in around(case, inside) if line.startswith(f"{first} ")]
-            return gone, inside, (lines or [""])[0]
-    return None

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, inputs
+from collectrace.align.diagnosis import inputs, loop_lines
 from collectrace.align.diagnosis.headline import met_a_shadow
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -137,8 +137,8 @@ def _ran_out(case: Case, candidate: Candidate, joined: Side) -> str:
 
 
 def _or_even(case: Case, candidate: Candidate) -> str:
-    left = decided.loop_left(case, candidate)
-    even = decided.even_length(case, left.loop if left is not None else None)
+    left = loop_lines.loop_left(case, candidate)
+    even = loop_lines.even_length(case, left.loop if left is not None else None)
     return (
         f"Or {even[0].lower()}{even[1:]}\n"
         "Or stop all ranks when the first runs out: "
@@ -213,7 +213,7 @@ _FEW: Final = 64
 
 def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
     """A rank has left a loop inside ``join()``, and not the block: nothing answers for it yet."""
-    left = decided.loop_left(case, candidate)
+    left = loop_lines.loop_left(case, candidate)
     if left is None or not set(left.gone.ranks) <= set(candidate.suspects):
         return None
     inside, gone = left.inside, left.gone

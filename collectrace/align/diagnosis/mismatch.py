@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     inputs,
     join,
     loop,
+    loop_lines,
     modules,
     order,
     parted,
@@ -126,8 +127,8 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _even(case: Case, candidate: Candidate) -> str:
-    left = decided.loop_left(case, candidate)
-    return decided.even_length(case, left.loop if left is not None else None)
+    left = loop_lines.loop_left(case, candidate)
+    return loop_lines.even_length(case, left.loop if left is not None else None)
 
 
 def _swapped(case: Case, candidate: Candidate) -> Reason | None:

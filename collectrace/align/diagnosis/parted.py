@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided
-from collectrace.align.diagnosis.decided import Standpoint
+from collectrace.align.diagnosis import decided, loop_lines, standpoint
+from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, inside
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -70,7 +70,7 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
         Standpoint(side, call, case.stack(rank, call))
         for side, rank, call in zip(sides, found.ranks, found.calls, strict=True)
     ]
-    here, there = decided.outermost_apart(points[0].stack, points[1].stack)
+    here, there = standpoint.outermost_apart(points[0].stack, points[1].stack)
     if not here or not there:
         here, there = (call.site or "" for call in found.calls)
     if not here or not there or here == there:
@@ -111,15 +111,15 @@ def _left_loop(
     if candidate.stream is None:
         return None
     for n, (gone, within) in enumerate((points, points[::-1])):
-        loop = decided.loop_of_one(case, within, gone)
+        loop = loop_lines.loop_of_one(case, within, gone)
         before = case.call(found.ranks[n], candidate.stream, found.seq - 1)
         if loop is None or before is None:
             continue
         was = Standpoint(gone.ranks, before, case.stack(found.ranks[n], before))
-        if not decided.is_in(case, was, loop):
+        if not loop_lines.is_in(case, was, loop):
             continue
         who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
-        outside, _ = decided.outermost_apart(gone.stack, within.stack)
+        outside, _ = standpoint.outermost_apart(gone.stack, within.stack)
         return (
             f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
             f"{loop.quoted}, at {_short(outside)}; {others} "

@@ -1,0 +1,45 @@
+"""Where ranks stand when they make a call: the call, and the user's frames above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectrace.align.diagnosis.wording import called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.records import Call
+
+
+class Standpoint(NamedTuple):
+    """Ranks, what they called, and their user frames above it, innermost first."""
+
+    ranks: tuple[int, ...]
+    call: Call
+    stack: Sequence[str]
+
+
+def standpoints(candidate: Candidate) -> list[Standpoint]:
+    """Those of a candidate's sides."""
+    return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
+
+
+def sites(point: Standpoint) -> list[str]:
+    """The lines of a stack, innermost first."""
+    frames = [frame.partition(" ")[0] for frame in point.stack]
+    return list(dict.fromkeys([point.call.site or "", *frames]))
+
+
+def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
+    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
+    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
+        if mine != theirs:
+            return mine, theirs
+    return "", ""
+
+
+def shared(one: Sequence[str], two: Sequence[str]) -> Iterator[str]:
+    """The outermost frames that two stacks, innermost first, have in common."""
+    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
+        if mine != theirs:
+            return
+        yield mine

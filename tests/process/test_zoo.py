@@ -10,7 +10,7 @@ from typing import Final, cast
 import pytest
 
 from tests.support import torch_names
-from tests.zoo import known_wrong, rivals
+from tests.zoo import rivals
 from tests.zoo.case import HERE, Case, collection, marked_lines, read
 from tests.zoo.protocol import Mode
 from tests.zoo.runner import Server
@@ -59,8 +59,6 @@ def name_of(run: tuple[Case, bool]) -> str:
 def test_verdict(run: tuple[Case, bool], judge: Judge) -> None:
     verdict = judge(run)
     said = [f"{f.severity} {f.kind} {f.suspects}: {f.headline}" for f in verdict.alignment.findings]
-    if verdict.problems and name_of(run) in known_wrong.ANSWERS:
-        pytest.xfail(f"known to be wrong: {verdict.problems[0]}")
     assert verdict.problems == [], (verdict.outcome.exits, said)
 
 
@@ -69,14 +67,7 @@ def test_words(run: tuple[Case, bool], judge: Judge) -> None:
     """The cause is what is true of the script, and so is the advice."""
     verdict = judge(run)
     wrong = verdict.cause_problems + verdict.fix_problems
-    if wrong and name_of(run) in known_wrong.WORDS:
-        pytest.xfail(f"known to be wrong: {wrong[0]}")
     assert wrong == [], [(f.headline, f.cause, f.fix) for f in verdict.alignment.findings]
-
-
-def test_what_is_known_to_be_wrong_exists() -> None:
-    assert {name_of(run) for run in RUNS} >= known_wrong.ANSWERS
-    assert {case.name for case in CASES} >= known_wrong.WORDS
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.expect], ids=lambda case: case.name)

@@ -96,12 +96,18 @@ def _by_script(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Ed
     agrees = agreeing >= round_
     if tag == "insert":
         return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]), agrees=agrees)
-    if tag == "delete":
+    if tag == "delete" and not _is_at_its_own(case, candidate, wrong):
         calls = tuple(a[a_start:a_end])
         if candidate.suspects:
             return Edit("missing", wrong.ranks, right.ranks, calls, agrees=agrees)
         return Edit("extra", right.ranks, wrong.ranks, calls, agrees=agrees)
     return None
+
+
+def _is_at_its_own(case: Case, candidate: Candidate, side: Side) -> bool:
+    """Whether a side is at a line of its own: it did not merely go on, it did something else."""
+    own = decided.only_here(case, candidate)
+    return own is not None and own[0].ranks == side.ranks
 
 
 def _period(case: Case, side: Side, candidate: Candidate) -> int:
@@ -125,9 +131,7 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
             return None
         if before.goes_on(side.call):
             continue
-        # At a line that is its own it did not merely go on: it did something else.
-        own = decided.only_here(case, candidate)
-        skipped = before.skips_one(side.call) and (own is None or own[0].ranks != side.ranks)
+        skipped = before.skips_one(side.call) and not _is_at_its_own(case, candidate, side)
         edits.append(
             Edit(
                 "missing" if skipped else "left",

@@ -266,7 +266,7 @@ def _spans(file: str) -> _Spans:
     return _Spans(
         tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
-        tuple(block for n in nodes for block in _blocks(n)),
+        tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
         tuple(
             (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
@@ -294,8 +294,11 @@ def _ways_out(body: Sequence[ast.AST], *, breaks: bool) -> Iterator[int]:
             yield from _ways_out(inside, breaks=breaks and not isinstance(node, _LOOPS))
 
 
-def _blocks(node: ast.AST) -> Iterator[tuple[int, int, int]]:
-    """What a compound statement encloses, an ``else`` with the line of its ``if``."""
+def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """What a compound statement encloses: an ``else`` with the line of its ``if``.
+
+    A ``finally`` has its own line, which is no node of the tree.
+    """
     line = getattr(node, "lineno", None)
     if line is None or isinstance(node, ast.expr):
         return
@@ -303,7 +306,13 @@ def _blocks(node: ast.AST) -> Iterator[tuple[int, int, int]]:
         inside = getattr(node, name, None)
         if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):
             last = inside[-1]
+            if name == "finalbody":
+                above = range(inside[0].lineno, line, -1)
+                line = next((n for n in above if _FINALLY.match(lines[n - 1])), line)
             yield line, inside[0].lineno, last.end_lineno or last.lineno
+
+
+_FINALLY: Final = re.compile(r"\s*finally\s*:")
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:

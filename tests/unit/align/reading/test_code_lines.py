@@ -131,3 +131,10 @@ def test_the_line_itself_is_no_condition_around_it() -> None:
 def test_except_is_a_condition_and_try_is_none(script: str) -> None:
     assert numbers(code_lines.branches(code_lines.enclosing(f"{script}:6"))) == [5]
     assert code_lines.branches(code_lines.enclosing(f"{script}:4")) == []
+
+
+def test_a_finally_stands_around_its_lines_and_its_try_does_not(script: str) -> None:
+    inside = code_lines.enclosing(f"{script}:8")
+    assert inside[-2:] == ["7         finally:", "8             close(batch)"]
+    assert code_lines.branches(inside) == ["7         finally:"]
+    assert numbers(code_lines.enclosing(f"{script}:4")) == [1, 2, 3, 4]

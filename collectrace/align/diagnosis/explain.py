@@ -131,7 +131,7 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
     here = _in_loop(case, candidate)
     if here:
         notes.append(here)
-    notes += _moments(case, candidate)
+    notes += [*_moments(case, candidate), *_caught(case, candidate)]
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
@@ -154,6 +154,33 @@ def _moments(case: Case, candidate: Candidate) -> list[str]:
         f"{_clock(candidate.t)}, at call {candidate.seq}."
     )
     return [told]
+
+
+def _caught(case: Case, candidate: Candidate) -> list[str]:
+    """Exceptions that suspects went on after, just before the row at which the ranks parted."""
+    if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
+        return []
+    first, since = slip.slip(case, candidate), parted(case, candidate)
+    row = first.seq if first is not None else since.seq if since is not None else candidate.seq
+    notes = []
+    for rank in candidate.suspects[:_MOST_CAUGHT]:
+        log, call = case.log(rank), case.call(rank, candidate.stream, row)
+        before = case.call(rank, candidate.stream, row - 1)
+        if log is None or call is None:
+            continue
+        since_t = before.t if before is not None else 0
+        found = [raised for raised in log.caught if since_t < raised.t <= call.t]
+        if found:
+            last = found[-1]
+            said = f" ({words.brief(last.message)})" if last.message else ""
+            notes.append(
+                f"Just before, {last.error}{said} left {last.what}{words.at_site(last.site)} on "
+                f"rank {rank}, and the program went on."
+            )
+    return notes
+
+
+_MOST_CAUGHT: Final = 3
 
 
 def _clock(ns: int) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from collectrace.align.diagnosis.explain import EXPLAINERS
 from collectrace.findings import KINDS
-from collectrace.records import Unit
+from collectrace.records import Raised, Unit
 from tests.support.judging import aligned, errors
 from tests.support.synthetic import Run
 
@@ -68,3 +70,34 @@ def test_a_step_that_the_log_does_not_reach_back_to(tmp_path: Path) -> None:
         call = rank.call("all_reduce", iteration=1, shape=[7 if rank.rank == 0 else 1])
         rank.beat(60, rank.inside(call))
     assert "call in it" not in note(run, tmp_path)
+
+
+# -- exceptions that were caught -------------------------------------------------------------------
+
+
+def after_an_exception(at: int) -> Run:
+    """Before its call of this number rank 2 catches an exception; it leaves out the barrier, 3."""
+    run = Run(3)
+    for rank in run:
+        for n in range(1, 6):
+            if rank.rank == 2 and n == at:
+                told = {"message": "No space left on device", "site": "/job/save.py:9"}
+                rank.record(Raised(what="backward", error="OSError", **told))
+            if n != 3:
+                rank.call("all_reduce", site="/job/train.py:4")
+            elif rank.rank != 2:
+                rank.call("barrier", site="/job/save.py:12")
+        rank.exit()
+    return run
+
+
+def test_an_exception_that_a_suspect_went_on_after_is_told(tmp_path: Path) -> None:
+    assert (
+        "Just before, OSError (No space left on device) left backward at save.py:9 on rank 2, and "
+        "the program went on." in note(after_an_exception(3), tmp_path)
+    )
+
+
+@pytest.mark.parametrize("at", [2, 5])
+def test_an_exception_before_or_after_that_is_not(at: int, tmp_path: Path) -> None:
+    assert "OSError" not in note(after_an_exception(at), tmp_path)

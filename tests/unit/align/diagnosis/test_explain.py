@@ -81,8 +81,8 @@ def after_an_exception(at: int) -> Run:
     for rank in run:
         for n in range(1, 6):
             if rank.rank == 2 and n == at:
-                told = {"message": "No space left on device", "site": "/job/save.py:9"}
-                rank.record(Raised(what="backward", error="OSError", **told))
+                full, site = "No space left on device", "/job/save.py:9"
+                rank.record(Raised(what="backward", error="OSError", message=full, site=site))
             if n != 3:
                 rank.call("all_reduce", site="/job/train.py:4")
             elif rank.rank != 2:

@@ -114,7 +114,11 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     gap = iteration_gap(case, candidate)
     if gap is None or not gap.ahead.role.startswith(_FORWARD):
         return None
-    if gap.ahead.iteration != gap.behind.iteration and _ran_backward(case, candidate, gap):
+    if (
+        gap.ahead.iteration != gap.behind.iteration
+        and _ran_backward(case, candidate, gap)
+        and not _is_from_a_line_of_its_own(case, candidate, gap)
+    ):
         return None
     who, others = words.ranks(gap.leaders), words.ranks(gap.others)
     cause = (
@@ -130,6 +134,18 @@ _ALONE_FIX: Final = (
     "Or, to evaluate on one rank only, call the wrapped module, model.module(...), which issues "
     "no collective; broadcast_buffers=False spares a model whose buffers do not matter."
 )
+
+
+def _is_from_a_line_of_its_own(case: Case, candidate: Candidate, gap: IterationGap) -> bool:
+    """Whether suspects run a forward where they never ran one, while the others call their own."""
+    if not set(gap.leaders) <= set(candidate.suspects) or not is_user(gap.behind):
+        return False
+    log = case.log(gap.leaders[0])
+    if log is None or candidate.stream is None:
+        return False
+    before = log.calls(candidate.stream, max(1, gap.seq - _WINDOW), gap.seq)
+    sites = {c.site for c in before if c is not None and c.role.startswith(_FORWARD)}
+    return bool(sites) and gap.ahead.site not in sites
 
 
 def _ran_backward(case: Case, candidate: Candidate, gap: IterationGap) -> bool:

@@ -146,6 +146,16 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
             "belong together are combined, silently.",
             "Give each line the same group on every rank.",
         )
+    threads = dict.fromkeys(call.thread for _, call in called(candidate))
+    if len(threads) > 1:
+        named = words.listed([thread or "the main thread" for thread in threads])
+        return Reason(
+            f"The bytes agree, but the ranks make these calls in swapped order: {sites}. They come "
+            f"from several threads ({named}), which nothing orders, on one group: values that do "
+            "not belong together are combined, silently.",
+            "Give the thread a process group of its own (torch.distributed.new_group() on every "
+            "rank, before it starts), or make both calls from one thread.",
+        )
     return Reason(
         f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "
         "that do not belong together are combined, silently.",

@@ -122,9 +122,9 @@ def _left_loop(
         outside, _ = standpoint.outermost_apart(gone.stack, within.stack)
         return (
             f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
-            f"{loop.quoted}, at {_short(outside)}; {others} "
+            f"{loop.quoted}, at {_both(outside, gone)}; {others} "
             f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
-            f"{_short(loop.frame)}: the loop ended earlier on {who}."
+            f"{_both(loop.frame, within)}: the loop ended earlier on {who}."
         )
     return None
 

@@ -173,6 +173,20 @@ def test_two_metrics_reduced_in_the_other_order(tmp_path: Path) -> None:
     assert "never iterate over a set" in found.fix
 
 
+def test_a_thread_and_the_main_one_in_the_other_order(tmp_path: Path) -> None:
+    run = Run(3)
+    for _ in range(4):
+        for rank in run:
+            for line in (17, 21) if rank.rank != 1 else (21, 17):
+                thread = "flusher" if line == 21 else None
+                rank.call("all_reduce", site=f"/job/eval.py:{line}", thread=thread)
+    run.finish()
+    found = first(run, tmp_path)
+    assert (found.severity, found.suspects) == ("warning", (1,))
+    assert "several threads (the main thread and flusher)" in found.cause
+    assert "process group of its own" in found.fix
+
+
 def test_what_follows_in_another_group(tmp_path: Path) -> None:
     run = steps(4)
     run.group("1", [2, 3], description="tp")

@@ -27,7 +27,7 @@ model = DistributedDataParallel(net)
 @torch.no_grad()
 def score(scored: torch.nn.Module) -> float:
     scored.eval()
-    return float(sum(scored(torch.ones(4, 5)).sum() for _ in range(2)))  # BUG
+    return sum(float(scored(torch.ones(4, 5)).sum()) for _ in range(2))  # BUG
 
 
 def on_main(work: Callable[[], float]) -> float:
@@ -38,7 +38,7 @@ def on_main(work: Callable[[], float]) -> float:
 
 
 for _ in range(2):
-    model.train()
+    net.train()
     for _step in range(3):
         model(torch.ones(6, 5)).logsumexp(1).mean().backward()
     on_main(lambda: score(net if TWIN else model))

@@ -52,7 +52,7 @@ class Session:
 
     def __init__(self, config: Config) -> None:
         # Absolute from now on: a script may change its folder before it meets the others.
-        self.config = replace(config, log_dir=config.log_dir.absolute())
+        self.config = config.absolute()
         self.live = True
         """False: disabled. What could not be taken off then only passes calls through."""
         self.recorder: Recorder | None = None

@@ -75,7 +75,7 @@ def constructed(session: Session, pg: Any, args: Any, kwargs: dict[str, Any]) ->
     """
     if not session.live or local.state.scope.what == "group" or session.is_other_rank():
         return
-    groups.by_hand.of(pg)
+    groups.by_hand[type(pg).__name__].of(pg)
     given = dict(zip(("store", "rank", "size"), args, strict=False)) | kwargs
     if session.recorder is None and isinstance(given.get("store"), c10d.Store):
         session.begin_by_hand(given["store"], int(given["rank"]), int(given["size"]))

@@ -9,6 +9,7 @@ import itertools
 import os
 import threading
 import weakref
+from collections import defaultdict
 from typing import Any, Final
 
 import torch.distributed as dist
@@ -167,19 +168,23 @@ def ranks_are_threads() -> bool:
 
 
 def c10d_name(pg: Any) -> str:
-    """The name by which torch knows a group; if it knows none, its class and a number."""
+    """The name by which torch knows a group; if it knows none, that of its class, numbered."""
     name = c10d._world.pg_names.get(pg)
     if name is None:
         try:
             name = pg.group_name
         except Exception:  # torch raises; a group written in Python may raise anything
             name = None
-    return str(name or f"{type(pg).__name__}-{by_hand.of(pg)}")
+    if name:
+        return str(name)
+    kind = type(pg).__name__
+    n = by_hand[kind].of(pg)
+    return f"{kind}@{n + 1}" if n else kind
 
 
-by_hand: Final = Ordinals()
-"""Groups that the program constructed by itself, in the order in which it did, or in which they
-were first used: it should be the same on all ranks."""
+by_hand: Final[defaultdict[str, Ordinals]] = defaultdict(Ordinals)
+"""By class, groups that the program constructed by itself, in the order in which it did, or in
+which they were first used: it should be the same on all ranks."""
 
 
 def ready_record(pg: Any, name: str, ranks: list[int], **known: Any) -> Group:

@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 
-from collectrace.config import Config
 from collectrace.version import __version__
 
 __all__ = ["__version__", "disable", "enable", "step", "trace"]
@@ -26,10 +25,12 @@ def enable(
     stall_after: float | None = None,
     max_failures: int | None = None,
     sources: bool | None = None,
+    library: Iterable[str | PathLike[str]] | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
-    Call it once, before or after ``init_process_group``. The arguments are those of
+    Call it once, before or after ``init_process_group``; where tracing is on already, it only says
+    which of its options that ignores. The arguments are those of
     :class:`collectrace.config.Config`; what is not given comes from ``COLLECTRACE_*``
     variables, else from the defaults. Imports torch.
 
@@ -37,20 +38,25 @@ def enable(
         CollectraceError: an option that cannot be used, or a torch that cannot be traced; then
             nothing has been changed.
     """
-    config = Config.from_environment(
-        log_dir=log_dir,
-        max_bytes=max_bytes,
-        heartbeat=heartbeat,
-        stall_after=stall_after,
-        max_failures=max_failures,
-        sources=sources,
-    )
+    from collectrace.config import Config
+
+    given = {
+        "log_dir": log_dir,
+        "max_bytes": max_bytes,
+        "heartbeat": heartbeat,
+        "stall_after": stall_after,
+        "max_failures": max_failures,
+        "sources": sources,
+        "library": library,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    config = Config.from_environment(**given)
     from collectrace.tracer import torch_api
 
     torch_api.check()
     from collectrace.tracer import switch
 
-    switch.enable(config)
+    switch.enable(config, asked=given.keys())
 
 
 def disable() -> None:
@@ -86,10 +92,11 @@ def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -
     import sys
 
     known = sys.modules.get("collectrace.tracer.switch")
-    if known is not None and known.current() is not None:
+    was_on = known is not None and known.current() is not None
+    enable(log_dir, **options)  # type: ignore[arg-type]
+    if was_on:
         yield
         return
-    enable(log_dir, **options)  # type: ignore[arg-type]
     from collectrace.tracer import switch
 
     try:

@@ -9,8 +9,10 @@ import argparse
 import contextlib
 import inspect
 import io
+import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
@@ -25,6 +27,10 @@ INTERRUPTED: Final = 130
 """What a shell says of a program that Ctrl-C ended."""
 
 PROGRAM: Final = "python -m collectrace"
+
+_INSERTED: Final = re.compile(r"--local[-_]rank=\d+")
+"""What launchers put before the arguments of the program they launch, and so before the verb:
+``deepspeed --module``, ``torch.distributed.launch --module``. It is meant for the script."""
 
 
 def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = PROGRAM) -> int:
@@ -58,12 +64,14 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
 def _execute(
     argv: Sequence[str], stdout: TextIO, stderr: TextIO, program: str
 ) -> int | Callable[[], int]:
+    inserted = list(takewhile(_INSERTED.fullmatch, argv))
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            arguments = _parser(program).parse_args(argv)
+            arguments = _parser(program).parse_args(argv[len(inserted) :])
     except SystemExit as done:  # argparse's way to say that it printed help, version or an error
         with output.surviving_reader(stdout):
             return done.code if isinstance(done.code, int) else UNUSABLE
+    arguments.inserted = inserted
     return COMMANDS[arguments.command].execute(arguments, stdout, stderr)
 
 

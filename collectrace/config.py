@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from collectrace.errors import CollectraceError
 
-PREFIX: Final = "COLLECTRACE_"
+SWITCH: Final = "COLLECTRACE"
+"""The variable that switches tracing on in every process that imports torch, see ``autoload``."""
+
+PREFIX: Final = f"{SWITCH}_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,8 @@ class Config:
 
     max_bytes: int = 1 << 30
     """Bytes one rank may keep. Beyond it the oldest segments go, except the first: the header,
-    the groups and the start of training explain everything that follows."""
+    the groups and the start of training explain everything that follows. As text, also with a
+    unit: ``512M``, ``1.5G``, by powers of 1024."""
 
     heartbeat: float = 5.0
     """Seconds between two ``alive`` records. A rank whose file ends three heartbeats before its
@@ -45,6 +52,11 @@ class Config:
     """Whether the record holds the lines of the program's text that calls come from, and the
     statements around these. They tell which condition a call hangs on; who may see the log can
     read them."""
+
+    library: tuple[Path, ...] = ()
+    """Folders of code that is not the user's own, such as a checkout of a framework: a call is
+    said to come from the line that called it. As text, separated as in ``PATH``. What is
+    installed, and what ``tracer/record/owners`` knows by name, need not be given."""
 
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
@@ -68,6 +80,9 @@ class Config:
         values.update({name: value for name, value in given.items() if value is not None})
         if "log_dir" in values:
             values["log_dir"] = Path(values["log_dir"])
+        if isinstance(values.get("library"), str | os.PathLike):
+            raise CollectraceError("library must be a list of folders")
+        values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)
@@ -79,20 +94,98 @@ class Config:
 
     def to_environment(self) -> dict[str, str]:
         """The variables that give a child process these same options."""
-        values = {PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}
-        values[PREFIX + "LOG_DIR"] = str(self.log_dir.absolute())
+        told = self.absolute()
+        values = {PREFIX + f.name.upper(): str(getattr(told, f.name)) for f in fields(self)}
+        values[PREFIX + "LIBRARY"] = os.pathsep.join(map(str, told.library))
         return values
 
+    def absolute(self) -> Config:
+        """These options for wherever the working directory is going to be."""
+        return replace(
+            self,
+            log_dir=self.log_dir.absolute(),
+            library=tuple(folder.absolute() for folder in self.library),
+        )
 
-_WANTED: Final[dict[type, str]] = {int: "a whole number", float: "a number", bool: "0 or 1"}
-_SWITCH: Final = {"0": False, "false": False, "1": True, "true": True}
+
+def is_switched_on(environment: Mapping[str, str]) -> bool:
+    """Whether the variable asks for tracing.
+
+    Raises:
+        CollectraceError: it says neither yes nor no.
+
+    """
+    text = environment.get(SWITCH, "")
+    try:
+        return bool(text) and _truth(text)
+    except ValueError:
+        raise CollectraceError(f"{SWITCH}={text!r} is not 0 or 1") from None
+
+
+def mistyped(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that looks like an option and is none."""
+    known = [f.name.upper() for f in fields(Config)]
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known:
+            continue
+        meant = [PREFIX + close for close in difflib.get_close_matches(name, known, 1)]
+        guess = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(known)}"
+        found.append(f"{variable} is no option and has no effect; {guess}")
+    return found
+
+
+def size(text: str) -> int:
+    """A number of bytes, with a unit or without: ``4096``, ``512M``, ``1.5 GiB``.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    number, unit = found.groups()
+    if not unit:
+        return int(number)
+    return int(float(number) * 1024 ** ("KMGT".index(unit.upper()) + 1))
+
+
+_SIZE: Final = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)\s*(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
+_TRUTH: Final = {"0": False, "false": False, "no": False, "off": False,
+                 "1": True, "true": True, "yes": True, "on": True}  # fmt: skip
+
+
+def _truth(text: str) -> bool:
+    try:
+        return _TRUTH[text.strip().lower()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def folders(text: str) -> tuple[Path, ...]:
+    """Folders, separated as in ``PATH``."""
+    return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
+
+
+_READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
+    "log_dir": (Path, "a folder"),
+    "max_bytes": (size, "a whole number, or a size such as 512M or 1G"),
+    "heartbeat": (float, "a number"),
+    "stall_after": (float, "a number"),
+    "max_failures": (int, "a whole number"),
+    "sources": (_truth, "0 or 1"),
+    "library": (folders, "a list of folders"),
+}
+"""How the text of each option is read, and what it must be."""
 
 
 def _read(name: str, text: str) -> Any:
-    kind = type(getattr(Config(), name))
+    read, wanted = _READERS[name]
     try:
-        return _SWITCH[text.lower()] if kind is bool else kind(text)
-    except (ValueError, KeyError):
+        return read(text)
+    except ValueError:
         raise CollectraceError(
-            f"{PREFIX}{name.upper()}={text!r} is not {_WANTED[kind]}; unset it or give one"
+            f"{PREFIX}{name.upper()}={text!r} is not {wanted}; unset it or give one"
         ) from None

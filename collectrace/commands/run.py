@@ -1,5 +1,7 @@
 """Trace a script that does not trace itself, and is otherwise run as python runs it.
 
+The processes of python that it starts are traced, too, however it starts them.
+
 for example:
   python -m collectrace run train.py --lr 0.1
   torchrun --nproc-per-node 2 -m collectrace run train.py --lr 0.1
@@ -7,20 +9,22 @@ for example:
 
 from __future__ import annotations
 
+import os
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from collectrace.config import PREFIX, Config
+from collectrace.config import PREFIX, SWITCH, Config, folders, size
 
 HELP: Final = "trace a script"
 
 _OPTIONS: Final = (
     ("log_dir", str, "DIR", "where runs are written"),
-    ("max_bytes", int, "N", "bytes one rank may keep"),
+    ("max_bytes", size, "N", "bytes one rank may keep, such as 512M"),
     ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
     ("heartbeat", float, "S", "seconds between two heartbeats"),
     ("max_failures", int, "N", "internal failures before the tracer goes silent"),
+    ("library", folders, "DIR[:DIR]", "folders of code that is not the user's own"),
 )
 
 
@@ -28,11 +32,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The tracer's options, then the script and all that follows it."""
     default = Config()
     for name, kind, metavar, words in _OPTIONS:
+        usual = getattr(default, name) or "none"
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             type=kind,
             metavar=metavar,
-            help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
+            help=f"{words} (default: {usual}, or {PREFIX}{name.upper()})",
         )
     parser.add_argument(
         "--no-sources", dest="sources", action="store_false", default=None,
@@ -52,7 +57,12 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     import collectrace
     from collectrace import launch
 
-    script = launch.find(arguments.script, arguments.arguments, module=arguments.module)
+    script = launch.find(
+        arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
+    )
     options = [*(name for name, *_ in _OPTIONS), "sources"]
-    collectrace.enable(**{name: getattr(arguments, name) for name in options})
+    config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
+    # For what the script starts by itself; and so for this process.
+    os.environ.update(config.to_environment() | {SWITCH: "1"})
+    collectrace.enable()
     return script.run

@@ -1,6 +1,7 @@
 """One stretch of tracing, from ``enable()`` to ``disable()``, and the runs that fall into it.
 
-Each ``init_process_group`` of a process begins a run. Its file is begun as soon as a process group
+Each ``init_process_group`` of a process begins a run; without one, the first group that the program
+constructs by itself, or the first call. Its file is begun as soon as a process group
 is asked for: a provisional one first, and in the run's folder once the ranks have agreed on the
 run's id, through the store that they met at.
 """
@@ -52,7 +53,7 @@ class Session:
 
     def __init__(self, config: Config) -> None:
         # Absolute from now on: a script may change its folder before it meets the others.
-        self.config = replace(config, log_dir=config.log_dir.absolute())
+        self.config = config.absolute()
         self.live = True
         """False: disabled. What could not be taken off then only passes calls through."""
         self.recorder: Recorder | None = None
@@ -65,6 +66,8 @@ class Session:
         """Id of the run; None until the ranks have met."""
         self.over = False
         """The run's default group was destroyed; a new one would begin another run."""
+        self.by_hand = False
+        """The run has no default group, and one would begin another run."""
         self.targets: list[str] = []
         """Functions that are patched, as in a header."""
         self.unfamiliar = records.Unfamiliar()
@@ -72,6 +75,8 @@ class Session:
         self.exit_hooks = ExitHooks(self)
         self._finished = False
         """The end of the run's record has begun: nothing begins it again."""
+        self._is_fork = False
+        """This process was forked: the groups it has are its parent's, and so are their stores."""
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
         self._watchdog: Watchdog | None = None
@@ -104,12 +109,12 @@ class Session:
 
     def _begin(self, rank: int | None, world_size: int | None) -> Recorder:
         if self.recorder is not None:
-            if not self.over:
+            if not self.over and not self.by_hand:
                 return self.recorder
             self.finish(records.Exit(reason="finished"))
         Session.runs += 1
         self.rank, self.world_size, self.run = rank, world_size, None
-        self.over = self._finished = False
+        self.over = self.by_hand = self._finished = False
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
@@ -119,6 +124,39 @@ class Session:
         self._watchdog.start()
         self.exit_hooks.watch_child()
         return self.recorder
+
+    def begin_by_hand(self, store: Any, rank: int, size: int) -> Recorder | None:
+        """Begin a run with a group that ``init_process_group`` has no part in, unless one is on.
+
+        ``store``: that of the group, None where it is not known; ``rank`` and ``size``: its own
+        numbers. They are those of the job, unless the launcher has started more ranks than that.
+        Waits for nobody. None: nothing is to be recorded any more.
+        """
+        with self._beginning:
+            if self.recorder is not None or self._finished or not self.live:
+                return self.recorder
+            of_job = groups.environment_int("RANK"), groups.environment_int("WORLD_SIZE")
+            if of_job[0] is not None and of_job[1] is not None and of_job[1] > size:
+                rank, size = of_job[0], of_job[1]
+            recorder = self._begin(rank, size)
+            self.by_hand = True
+            # Groups of some of the ranks have stores of their own within the one they all know.
+            self.move_to_run(getattr(store, "_underlying_non_prefix_store", store), rank, size)
+            return recorder
+
+    def begin_by_call(self, pg: Any) -> Recorder | None:
+        """Begin a run with a call on a group whose creation was not seen, see ``HasRecorder``."""
+        if self._is_fork or self._finished or not self.live:
+            return None
+        try:
+            store = pg.get_group_store() if hasattr(pg, "get_group_store") else None
+        except Exception:
+            store = None  # one written in Python need not have any
+        try:
+            return self.begin_by_hand(store, pg.rank(), pg.size())
+        except Exception as problem:
+            self.count_failure(problem, "beginning a run")
+            return self.recorder
 
     def is_other_rank(self) -> bool:
         """Whether the calling thread is another rank than the run's, or is about to be one."""
@@ -137,7 +175,7 @@ class Session:
         if recorder is None:
             return
         self.rank, self.world_size = rank, world_size
-        recorder.global_rank = rank
+        recorder.global_rank, recorder.world_size = rank, world_size
         self.run = self._agree(store)
         path = self.config.log_dir / self.run / f"rank{rank:05d}.jsonl"
         with recorder.lock:
@@ -213,6 +251,7 @@ class Session:
         self.recorder = self._watchdog = self._stack_dumps = None
         Session.runs = 0
         self._finished = False
+        self._is_fork = True
         self._beginning = threading.RLock()
 
     def join_late(self) -> None:
@@ -222,8 +261,10 @@ class Session:
         recorder = self.begin(rank, world_size)
         for pg in list(c10d._world.pg_map):
             name = recorder.book.name_of(groups.c10d_name(pg))
+            start = groups.backend_sequence(pg)
+            ranks = groups.members(pg, world_size) or []
             record = groups.ready_record(
-                pg, name, ordinal=recorder.book.asked, start_seq=groups.backend_sequence(pg)
+                pg, name, ranks, ordinal=recorder.book.asked, start_seq=start
             )
             recorder.book.asked += 1
             recorder.write(record)

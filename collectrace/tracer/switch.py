@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Collection
 
 import torch.distributed as dist
 
 from collectrace import records
-from collectrace.config import Config
+from collectrace.config import Config, mistyped
 from collectrace.tracer.life import children
 from collectrace.tracer.patches import patching, python_groups, reduce_ops, steps
 from collectrace.tracer.patches.targets import TARGETS
-from collectrace.tracer.record import scopes
+from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.session import Session
 from collectrace.tracer.tap import wire
 from collectrace.tracer.tap.wire import Undo
+
+log = logging.getLogger("collectrace")
 
 _session: Session | None = None
 _undos: list[Undo] = []
@@ -26,14 +30,21 @@ def current() -> Session | None:
     return _session
 
 
-def enable(config: Config) -> None:
-    """Switch tracing on; nothing, where it is on already.
+def enable(config: Config, asked: Collection[str] = ()) -> None:
+    """Switch tracing on; where it is on already, only say which options that ignores.
+
+    ``asked``: the options that were given by who asks for it, and not by the environment.
 
     If there is a default group already, a run begins at once, with the groups that exist.
     """
     global _session
     if _session is not None:
+        _say_ignored(_session.config, config.absolute(), asked)
         return
+    if os.environ.get("LOCAL_RANK", "0") == "0":  # once on each machine
+        for sentence in mistyped(os.environ):
+            log.warning("collectrace: %s", sentence)
+    sites.have_libraries(config.library)
     session = Session(config)
     _install(session)
     if dist.is_initialized():
@@ -42,6 +53,16 @@ def enable(config: Config) -> None:
         except Exception as problem:
             session.count_failure(problem, "joining a run under way")
     _session = session
+
+
+def _say_ignored(current: Config, wanted: Config, asked: Collection[str]) -> None:
+    pairs = [(name, getattr(wanted, name), getattr(current, name)) for name in sorted(asked)]
+    ignored = [f"{name}={theirs} (it is {ours})" for name, theirs, ours in pairs if theirs != ours]
+    if ignored:
+        log.warning(
+            "collectrace: tracing is on already, and goes on as it began: %s is ignored",
+            ", ".join(ignored),
+        )
 
 
 def _install(session: Session) -> None:

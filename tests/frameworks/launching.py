@@ -19,7 +19,7 @@ ROOT: Final = HERE.parents[1]
 BY_ITSELF: Final = frozenset({"ray"})
 """Frameworks whose programs start their own ranks."""
 
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "",
     "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu",
     # Ray folds equal lines of its workers into one, and marks each line with its worker.
@@ -37,7 +37,7 @@ def started(
     folder.mkdir()
     command = [sys.executable, str(program), *arguments]
     if program.name.partition("_")[0] not in BY_ITSELF:
-        launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={_free_port()}"]
+        launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
         command[1:1] = ["-m", *launcher]
     path = (str(ROOT), str(PROGRAMS), os.environ.get("PYTHONPATH", ""))
     with (folder / "output.txt").open("wb") as output:
@@ -45,7 +45,7 @@ def started(
             command,
             cwd=folder,
             env=os.environ
-            | _ENVIRONMENT
+            | ENVIRONMENT
             | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
             | (env or {}),
             stdout=output,
@@ -74,7 +74,8 @@ def output(folder: Path) -> str:
     return (folder / "output.txt").read_text(errors="replace")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.config import PREFIX, Config
+from collectrace.config import PREFIX, Config, is_switched_on, mistyped
 from collectrace.errors import CollectraceError
 
 NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
@@ -15,14 +15,14 @@ NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS, "sources"):
+    for name in ("log_dir", *NUMBERS, "sources", "library"):
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
-        sources=True,
+        sources=True, library=(),
     )  # fmt: skip
 
 
@@ -31,6 +31,10 @@ def test_without_a_word_the_defaults_hold() -> None:
     [
         ("log_dir", "/scratch/logs", Path("/scratch/logs")),
         ("max_bytes", "1000", 1000),
+        ("max_bytes", "512M", 512 << 20),
+        ("max_bytes", "1GiB", 1 << 30),
+        ("max_bytes", "1.5 gb", 3 << 29),
+        ("library", "/opt/Megatron-LM:/b", (Path("/opt/Megatron-LM"), Path("/b"))),
         ("heartbeat", "0.5", 0.5),
         ("stall_after", "120", 120.0),
         ("max_failures", "3", 3),
@@ -68,7 +72,8 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
-    [("max_bytes", "1GiB", "a whole number"), ("max_failures", "2.5", "a whole number"),
+    [("max_bytes", "1X", "a whole number, or a size such as 512M or 1G"),
+     ("max_bytes", "1.5", "a whole number, or a size"), ("max_failures", "2.5", "a whole number"),
      ("heartbeat", "soon", "a number"), ("sources", "2", "0 or 1")],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
@@ -77,7 +82,7 @@ def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
     monkeypatch.setenv(f"COLLECTRACE_{name.upper()}", text)
     with pytest.raises(CollectraceError) as refused:
         Config.from_environment()
-    assert f"COLLECTRACE_{name.upper()}='{text}' is not {wanted};" in str(refused.value)
+    assert f"COLLECTRACE_{name.upper()}='{text}' is not {wanted}" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -109,7 +114,8 @@ def test_an_unknown_option_is_told_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     "given",
     [{}, {"log_dir": "/a b/c", "max_bytes": 1, "heartbeat": 0.1, "stall_after": 1e9,
-          "max_failures": 1 << 40, "sources": False}],
+          "max_failures": 1 << 40, "sources": False,
+          "library": (Path("/a b"), Path("/c"))}],
 )  # fmt: skip
 def test_a_child_gets_the_same_options(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -119,7 +125,7 @@ def test_a_child_gets_the_same_options(
         monkeypatch.setenv(name, text)
     child = Config.from_environment()
     assert child.log_dir == mine.log_dir.absolute()
-    options = (*NUMBERS, "sources")
+    options = (*NUMBERS, "sources", "library")
     assert [getattr(child, name) for name in options] == [getattr(mine, name) for name in options]
 
 
@@ -127,4 +133,40 @@ def test_a_child_that_starts_in_another_folder_writes_into_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Config().to_environment()["COLLECTRACE_LOG_DIR"] == str(tmp_path / "logs")
+    told = Config(library=(Path("here"),)).to_environment()
+    assert told["COLLECTRACE_LOG_DIR"] == str(tmp_path / "logs")
+    assert told["COLLECTRACE_LIBRARY"] == str(tmp_path / "here")
+
+
+def test_one_folder_is_no_list_of_folders() -> None:
+    with pytest.raises(CollectraceError, match="library must be a list of folders"):
+        Config.from_environment(library="/opt/framework")
+
+
+# -- variables ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, False), ({"COLLECTRACE": ""}, False), ({"COLLECTRACE": "0"}, False),
+     ({"COLLECTRACE": "off"}, False), ({"COLLECTRACE": "1"}, True),
+     ({"COLLECTRACE": " Yes "}, True)],
+)  # fmt: skip
+def test_what_switches_it_on(environment: dict[str, str], expected: bool) -> None:
+    assert is_switched_on(environment) is expected
+
+
+def test_what_neither_switches_it_on_nor_off_is_said() -> None:
+    with pytest.raises(CollectraceError, match="COLLECTRACE='logs' is not 0 or 1"):
+        is_switched_on({"COLLECTRACE": "logs"})
+
+
+def test_a_mistyped_variable_is_told_with_the_one_that_was_meant() -> None:
+    known = Config().to_environment() | {"COLLECTRACE": "1", "COLLECTRACES_X": "", "PATH": "/bin"}
+    assert mistyped(known) == []
+    near, far = mistyped(known | {"COLLECTRACE_LOGDIR": "x", "COLLECTRACE_QQQ": ""})
+    assert near == (
+        "COLLECTRACE_LOGDIR is no option and has no effect; did you mean COLLECTRACE_LOG_DIR?"
+    )
+    assert far.startswith("COLLECTRACE_QQQ is no option and has no effect; the options are LOG_DIR")
+    assert all(name.removeprefix(PREFIX) in far for name in Config().to_environment())

@@ -19,7 +19,7 @@ ROOT = Path(collectrace.__file__).parent
 FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
-    {"commands", "testing"},
+    {"commands", "testing", "autoload"},
     {"", "launch", "schema", "tracer", "align", "report"},
     {"words", "chain"},
     {"signature", "findings"},
@@ -52,7 +52,9 @@ ROOMS = {
         {"tracer.switch"},
     ),
 }
-WITHOUT_TORCH = ("align", "report", "", "cli", "commands", "testing", "launch", "schema")
+WITHOUT_TORCH = (
+    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
+)  # fmt: skip
 
 
 def modules() -> dict[str, Path]:

@@ -68,6 +68,19 @@ def destroy_process_group(session: Session) -> Wrapper:
     return wrapper
 
 
+def constructed(session: Session, pg: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    """A ProcessGroup has been constructed: by the program itself, or torch has done it.
+
+    With a program that makes its groups by itself (``_dist2.new_group``, torchft) a run begins.
+    """
+    if not session.live or local.state.scope.what == "group" or session.is_other_rank():
+        return
+    groups.by_hand[type(pg).__name__].of(pg)
+    given = dict(zip(("store", "rank", "size"), args, strict=False)) | kwargs
+    if session.recorder is None and isinstance(given.get("store"), c10d.Store):
+        session.begin_by_hand(given["store"], int(given["rank"]), int(given["size"]))
+
+
 class _GroupCreation:
     """A context in which a group is created: the heartbeat says so, and records are written."""
 

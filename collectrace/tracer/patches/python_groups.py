@@ -23,7 +23,7 @@ from torch._C._distributed_c10d import AllgatherOptions
 
 from collectrace.tracer import torch_api
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import waits
+from collectrace.tracer.patches import lifecycle, waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
@@ -156,7 +156,8 @@ def install(session: Session) -> Undo:
     def constructed(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if session.live:
             overrides.wrap(type(instance))
-        return wrapped(*args, **kwargs)
+        wrapped(*args, **kwargs)
+        lifecycle.constructed(session, instance, args, kwargs)
 
     init = vars(dist.ProcessGroup)["__init__"]
     for known in _subclasses(dist.ProcessGroup):
@@ -212,7 +213,7 @@ class _Overrides:
         local = scopes.local
 
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            recorder = session.recorder
+            recorder = session.recorder or session.begin_by_call(instance)
             if recorder is None:
                 return wrapped(*args, **kwargs)
             # Three frames of ours: this one, its guard's, that of what is in the method's place.

@@ -9,6 +9,7 @@ import itertools
 import os
 import threading
 import weakref
+from collections import defaultdict
 from typing import Any, Final
 
 import torch.distributed as dist
@@ -108,6 +109,8 @@ class GroupBook:
         """The ``asked`` record of a group whose creation is in progress."""
         self.asked = 0
         """Groups asked for so far, those that this rank is no member of counted."""
+        self.strange: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Groups of which nobody knows which ranks they have."""
         self._uses: dict[str, int] = {}
         """How many groups have had a name so far."""
         self._beginner = threading.get_ident()
@@ -165,35 +168,55 @@ def ranks_are_threads() -> bool:
 
 
 def c10d_name(pg: Any) -> str:
-    """The name by which torch knows a group; that of its class if torch does not know it."""
+    """The name by which torch knows a group; if it knows none, that of its class, numbered."""
     name = c10d._world.pg_names.get(pg)
     if name is None:
         try:
             name = pg.group_name
         except Exception:  # torch raises; a group written in Python may raise anything
             name = None
-    return str(name or type(pg).__name__)
+    if name:
+        return str(name)
+    kind = type(pg).__name__
+    n = by_hand[kind].of(pg)
+    return f"{kind}@{n + 1}" if n else kind
 
 
-def ready_record(pg: Any, name: str, **known: Any) -> Group:
+by_hand: Final[defaultdict[str, Ordinals]] = defaultdict(Ordinals)
+"""By class, groups that the program constructed by itself, in the order in which it did, or in
+which they were first used: it should be the same on all ranks."""
+
+
+def ready_record(pg: Any, name: str, ranks: list[int], **known: Any) -> Group:
     """The ``ready`` record of a group that exists; ``known``: fields that torch does not tell."""
     return Group(
         phase="ready",
         group=name,
         description=str(getattr(pg, "group_desc", "") or ""),
         backend=backend_of(pg),
-        ranks=members(pg),
+        ranks=ranks,
         **known,
     )
 
 
-def members(pg: Any) -> list[int]:
-    """Global ranks in group order."""
+def members(pg: Any, world_size: int | None) -> list[int] | None:
+    """Global ranks in group order; None: nobody knows them.
+
+    So it is with a group that is not registered with torch.distributed, unless it has all the
+    ranks of the job, or was told which it has.
+    """
     try:
         return list(dist.get_process_group_ranks(pg))
     except (RuntimeError, KeyError, ValueError):
-        # Not registered with torch.distributed: its own numbers are all there is.
-        return list(range(pg.size()))
+        pass
+    size = int(pg.size())
+    if world_size in (None, size):
+        return list(range(size))
+    try:
+        told = list(pg._get_backend(pg._device_types[0]).options.global_ranks_in_group)
+    except Exception:  # a group written in Python may raise anything
+        told = []
+    return told if len(told) == size else None
 
 
 def backend_of(pg: Any) -> str:

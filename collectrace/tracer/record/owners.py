@@ -6,6 +6,7 @@ import os
 import site as site_packages
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType
 from typing import Final
@@ -42,6 +43,20 @@ _STDLIB: Final = tuple(
 # deprecated.
 _PLUMBING: Final = (f"wrapt{os.sep}", "typing_extensions.py")
 
+_FRAMEWORKS: Final = (
+    "accelerate", "axolotl", "colossalai", "composer", "deepspeed", "fairscale", "fairseq",
+    "fairseq2", "fla", "ignite", "lightning", "lightning_fabric", "llamafactory", "megatron",
+    "mmengine", "nemo", "openrlhf", "peft", "pytorch_lightning", "ray", "sglang", "torchft",
+    "torchrec", "torchtitan", "torchtune", "transformer_engine", "transformers", "trl", "verl",
+    "vllm",
+)  # fmt: skip
+"""Packages that people run from a checkout, installed or not: their lines are a library's. Only
+what lies in the folder of the package as it was imported: a script in a folder of that name is its
+author's own."""
+
+_libraries: tuple[str, ...] = ()
+"""Folders of libraries that the user has named, with a separator at the end."""
+
 
 _owners: dict[int, tuple[int, CodeType]] = {}
 """By id of the code object, which is kept beside it so that no other gets its id."""
@@ -50,14 +65,26 @@ torch_codes: Final[set[int]] = set()
 """Ids of those of class TORCH, for who looks at every frame of a stack."""
 
 
+def set_libraries(folders: Iterable[Path]) -> None:
+    """Count the code in these folders as a library's, too, and no longer that in earlier ones."""
+    global _libraries
+    _libraries = tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
+    forget()
+
+
+def forget() -> None:
+    """Ask anew whose code is."""
+    torch_codes.clear()
+    _owners.clear()
+
+
 def classify(code: CodeType) -> int:
     """Whose code it is: TORCH, LIBRARY or USER."""
     known = _owners.get(id(code))
     if known is not None:
         return known[0]
     if len(_owners) >= _MAX_CODES:
-        torch_codes.clear()
-        _owners.clear()
+        forget()
     kind = _classify_path(code.co_filename)
     _owners[id(code)] = (kind, code)
     if kind == TORCH:
@@ -76,11 +103,26 @@ def _classify_path(path: str) -> int:
         return TORCH
     inside = next((p for p in _PACKAGES if path.startswith(p)), None)
     if inside is None:
-        return USER
+        return LIBRARY if _is_library(path) else USER
     if "site-packages" in path or "dist-packages" in path:
         inner = path.rpartition(f"-packages{os.sep}")[2]
         return TORCH if inner.startswith(_PLUMBING) else LIBRARY
     return TORCH if path.startswith(_STDLIB) else LIBRARY
+
+
+def _is_library(path: str) -> bool:
+    """Whether a file that is not installed is a library's all the same."""
+    if path.startswith("<"):
+        return False
+    path = os.path.abspath(path)
+    if path.startswith(_libraries):
+        return True
+    for name in _FRAMEWORKS:
+        if f"{os.sep}{name}{os.sep}" in path:
+            folders = getattr(sys.modules.get(name), "__path__", ())
+            if any(path.startswith(os.path.join(os.path.abspath(f), "")) for f in folders):
+                return True
+    return False
 
 
 def torch_root() -> str:

@@ -77,6 +77,8 @@ class Recorder:
         """False: nothing is recorded any more."""
         self.global_rank: int | None = None
         """None until the ranks have met."""
+        self.world_size: int | None = None
+        """Likewise."""
         self.iteration = 0
         """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
         in join() counted, where that is the unit; 0: none so far."""
@@ -373,12 +375,23 @@ class Recorder:
     def adopt(self, pg: Any) -> GroupState | None:
         """Know a group whose creation was not seen, such as one that C++ made, and write it down.
 
-        None where the calling thread is another rank: its groups are none of this record's.
+        None where the calling thread is another rank: its groups are none of this record's; and
+        where nobody knows which ranks the group has: its calls could be held against the wrong
+        ones.
         """
-        if self.book.is_other_rank():
+        if self.book.is_other_rank() or pg in self.book.strange:
             return None
-        name = self.book.name_of(groups.c10d_name(pg))
-        record = groups.ready_record(pg, name, ordinal=self.book.asked)
+        ranks = groups.members(pg, self.world_size)
+        name = groups.c10d_name(pg)
+        if ranks is None:
+            self.book.strange.add(pg)
+            log.warning(
+                "collectrace: the calls of group %s are not recorded: which %d of the %s ranks it"
+                " has is not known, for the program constructed it by itself.",
+                name, pg.size(), self.world_size,
+            )  # fmt: skip
+            return None
+        record = groups.ready_record(pg, self.book.name_of(name), ranks, ordinal=self.book.asked)
         self.write(record)
         return self.book.adopt(pg, record)
 

@@ -9,11 +9,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
-from collectrace.tracer.record.owners import LIBRARY, TORCH, USER, classify, torch_codes
+from collectrace.tracer.record.owners import (
+    LIBRARY,
+    TORCH,
+    USER,
+    classify,
+    set_libraries,
+    torch_codes,
+)
 
 MOST_FRAMES: Final = 8
 """Of the user's code, in a stack."""
@@ -205,6 +214,12 @@ _NONE: Final = _Node(_Node.__init__.__code__, -1)
 
 _seen: Final = _Seen()
 _innermost: Final = _seen.innermost
+
+
+def have_libraries(folders: Iterable[Path]) -> None:
+    """Know the code in these folders for a library's from now on, in stacks seen before, too."""
+    set_libraries(folders)
+    _seen.forget()
 
 
 def find(frame: FrameType | None, thread: Lender | None = None) -> Place:

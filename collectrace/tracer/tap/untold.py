@@ -86,6 +86,11 @@ class KnowsFrames:
             above = self._above = _Above(recorder)
         return above
 
+    def begin_by_call(self, pg: Any) -> Any:
+        """Begin a run, see ``wire.HasRecorder``; None: none can be begun."""
+        self._session.begin_by_call(pg)
+        return self.recorder
+
 
 def functional_library() -> Any:
     """Kernels in front of every functional collective that is given a ReduceOp by its name.

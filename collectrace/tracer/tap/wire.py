@@ -61,7 +61,13 @@ class HasRecorder(Protocol):
 
     @property
     def recorder(self) -> OnIssue | None:
-        """None: there is no run, and nothing is recorded."""
+        """None: there is no run."""
+
+    def begin_by_call(self, pg: Any) -> OnIssue | None:
+        """A call is about to be issued on this group, and there is no run: begin one.
+
+        None: none can be begun, and the call is not recorded. Raises nothing.
+        """
 
 
 Undo = Callable[[], None]
@@ -122,6 +128,8 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
 
     def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
         recorder = session.recorder
+        if recorder is None:
+            recorder = session.begin_by_call(reader.unbox(args[reader.group_index]))
         call = None if recorder is None else recorder.issue(reader, args)
         raw = keyset.raw_repr()
         rest = remaining.get(raw)

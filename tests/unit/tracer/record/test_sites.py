@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import os
 import site as site_packages
 import sys
@@ -208,6 +209,48 @@ def test_here_is_the_line_that_calls() -> None:
     line = sys._getframe().f_lineno - 1
     assert inside in lines_of(helper)
     assert outside == default == at(__file__, line)
+
+
+# -- checkouts ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_libraries() -> Iterator[None]:
+    yield
+    sites.have_libraries(())
+
+
+def test_a_folder_may_be_named_as_a_librarys(
+    mine: Path, tmp_path: Path, no_libraries: None
+) -> None:
+    """Also where its lines were seen before, and never one whose name only begins so."""
+    inner, near = tmp_path / "framework" / "loop.py", tmp_path / "framework-mine" / "loop.py"
+    codes = [module(path)["caller"].__code__ for path in (inner, near)]
+    assert [owners.classify(code) for code in codes] == [owners.USER, owners.USER]
+    sites.have_libraries([tmp_path / "framework"])
+    assert [owners.classify(code) for code in codes] == [owners.LIBRARY, owners.USER]
+    assert named(mine, inner) == (at(mine), at(inner))
+    sites.have_libraries(())
+    assert [owners.classify(code) for code in codes] == [owners.USER, owners.USER]
+
+
+def test_a_known_framework_is_a_library_in_the_folder_it_was_imported_from(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "Megatron-LM" / "megatron"
+    (checkout / "core").mkdir(parents=True)  # without __init__.py, as Megatron's own
+    monkeypatch.syspath_prepend(tmp_path / "Megatron-LM")
+    inner = checkout / "core" / "parallel_state.py"
+    script = tmp_path / "Megatron-LM" / "pretrain_gpt.py"
+    own = tmp_path / "work" / "megatron" / "train.py"
+    importlib.import_module("megatron.core")
+    try:
+        for path, owner in ((inner, owners.LIBRARY), (script, owners.USER), (own, owners.USER)):
+            assert owners.classify(module(path)["caller"].__code__) == owner, path
+        assert named(script, inner) == (at(script), at(inner))
+    finally:
+        for name in ("megatron.core", "megatron"):
+            del sys.modules[name]
 
 
 # -- what is remembered ---------------------------------------------------------------------

@@ -1,0 +1,39 @@
+"""Switches tracing on in a program that knows nothing of it: ``COLLECTRACE=1``.
+
+Torch calls every entry point of the group ``torch.backends`` at the end of its own import
+(torch/__init__.py, ``_import_device_backends``; torch 2.5 to 2.15), and :func:`on_torch` is one. So
+the variable reaches whatever process inherits it, however that was started, and a program that
+never imports torch pays nothing. Not where ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``, which tells torch
+to call none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def on_torch() -> None:
+    """Switch tracing on, if the environment asks for it. Torch has been imported.
+
+    Raises nothing, for that would end the import: what is wrong is one line of warning.
+    """
+    # enable() itself imports torch, and has options of its own.
+    if not os.environ.get("COLLECTRACE") or "collectrace.tracer" in sys.modules:
+        return
+    try:
+        _enable()
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the program goes on
+        import logging
+
+        logging.getLogger("collectrace").warning("collectrace: not traced: %s", problem)
+
+
+def _enable() -> None:
+    import collectrace
+    from collectrace.config import Config, is_switched_on
+
+    if is_switched_on(os.environ):
+        # What this process starts may start in another folder.
+        os.environ.update(Config.from_environment().to_environment())
+        collectrace.enable()

@@ -56,7 +56,8 @@ def align(
     """Find where the ranks of a run part ways.
 
     Args:
-        path: a log_dir, or the folder of one run, or a URL of either that fsspec understands.
+        path: a log_dir, or the folder of one run, or a URL of either that fsspec understands; a
+            rank file, which stands for its run, or a ``.tar.gz`` of a folder.
         run: which run, by its id; the latest where it is not given.
         full: read every line, however large the logs are.
         group: look at this process group only, by its name or description.

@@ -17,7 +17,7 @@ from collectrace.align.reading.rank_log import FileLog, GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, File, choose, is_rank, list_files
 from collectrace.align.reading.segments import PAGE
-from collectrace.align.reading.source import open_folder
+from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import NotThere
@@ -70,6 +70,8 @@ class RunReader:
         self._path, self._run, self._full = path, run, full
         self._small, self._page = small, page
         self._vocabulary = Vocabulary()
+        self._folder: Folder | None = None
+        """One that was unpacked: once is enough."""
         self._kept: dict[_Identity, RankReader] = {}
 
     def read(self, on_progress: OnProgress | None = None) -> RunEvidence:
@@ -88,7 +90,9 @@ class RunReader:
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None = None) -> RunEvidence:
-        folder = open_folder(self._path)
+        folder = self._folder or open_folder(self._path)
+        if folder.is_fixed:
+            self._folder = folder
         files = list_files(folder, self._page)
         if not files:
             raise NotThere(

@@ -152,6 +152,8 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
         LogError: there is no such run.
 
     """
+    if run is None and folder.file is not None:
+        run = _run_of(folder.file, files)
     ranked = [file for file in files if not file.pending]
     pending = [file for file in files if file.pending]
     of_one_run = bool(ranked) and all(file.folder == folder.name for file in ranked) and not pending
@@ -185,6 +187,19 @@ def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
             found.append(one.name)
             wanted -= 1
     return tuple(reversed(found))
+
+
+def _run_of(name: str, files: Sequence[File]) -> str | None:
+    """The run that a file of the folder belongs to."""
+    for file in files:
+        if name in file.segments.names:
+            return PENDING if file.pending else _run_id(file)
+    return None
+
+
+def _run_id(file: File) -> str:
+    header = file.peek()
+    return (header.run if header is not None else None) or PurePosixPath(file.folder).name
 
 
 def _known_runs(ranked: Sequence[File], run: str | None) -> list[Run]:
@@ -246,8 +261,7 @@ def _first_of_each_folder(files: Iterable[File]) -> list[File]:
 def _group(files: Iterable[File]) -> list[Run]:
     runs: dict[str, Run] = {}
     for file in files:
-        header = file.peek()
-        name = (header.run if header is not None else None) or PurePosixPath(file.folder).name
+        name = _run_id(file)
         runs.setdefault(name, Run(name, [])).files.append(file)
     return list(runs.values())
 

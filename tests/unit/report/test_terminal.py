@@ -227,7 +227,8 @@ def test_rows_that_were_left_out_are_a_gap() -> None:
     rows = tuple(TableRow(seq=n, cells=(alignments.call(n),) * 2) for n in (1, 2, 40))
     table = Table(columns=((0,), (1,)), rows=rows)
     seen = screen(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
-    table = seen[seen.index("\n         call") + 1 :].splitlines()[1:]
+    lines = seen.splitlines()
+    table = lines[next(n for n, line in enumerate(lines) if line.split()[:1] == ["call"]) + 1 :]
     shown = [line.split()[0] for line in table[: table.index("")]]
     assert shown == ["1", "2", "..", "40", "then"]
 

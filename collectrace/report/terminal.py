@@ -128,7 +128,7 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLin
     who = Text.assemble((members, "bold"), f": {text.STATES[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
-    page.line(who, indent=INDENT)
+    page.prose(who, indent=INDENT, hang=INDENT)
     if side.call is None:
         if any(other.call is not None for other in finding.sides):
             page.line(sidebyside.NO_CALL, indent=2 * INDENT)

@@ -80,6 +80,12 @@ def test_no_line_ends_in_a_space(width: int) -> None:
         assert line == line.rstrip()
 
 
+@pytest.mark.parametrize("kind", kind_examples.KINDS)
+def test_a_narrow_page_is_kept_by_every_kind(kind: str, tmp_path: Path) -> None:
+    seen = screen(aligned(kind_examples.KINDS[kind](), tmp_path), 60).splitlines()
+    assert [line for line in seen if len(line) > 60] == []
+
+
 def test_only_places_are_longer_than_the_page() -> None:
     for line in screen(alignments.missing_call(), 60).splitlines():
         assert len(line) <= 60 or "loop.py" in line

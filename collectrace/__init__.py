@@ -26,6 +26,8 @@ def enable(
     stall_after: float | None = None,
     max_failures: int | None = None,
     sources: bool | None = None,
+    announce: bool | None = None,
+    keep_runs: int | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
@@ -44,6 +46,8 @@ def enable(
         stall_after=stall_after,
         max_failures=max_failures,
         sources=sources,
+        announce=announce,
+        keep_runs=keep_runs,
     )
     from collectrace.tracer import torch_api
 

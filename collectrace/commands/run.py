@@ -21,6 +21,7 @@ _OPTIONS: Final = (
     ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
     ("heartbeat", float, "S", "seconds between two heartbeats"),
     ("max_failures", int, "N", "internal failures before the tracer goes silent"),
+    ("keep_runs", int, "N", "runs that the folder may hold, 0: all; the oldest go"),
 )
 
 
@@ -39,6 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"keep lines of the script's text out of the record (or {PREFIX}SOURCES=0)",
     )  # fmt: skip
     parser.add_argument(
+        "--no-announce", dest="announce", action="store_false", default=None,
+        help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )
     parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
@@ -53,6 +58,6 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     from collectrace import launch
 
     script = launch.find(arguments.script, arguments.arguments, module=arguments.module)
-    options = [*(name for name, *_ in _OPTIONS), "sources"]
+    options = [*(name for name, *_ in _OPTIONS), "sources", "announce"]
     collectrace.enable(**{name: getattr(arguments, name) for name in options})
     return script.run

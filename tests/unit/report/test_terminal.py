@@ -234,8 +234,8 @@ def test_rows_that_were_left_out_are_a_gap() -> None:
     table = Table(columns=((0,), (1,)), rows=rows)
     seen = screen(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
     lines = seen.splitlines()
-    table = lines[next(n for n, line in enumerate(lines) if line.split()[:1] == ["call"]) + 1 :]
-    shown = [line.split()[0] for line in table[: table.index("")]]
+    below = lines[next(n for n, line in enumerate(lines) if line.split()[:1] == ["call"]) + 1 :]
+    shown = [line.split()[0] for line in below[: below.index("")]]
     assert shown == ["1", "2", "..", "40", "then"]
 
 

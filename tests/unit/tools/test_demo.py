@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import threading
+import time
+
 import pytest
 
 from tools import demo, join_cases
@@ -47,7 +51,7 @@ class Ended(join_cases.Rank):
 
     def __init__(self, start: float | None, said: join_cases.Outcome) -> None:
         self.start, self._said = start, said
-        self.has_met = join_cases.threading.Event()
+        self.has_met = threading.Event()
         self.has_met.set()
 
     def outcome(self, deadline: float) -> tuple[join_cases.Outcome, str]:
@@ -71,11 +75,11 @@ def test_only_a_slow_start_excuses_another_end(
     status: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = join_cases.argparse.Namespace(case=4, barrier="native", timeout=30.0)
+    options = argparse.Namespace(case=4, barrier="native", timeout=30.0)
     ranks = [Ended(start, end) for end in ends]
     assert join_cases._judge(options, list(ranks)) == status
     said = capsys.readouterr().err
     assert ("too slow" in said) is (status == join_cases.TOO_SLOW)
     if start == 90.0:
         # The clock is the case's own: what the start took is not taken from it.
-        assert ranks[0].deadline - join_cases.time.monotonic() > 3 * 2 * 90 - 60
+        assert ranks[0].deadline - time.monotonic() > 3 * 2 * 90 - 60

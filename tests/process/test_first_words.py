@@ -65,7 +65,8 @@ def _make_old_runs() -> None:
         for day in range(1, 6):
             folder = logs / f"202001{day:02}-120000-00aa{day:02}"
             folder.mkdir(parents=True, exist_ok=True)
-            last = b'{"kind":"exit","t":2}\n' if day != 2 else b'{"kind":"call","t":2}\n'
+            ended = b'{"kind":"exit","t":2,"reason":"finished"}\n'
+            last = ended if day != 2 else b'{"kind":"of a later version","t":2}\n'
             (folder / "rank00000.jsonl").write_bytes(last)
 
 

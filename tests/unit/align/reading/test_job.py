@@ -106,6 +106,21 @@ def test_other_runs_are_no_note(tmp_path: Path) -> None:
     assert align(tmp_path / "b").evidence.other_runs is None
 
 
+def test_logs_that_were_copied_together_from_their_hosts_are_one_run(tmp_path: Path) -> None:
+    run = fine("run-1")
+    run.rank(1).header.host = "node8"
+    run.write(tmp_path / "all")
+    for rank, host in enumerate(("node7", "node8")):
+        there = tmp_path / "gathered" / host / "logs" / "run-1"
+        there.mkdir(parents=True)
+        (tmp_path / "all" / "run-1" / f"rank0000{rank}.jsonl").rename(
+            there / f"rank0000{rank}.jsonl"
+        )
+    found = align(tmp_path / "gathered")
+    assert (found.run, found.status, found.world_size) == ("run-1", "aligned", 2)
+    assert found.evidence.missing_ranks == ()
+
+
 @pytest.mark.parametrize("name", ["default", "the default group", "0", "default_pg"])
 def test_the_default_group_has_a_name(tmp_path: Path, name: str) -> None:
     run = Run(2)

@@ -26,6 +26,8 @@ def enable(
     max_failures: int | None = None,
     sources: bool | None = None,
     library: Iterable[str | PathLike[str]] | None = None,
+    announce: bool | None = None,
+    keep_runs: int | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
@@ -48,6 +50,8 @@ def enable(
         "max_failures": max_failures,
         "sources": sources,
         "library": library,
+        "announce": announce,
+        "keep_runs": keep_runs,
     }
     given = {name: value for name, value in given.items() if value is not None}
     config = Config.from_environment(**given)

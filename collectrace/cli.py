@@ -16,6 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
+from collectrace import quiet
 from collectrace.commands import COMMANDS, output
 from collectrace.errors import CollectraceError
 from collectrace.version import __version__
@@ -136,7 +137,12 @@ def console(*before: str, program: str = PROGRAM) -> NoReturn:
     """The door for ``python -m``: the process's own arguments, behind those given."""
     # Python has None in place of a stream that was closed before it began.
     stdout, stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
-    sys.exit(main([*before, *sys.argv[1:]], stdout, stderr, program=program))
+    argv = [*before, *sys.argv[1:]]
+    quiet.no_more()
+    status = main(argv, stdout, stderr, program=program)
+    if argv[:1] != ["run"]:
+        quiet.until_somebody_answers()  # while the interpreter ends; a script's end is its own
+    sys.exit(status)
 
 
 def script() -> NoReturn:

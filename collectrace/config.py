@@ -58,6 +58,14 @@ class Config:
     said to come from the line that called it. As text, separated as in ``PATH``. What is
     installed, and what ``tracer/record/owners`` knows by name, need not be given."""
 
+    announce: bool = True
+    """Whether the job's first rank says on standard error where it records, and how to ask: one
+    line as the first run of its process begins."""
+
+    keep_runs: int = 20
+    """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
+    that may still be written to. 0: all are kept."""
+
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
         """Defaults, overridden by the environment, overridden by ``given`` (None: not given).
@@ -90,6 +98,8 @@ class Config:
                 raise CollectraceError(f"{name} must be greater than zero")
             if value == math.inf:
                 raise CollectraceError(f"{name} must be finite")
+        if config.keep_runs < 0:
+            raise CollectraceError("keep_runs must be 0 (all) or more")
         return config
 
     def to_environment(self) -> dict[str, str]:

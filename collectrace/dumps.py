@@ -49,7 +49,7 @@ _JOINS: Final = re.compile(
 _INNERMOST: Final = 4
 """Frames of a stack in which they may stand: under them only a lock or a condition."""
 
-_NOT_OWN: Final = ("/site-packages/", "/lib/python", "/collectrace/tracer/")
+_NOT_OWN: Final = ("/site-packages/", "/lib/python", "/collectrace/tracer/", "<frozen ")
 
 
 def parse(text: str) -> Dump | None:

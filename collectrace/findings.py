@@ -272,6 +272,29 @@ class RankState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What was run, where and when, by what the rank files say."""
+
+    script: str = ""
+    """Its command line, as the lowest rank has it; empty where no file says."""
+
+    hosts: tuple[str, ...] = ()
+    """The machines, in the order of their ranks."""
+
+    began: int | None = None
+    """When the first rank's file was begun, ns since 1970; null: not known."""
+
+    ended: int | None = None
+    """When the last line was written, ns since 1970; null: not known."""
+
+    attempt: int = 1
+    """How often an elastic launcher has started it, this time included."""
+
+    earlier: tuple[str, ...] = ()
+    """How attempts before this one ended, as far as their logs lie beside it, in sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineOfRanks:
     """A line of the user's code, and the ranks that were at it."""
 
@@ -328,6 +351,10 @@ class Evidence:
     notes: tuple[str, ...] = ()
     """What else the logs cannot tell, in sentences."""
 
+    other_runs: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Ids of the other runs that lie in the same folder, and are no part of this answer; left out
+    where there are none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
@@ -354,10 +381,28 @@ class Alignment:
     strict: bool | None = field(default=None, metadata=LEFT_OUT)
     """Whether warnings count, which were asked to; left out where they were not."""
 
+    job: Job | None = field(default=None, metadata=LEFT_OUT)
+    """What was run; left out where no rank's file says."""
+
     @property
     def warnings(self) -> int:
         """How many findings warn."""
         return sum(finding.severity == "warning" for finding in self.findings)
+
+    @property
+    def outcome(self) -> str:
+        """The status as people are told it.
+
+        ``crashed`` where ranks ended by themselves, whether or not that left others hanging.
+        """
+        errors = [finding for finding in self.findings if finding.severity == "error"]
+        if self.status == "hung" and errors:
+            absent = {r for side in errors[0].sides if side.call is None for r in side.ranks}
+            guilty = set(errors[0].suspects) or absent
+            states = {rank.state for rank in self.ranks if rank.rank in guilty}
+            return "crashed" if states and states <= {"raised", "died"} else "hung"
+        crashed = any(f.kind == "raised" and f.severity == "warning" for f in self.findings)
+        return "crashed" if self.status == "aligned" and crashed else self.status
 
     @property
     def exit_status(self) -> int:

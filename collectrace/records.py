@@ -88,7 +88,16 @@ class Header(Record):
     env: dict[str, str] = _doc("variables that change how collectives behave", default_factory=dict)
     heartbeat: float = _doc("seconds between `alive` records", default=5.0)
     stall_after: float = _doc("seconds after which a pending call stalls", default=60.0)
+    keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
     targets: list[str] = _doc("patched functions", default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Removed(Record):
+    """Older runs that rank 0 removed from the folder as this one began, to keep `keep_runs`."""
+
+    kind: ClassVar[str] = "removed"
+    runs: list[str] = _doc("their ids", default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -384,7 +393,7 @@ KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
         Header, Unfamiliar, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch,
-        Sync, Unwaited, Raised, Alive, Stall, Checkpoint, Exit,
+        Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 

@@ -14,9 +14,8 @@ Rank 0 has five batches, rank 1 has six, and the model is one Linear(1, 1) under
 NCCL has no barrier, so torch all-reduces one float32. What that happens to hold decides how
 case 4 goes on: ``ones`` stands for the uninitialised memory of torch 1.9, ``zeros`` for today.
 
-The script starts its two ranks itself (``torchrun --nproc-per-node 2`` does as well), waits,
-kills what hangs, and tells how each rank ended. Exit status: 0 if that is what gloo is known to
-do in this case, 1 if it is not.
+It starts its two ranks itself (or torchrun does), and kills what hangs; its clock starts when they
+have met. Exit status: 0 as gloo is known to do, 1 if not, 3 if not on a machine too slow to say.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import nullcontext
 from datetime import timedelta
@@ -56,12 +56,41 @@ def train(case: int, batches: int, holds: float | None) -> None:
     print(f"has exhausted all {len(inputs)} of its inputs")
 
 
+STARTED: Final = "JOIN_CASES_STARTED"
+"""When this script started a rank, in seconds of the machine's monotonic clock."""
+
+MET: Final = "met the other rank after "
+"""What a rank says then, in seconds since it was started."""
+
+START_LIMIT: Final = 300.0
+"""Seconds within which the ranks must have met."""
+
+SLOW_START: Final = 20.0
+"""Seconds; a machine with nothing else to do needs 2 to 5."""
+
+TOO_SLOW: Final = 3
+"""Exit status of a result that is wrong on a machine that may be why."""
+
+
+def patience(timeout: float, start: float) -> float:
+    """Seconds that gloo waits, on a machine that took ``start`` seconds to start a rank.
+
+    A third of ``timeout``: gloo gives up first, so that a rank which waits ends by an exception,
+    not by the parent.
+    """
+    return max(timeout / 3, 2 * start)
+
+
 def run_rank(options: argparse.Namespace) -> None:
     """One rank, as a launcher starts it."""
     if not options.untraced:
         collectrace.enable(log_dir=options.log_dir)
-    # gloo gives up first, so that a rank which waits ends by an exception, not by the parent.
-    dist.init_process_group("gloo", timeout=timedelta(seconds=options.timeout / 3))
+    started = os.environ.get(STARTED)
+    start = 0.0 if started is None else time.monotonic() - float(started)
+    waits = patience(options.timeout, start)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=waits))
+    if started is not None:
+        print(f"{MET}{time.monotonic() - float(started):.1f} s", flush=True)
     train(options.case, options.batches, BARRIER_HOLDS[options.barrier])
 
 
@@ -80,30 +109,52 @@ def known_outcomes(case: int, barrier: str) -> tuple[Outcome, Outcome]:
     return ("raised", "aborted") if barrier == "zeros" else ("aborted", "raised")
 
 
-def start(rank: int, port: int) -> subprocess.Popen[str]:
+class Rank:
     """One rank as a process of its own, which can abort, hang and be killed alone."""
-    launcher = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
-    return subprocess.Popen(
-        [sys.executable, *sys.argv],
-        env=os.environ | launcher,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
+    def __init__(self, rank: int, port: int) -> None:
+        launcher = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                    STARTED: str(time.monotonic())}  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, *sys.argv],
+            env=os.environ | launcher,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self.start: float | None = None
+        """Seconds until it had met the other; None: it has not."""
+        self.has_met = threading.Event()
+        """It has met the other, or ended before that."""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-def outcome(process: subprocess.Popen[str], deadline: float) -> tuple[Outcome, str]:
-    """How a rank ended, and the last thing it said."""
-    try:
-        output, _ = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return "hung", "killed by this script"
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
-    if process.returncode == 0:
-        return "finished", last
-    return ("aborted" if process.returncode < 0 else "raised"), last.strip()
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(MET):
+                self.start = float(line.removeprefix(MET).split()[0])
+                self.has_met.set()
+            else:
+                self.lines.append(line.rstrip())
+        self.has_met.set()
+
+    def outcome(self, deadline: float) -> tuple[Outcome, str]:
+        """How it ended, by a time of the monotonic clock, and the last thing it said."""
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            self._reader.join()
+            return "hung", "killed by this script"
+        self._reader.join()
+        last = next((line for line in reversed(self.lines) if line.strip()), "").strip()
+        if self.process.returncode == 0:
+            return "finished", last
+        return ("aborted" if self.process.returncode < 0 else "raised"), last
 
 
 def run_job(options: argparse.Namespace) -> int:
@@ -111,14 +162,35 @@ def run_job(options: argparse.Namespace) -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    deadline = time.monotonic() + options.timeout
-    processes = [start(rank, port) for rank in range(2)]
-    ends = [outcome(process, deadline) for process in processes]
+    ranks = [Rank(rank, port) for rank in range(2)]
+    try:
+        return _judge(options, ranks)
+    finally:
+        for rank in ranks:
+            rank.process.kill()
+
+
+def _judge(options: argparse.Namespace, ranks: list[Rank]) -> int:
+    start_by = time.monotonic() + START_LIMIT
+    have_met = [rank.has_met.wait(max(0.0, start_by - time.monotonic())) for rank in ranks]
+    starts = [rank.start for rank in ranks if rank.start is not None]
+    # From here on the case itself: what gloo waits for, and as long again to come to it.
+    slowest = max(starts, default=0.0)
+    limit = max(options.timeout, 3 * patience(options.timeout, slowest)) if all(have_met) else 0.0
+    deadline = time.monotonic() + limit
+    ends = [rank.outcome(deadline) for rank in ranks]
     for rank, (end, said) in enumerate(ends):
         print(f"rank {rank} {end}: {said[:160]}")
     known = known_outcomes(options.case, options.barrier)
     if tuple(end for end, _ in ends) == known:
         return 0
+    if not all(have_met) or slowest > SLOW_START:
+        took = f"{slowest:.0f} s" if all(have_met) else f"more than {START_LIMIT:.0f} s"
+        print(
+            f"this machine is too slow to say: the ranks took {took} to meet (2 to 5 s are usual)",
+            file=sys.stderr,
+        )
+        return TOO_SLOW
     print(f"expected rank 0 {known[0]}, rank 1 {known[1]}", file=sys.stderr)
     return 1
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from collectrace import words
 from collectrace.align.diagnosis import explain, rank_words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
@@ -17,6 +18,7 @@ from collectrace.align.observations.collect import information
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.job import describe
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     KINDS,
@@ -31,6 +33,12 @@ from collectrace.findings import (
 
 CONTEXT: Final = 6
 """Rows shown before and after a difference."""
+
+_MOST_ATTEMPTS: Final = 2
+"""Attempts before the one that is asked for that are told of."""
+
+_DEFAULT: Final = ("default", "the default group", words.DEFAULT_GROUP)
+"""What a person may call the group of all ranks, which torch calls 0 and default_pg."""
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -48,7 +56,8 @@ def align(
     """Find where the ranks of a run part ways.
 
     Args:
-        path: a log_dir, or the folder of one run, or a URL of either that fsspec understands.
+        path: a log_dir, or the folder of one run, or a URL of either that fsspec understands; a
+            rank file, which stands for its run, or a ``.tar.gz`` of a folder.
         run: which run, by its id; the latest where it is not given.
         full: read every line, however large the logs are.
         group: look at this process group only, by its name or description.
@@ -65,7 +74,22 @@ def align(
     if group is not None:
         comparison = _only(comparison, group)
     alignment = judged(comparison, context)
+    earlier = comparison.evidence.earlier
+    if alignment.job is not None and earlier:
+        told = tuple(_attempt(path, run) for run in earlier[-_MOST_ATTEMPTS:])
+        alignment = replace(alignment, job=replace(alignment.job, earlier=told))
     return replace(alignment, strict=True) if strict else alignment
+
+
+def _attempt(path: str | os.PathLike[str], run: str) -> str:
+    """How an attempt ended that was made before the run that is asked for."""
+    try:
+        before = judged(compared(run_reader.read(path, run)), 0)
+    except CollectraceError:
+        return f"{run} left no log that can be read"
+    number = before.job.attempt if before.job is not None else 1
+    wrong = next((f.headline for f in before.findings if f.severity != "info"), before.outcome)
+    return f"attempt {number} ended: {wrong} (--run {run})"
 
 
 def compared(evidence: RunEvidence) -> Comparison:
@@ -76,7 +100,8 @@ def compared(evidence: RunEvidence) -> Comparison:
         except Unclear as unclear:
             if evidence.read_whole is None:
                 raise
-            evidence = evidence.read_whole(unclear.ranks)
+            whole = evidence.read_whole(unclear.ranks)
+            evidence = replace(whole, other_runs=evidence.other_runs, earlier=evidence.earlier)
 
 
 def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:
@@ -101,7 +126,9 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
             notes=(*evidence.notes, *comparison.notes),
+            other_runs=evidence.other_runs or None,
         ),
+        job=describe(evidence.logs),
     )
 
 
@@ -181,13 +208,15 @@ def _only(comparison: Comparison, wanted: str) -> Comparison:
     """The part of a comparison that is about one group, or all of one description."""
 
     def fits(info: GroupInfo) -> bool:
-        return wanted in (info.name, info.description)
+        is_default = words.group(info) == words.DEFAULT_GROUP
+        return wanted in (info.name, info.description) or (is_default and wanted in _DEFAULT)
 
     if not any(fits(info) for info in comparison.groups.values()):
         known = ", ".join(
-            f"{g.name} ({g.description})" if g.description else g.name
+            "default" if words.group(g) == words.DEFAULT_GROUP
+            else f"{g.name} ({g.description})" if g.description else g.name
             for g in comparison.groups.values()
-        )
+        )  # fmt: skip
         raise CollectraceError(f"no group {wanted!r} in this run; there are {known or 'none'}")
     names = {name for name, info in comparison.groups.items() if fits(info)}
     return replace(

@@ -40,7 +40,11 @@ HELP: Final = "find where the ranks part ways"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """What to read, how much of it, and an option for each report that has one."""
-    parser.add_argument("path", metavar="PATH", help="a log directory, or one run in it")
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        help="a log directory, or one run in it; a rank file, its .gz, or a .tar.gz of the folder",
+    )
     parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
     parser.add_argument("--group", metavar="NAME", help="look at this process group only")
     parser.add_argument(

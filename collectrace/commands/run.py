@@ -25,6 +25,7 @@ _OPTIONS: Final = (
     ("heartbeat", float, "S", "seconds between two heartbeats"),
     ("max_failures", int, "N", "internal failures before the tracer goes silent"),
     ("library", folders, "DIR[:DIR]", "folders of code that is not the user's own"),
+    ("keep_runs", int, "N", "runs that the folder may hold, 0: all; the oldest go"),
 )
 
 
@@ -44,6 +45,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"keep lines of the script's text out of the record (or {PREFIX}SOURCES=0)",
     )  # fmt: skip
     parser.add_argument(
+        "--no-announce", dest="announce", action="store_false", default=None,
+        help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )
     parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
@@ -60,7 +65,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    options = [*(name for name, *_ in _OPTIONS), "sources"]
+    options = [*(name for name, *_ in _OPTIONS), "sources", "announce"]
     config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
     # For what the script starts by itself; and so for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})

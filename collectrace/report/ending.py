@@ -15,19 +15,20 @@ from collectrace.findings import (
     RankState,
     cause_of,
 )
+from collectrace.ops import POINT_TO_POINT
 from collectrace.report import text
 from collectrace.report.layout import INDENT, LABEL, Page
+from collectrace.report.opening import STATUS_STYLE
 
 _MOST_STATES: Final = 8
 _MOST_LINES: Final = 3
+_MOST_RUNS: Final = 2
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
 
 _NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
-
-_STATUS_STYLE: Final = {"aligned": "green", "diverged": "red", "hung": "red", "unknown": "yellow"}
 
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
@@ -41,8 +42,18 @@ def show(page: Page, alignment: Alignment) -> None:
     """Write it."""
     _ranks(page, alignment)
     _gaps(page, alignment)
-    page.line(f"run {text.clean(alignment.run)}")
+    page.prose(_run(alignment), hang=INDENT)
     page.prose(_verdict(alignment))
+
+
+def _run(alignment: Alignment) -> str:
+    """Which run this was about, and that the folder holds others."""
+    told = f"run {text.clean(alignment.run)}"
+    others = [text.clean(run) for run in alignment.evidence.other_runs or ()]
+    if not others:
+        return told
+    named = ", ".join(reversed(others[-_MOST_RUNS:])) + (", .." if len(others) > _MOST_RUNS else "")
+    return f"{told}; {words.counted(len(others), 'other run')} in this folder (--run): {named}"
 
 
 def _ranks(page: Page, alignment: Alignment) -> None:
@@ -82,7 +93,10 @@ def _rank(rank: RankState) -> tuple[str, str, str]:
     if c is not None and rank.state != "finished":
         group = text.named_group(c.group)
         of = "" if group == words.DEFAULT_GROUP else f" of {group}"
-        last = f"last call: {text.clean(c.op)}{text.at(c)}, call {c.seq}{of}"
+        numbered = "message" if c.op in POINT_TO_POINT else "call"
+        is_told = f"{c.op}{words.at(c)}" in rank.detail and f"({numbered} {c.seq}" in rank.detail
+        if not is_told:
+            last = f"last call: {text.clean(c.op)}{text.at(c)}, {numbered} {c.seq}{of}"
     return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
 
 
@@ -111,7 +125,9 @@ def _gap(finding: Finding) -> str:
 
 
 def _verdict(alignment: Alignment) -> Text:
-    status = (f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
+    # "aligned" stands for what agrees, though the job itself may have crashed over other things.
+    said = "aligned" if alignment.status == "aligned" else alignment.outcome
+    status = (f"{said}: ", f"bold {STATUS_STYLE[said]}")
     counts = " Warnings count." if alignment.strict and alignment.warnings else ""
     end = f"{counts} Exit status {alignment.exit_status}."
     return Text.assemble(status, _summary(alignment), end)

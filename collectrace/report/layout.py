@@ -7,6 +7,7 @@ of characters, wrapping) and lines are laid out here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,13 @@ LABEL: Final = 10
 """Where the text behind a label begins."""
 
 _NARROWEST_CELL: Final = 16
+
+_NARROW: Final = 70
+"""Columns below which a table takes what room there is."""
+
+_NARROWEST_OF_NARROW: Final = 12
+
+_SITE: Final = re.compile(r":\d+$")
 
 
 class Page:
@@ -103,13 +111,24 @@ class Page:
             [line for cells, _ in rows if n < len(cells) for line in cells[n]] for n in range(count)
         ]
         natural = [max((line.cell_len for line in column), default=0) for column in lines]
-        # A word is never broken: a site in two pieces can be neither clicked nor found.
+        # A word is never broken; on a narrow page only a site is not, which in two pieces can be
+        # neither clicked nor found.
+        is_narrow = self.width < _NARROW
         longest = [
-            max((cell_len(word) for line in column for word in line.plain.split()), default=0)
+            max(
+                (
+                    cell_len(word)
+                    for line in column
+                    for word in line.plain.split()
+                    if not is_narrow or _SITE.search(word)
+                ),
+                default=0,
+            )
             for column in lines
         ]
         room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
-        return natural[:fixed] + share(natural[fixed:], longest[fixed:], room)
+        least = _NARROWEST_OF_NARROW if is_narrow else _NARROWEST_CELL
+        return natural[:fixed] + share(natural[fixed:], longest[fixed:], room, least)
 
     def fits(
         self, rows: Sequence[tuple[Sequence[Sequence[Text]], str]], *, indent: int, fixed: int
@@ -119,13 +138,15 @@ class Page:
         return indent + sum(widths) + 2 * (len(widths) - 1) <= self.width
 
 
-def share(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def share(
+    natural: Sequence[int], least: Sequence[int], room: int, narrowest: int = _NARROWEST_CELL
+) -> list[int]:
     """Widths of columns: their ``natural`` ones where there is ``room``, else the widest give way.
 
     None gets narrower than its ``least``, even if the columns do not fit then.
     """
     widths = list(natural)
-    floors = [max(n, _NARROWEST_CELL) for n in least]
+    floors = [max(n, narrowest) for n in least]
     while sum(widths) > room:
         yielding = [n for n, width in enumerate(widths) if width > floors[n]]
         if not yielding:

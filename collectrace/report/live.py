@@ -97,7 +97,9 @@ class LiveView:
         shown = rows(alignment.ranks, _MOVING)
         for row in shown[:_MOST_ROWS]:
             who = f"  {row.ranks.ljust(_LABEL)}  "
-            lines.append(_line(Text.assemble(who, (row.state, _STYLE[row.state]), row.words)))
+            lines.append(
+                _line(Text.assemble(who, (text.STATES[row.state], _STYLE[row.state]), row.words))
+            )
         if len(shown) > _MOST_ROWS:
             lines.append(_line(f"  and {len(shown) - _MOST_ROWS} more kinds of state"))
         lines += [_line(Text(f"  {warning}", "yellow")) for warning in _warnings(alignment)]
@@ -115,7 +117,7 @@ class LiveView:
         found = rows(alignment.ranks, _MOVING_IN_LINES)
         for row in found:
             if row.key not in self._printed:
-                self._print(f"{row.ranks} {row.state}{row.words}")
+                self._print(f"{row.ranks} {text.STATES[row.state]}{row.words}")
         for warning in _warnings(alignment):
             if warning not in self._printed:
                 self._print(warning)

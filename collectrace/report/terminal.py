@@ -24,7 +24,7 @@ from collectrace.findings import (
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
-from collectrace.report import ending, sidebyside, text
+from collectrace.report import ending, opening, sidebyside, text
 from collectrace.report.layout import INDENT, LABEL, Page
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ _FEWEST_COLUMNS: Final = 2
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _ROW_STYLE: Final = {sidebyside.MARKS["root"]: "bold red", sidebyside.MARKS["fatal"]: "red"}
 
-_LABEL_STYLE: Final = {"fix": "bold green", "note": "dim"}
+_LABEL_STYLE: Final = {"fix": "bold green", "more": "green", "note": "dim"}
 
 
 def write(alignment: Alignment, out: TextIO) -> None:
@@ -57,6 +57,7 @@ def render(alignment: Alignment, console: Console) -> None:
     findings = alignment.findings
     causes = [n for n in range(len(findings)) if cause_of(findings, n) is None]
     whole = [n for n in causes if findings[n].severity == "error"][:_WHOLE]
+    opening.show(page, alignment)
     for n in whole:
         _error(page, alignment, n)
         page.line()
@@ -76,6 +77,10 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     findings = alignment.findings
     finding = findings[n]
     page.prose(Text(text.clean(finding.headline), _SEVERITY_STYLE["error"]))
+    (cause, why), (fix, more) = opening.split(finding.cause), opening.split(finding.fix)
+    _labelled(page, "cause", cause)
+    _labelled(page, "fix", fix)
+    page.line()
     page.prose(_place(finding), indent=INDENT)
     page.line()
     sources = {line.site: line for line in finding.sources}
@@ -87,8 +92,11 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     if finding.table is not None:
         page.line()
         _table(page, finding, finding.table, alignment.ranks)
-    page.line()
-    _explanation(page, finding, depth=0)
+    if why or more or finding.notes or _effects(findings, n):
+        page.line()
+    _labelled(page, "why", why)
+    _labelled(page, "more", more)
+    _labelled(page, "note", "\n".join(finding.notes))
     _consequences(page, findings, n, depth=0)
 
 
@@ -120,7 +128,7 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLin
     who = Text.assemble((members, "bold"), f": {text.STATES[side.state]}")
     if side.ranks and set(side.ranks) <= set(finding.suspects):
         who.append("  <- suspect", "bold red")
-    page.line(who, indent=INDENT)
+    page.prose(who, indent=INDENT, hang=INDENT)
     if side.call is None:
         if any(other.call is not None for other in finding.sides):
             page.line(sidebyside.NO_CALL, indent=2 * INDENT)
@@ -252,9 +260,14 @@ def _labelled(page: Page, label: str, prose: str, *, depth: int = 0) -> None:
         page.prose(lines, indent=indent, label=label.ljust(LABEL - 4), style=style)
 
 
+def _effects(findings: Sequence[Finding], cause: int) -> list[int]:
+    """Indices of the findings that followed from one."""
+    return [n for n in range(len(findings)) if cause_of(findings, n) == cause]
+
+
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:
     """What followed from a finding: the first told whole, of the others the headline."""
-    effects = [n for n in range(len(findings)) if cause_of(findings, n) == cause]
+    effects = _effects(findings, cause)
     for n in effects[:_MOST_EFFECTS]:
         finding = findings[n]
         at = "" if finding.seq is None else f" at call {finding.seq}"

@@ -30,7 +30,7 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 STATES: Final[dict[State, str]] = {
     "finished": "finished",
     "raised": "raised an exception",
-    "blocked": "waiting",
+    "blocked": "blocked",
     "busy": "busy",
     "died": "died",
     "silent": "no sign of life",

@@ -182,6 +182,7 @@ FINDINGS: Final = Format(
         "source": findings.SourceLine,
         "rank": findings.RankState,
         "evidence": findings.Evidence,
+        "job": findings.Job,
         "other_lines": findings.OtherLines,
         "line": findings.LineOfRanks,
         "call": Call,

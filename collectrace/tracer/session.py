@@ -26,6 +26,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
 from collectrace.config import Config
+from collectrace.tracer.life import run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
@@ -118,6 +119,7 @@ class Session:
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
         self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
+        self.recorder.global_rank = rank
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._watchdog = Watchdog(self.recorder, self.config)
@@ -187,6 +189,8 @@ class Session:
                 self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
             recorder.count_failure(problem, "preparing for a crash")
+        if rank == 0:
+            run_folder.begin(self.config, recorder, first=Session.runs == 1)
 
     def finish(self, last: records.Exit) -> None:
         """End the run in progress, if there is one; ``last`` becomes its last line."""
@@ -323,6 +327,7 @@ class Session:
             env={k: v for k, v in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
+            keep_runs=self.config.keep_runs,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )
 

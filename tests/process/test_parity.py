@@ -49,6 +49,13 @@ def said(output: str) -> str:
     return re.sub(r"^\[Gloo\] Rank \d+ is connected to .*\n", "", output, flags=re.MULTILINE)
 
 
+def announced(output: str) -> tuple[list[str], str]:
+    """The lines that say where the job records; and all others."""
+    lines = output.splitlines(keepends=True)
+    told = [line for line in lines if line.startswith("collectrace: recording to ")]
+    return told, "".join(line for line in lines if line not in told)
+
+
 def run_twice(
     ranks: Ranks, function: Callable[..., Any], *args: Any
 ) -> tuple[list[Any], list[rank_file_checks.RankFile]]:
@@ -66,12 +73,15 @@ def run_twice(
             traced,
             trace=False,
             init=False,
+            env={"COLLECTRACE_ANNOUNCE": "1"},
         )
         for traced in (False, True)
     )
     for rank in range(2):
         assert traced.result(rank) == bare.result(rank)
-        assert said(traced.output(rank)) == said(bare.output(rank))
+        told, output = announced(traced.output(rank))
+        assert len(told) == (rank == 0)  # the one line that tracing adds, on one rank
+        assert said(output) == said(bare.output(rank))
     files = rank_file_checks.read_run(traced.logs, 2)
     for file in files:
         rank_file_checks.check_whole(file, 2)

@@ -10,6 +10,7 @@ from collectrace.findings import (
     Evidence,
     Finding,
     GroupInfo,
+    Job,
     LineOfRanks,
     OtherLines,
     RankState,
@@ -203,7 +204,15 @@ def missing_call() -> Alignment:
             )
             for r in range(8)
         ),
-        evidence=Evidence(agreed=4710),
+        evidence=Evidence(agreed=4710, other_runs=("20260114-070000-0001", "20260115-070000-0002")),
+        job=Job(
+            script="train.py --lr 0.1 --data '/data/web text'",
+            hosts=("node1", "node2"),
+            began=1_768_555_800_000_000_000,
+            ended=1_768_558_325_000_000_000,
+            attempt=2,
+            earlier=("attempt 1 ended: rank 5 raised ValueError (--run 20260115-070000-0002)",),
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,6 +145,30 @@ def test_bad_input_is_one_line(
 def test_ctrl_c(answer: Callable[..., dict[str, Any]]) -> None:
     answer(KeyboardInterrupt())
     assert run("align", "logs") == (130, "", "interrupted\n")
+
+
+CTRL_C_AT_AN_IMPORT = """
+import os, runpy, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "argparse":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.modules.pop("argparse", None)
+sys.meta_path.insert(0, CtrlC())
+sys.argv = ["collectrace", "--help"]
+runpy.run_module(sys.argv[0] + %r, run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("module", ["", ".align"])
+def test_ctrl_c_at_once(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C_AT_AN_IMPORT % module],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS, "sources", "library"):
+    for name in ("log_dir", *NUMBERS, "sources", "library", "announce", "keep_runs"):
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
-        sources=True, library=(),
+        sources=True, library=(), announce=True, keep_runs=20,
     )  # fmt: skip
 
 
@@ -41,6 +41,9 @@ def test_without_a_word_the_defaults_hold() -> None:
         ("sources", "0", False),
         ("sources", "False", False),
         ("sources", "1", True),
+        ("announce", "0", False),
+        ("keep_runs", "0", 0),
+        ("keep_runs", "7", 7),
     ],
 )
 def test_every_option_has_a_variable(

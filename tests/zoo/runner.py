@@ -30,6 +30,8 @@ ENVIRONMENT: Final = {
     # A stopped rank shows in its heartbeats; cases last seconds, not hours.
     "COLLECTRACE_HEARTBEAT": "0.3",
     "COLLECTRACE_STALL_AFTER": "2",
+    # What the program prints is looked at; tests of that line switch it on.
+    "COLLECTRACE_ANNOUNCE": "0",
     "GLOO_SOCKET_IFNAME": "lo",
 }
 

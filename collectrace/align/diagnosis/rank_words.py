@@ -26,6 +26,9 @@ _NUMBER: Final = re.compile(r"\d+")
 _MOST_DETAILS: Final = 4
 """Ranks with different details that are listed."""
 
+_SHORTEST: Final = 1_000_000
+"""ns below which a wait is not told to have lasted."""
+
 _LONGEST_ERROR: Final = 60
 """Characters of an exception's type that a headline can hold."""
 
@@ -34,9 +37,10 @@ _LONGEST_ERROR: Final = 60
 
 
 def detail(standing: Standing) -> str:
-    """``in all_reduce 29 at train.py:43 for 61 s``: what the list of ranks says of one.
+    """What the list of ranks says of one.
 
-    Empty where its state says all that is known.
+    ``in all_reduce at train.py:43 for 61 s (call 29 of the default group)``. Empty where its state
+    says all that is known.
     """
     match standing.state:
         case "missing":
@@ -90,22 +94,28 @@ def _death(standing: Standing) -> str:
 def _last_stack(end: Dump) -> str:
     """Why a process ended, and where its main thread was, by what its signal handler wrote."""
     how = "ended by SIGTERM" if end.fatal is None else f"fatal error: {end.fatal}"
-    frames = dumps.own(end.stacks.get(MAIN, []))
+    named = [frame for frame in end.stacks.get(MAIN, []) if not frame.startswith("<")]
+    frames = dumps.own(named) or named
     return how + (words.at_site(_split(frames[-1])[0]) if frames else "")
 
 
 def _wait(standing: Standing) -> str:
     w = standing.waiting[0]
-    row = f" {w.seq}" if w.seq is not None else ""
-    held = words.seconds(standing.end - w.since)
-    return f"in {w.op or 'a collective'}{row}{words.at_site(w.site)} for {held}"
+    row = "" if w.seq is None else f" (call {w.seq} of {words.named_group(w.group)})"
+    if w.channel is not None and w.seq is not None:
+        row = f" (message {w.seq})"
+    held = standing.end - w.since
+    # A log that ends with the call itself does not tell for how long.
+    lasted = f" for {words.seconds(held)}" if held >= _SHORTEST else ""
+    return f"in {w.op or 'a collective'}{words.at_site(w.site)}{lasted}{row}"
 
 
 def _work(standing: Standing) -> str:
     doing = _DOING.get(standing.doing, "")
     if standing.last_issued is None:
         return doing or "no collective so far"
-    since = words.seconds(standing.end - standing.last_issued)
+    held = standing.end - standing.last_issued
+    since = words.seconds(held) if held >= _SHORTEST else "right"
     return f"{doing or 'in no collective'} {since} after its last call"
 
 

@@ -190,8 +190,18 @@ def asks(line: str) -> Asks:
 
 
 def statement(line: str) -> str:
-    """The text of a line given as ``number text``, on one line."""
-    return line.partition(" ")[2].strip()
+    """The text of a line given as ``number text``, without its comment: that decides nothing."""
+    text = line.partition(" ")[2].strip()
+    quote = ""
+    for n, character in enumerate(text):
+        if quote:
+            if character == quote and text[n - 1] != "\\":
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character == "#":
+            return text[:n].rstrip()
+    return text
 
 
 _DEF: Final = re.compile(r"(?:async )?def (\w+)")

@@ -193,6 +193,10 @@ class RunEvidence:
     """By site: `number text` of the statements around a line of the user's code, itself last."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
+    other_runs: tuple[str, ...] = ()
+    """Ids of other runs in the folder, which nothing here is about."""
+    earlier: tuple[str, ...] = ()
+    """Ids of the runs that were attempts of this job before it, the latest last."""
     still_exists: Callable[[RankLog], bool | None] = lambda _: None
     """Whether a rank's process exists now: None unless this is its host."""
     read_whole: Callable[[Collection[int]], RunEvidence] | None = None

@@ -15,9 +15,9 @@ from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
 from collectrace.align.reading.rank_log import FileLog, GroupNames
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.runs import File, choose, is_rank, list_files
+from collectrace.align.reading.runs import Choice, File, choose, is_rank, list_files
 from collectrace.align.reading.segments import PAGE
-from collectrace.align.reading.source import open_folder
+from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import NotThere
@@ -70,6 +70,8 @@ class RunReader:
         self._path, self._run, self._full = path, run, full
         self._small, self._page = small, page
         self._vocabulary = Vocabulary()
+        self._folder: Folder | None = None
+        """One that was unpacked: once is enough."""
         self._kept: dict[_Identity, RankReader] = {}
 
     def read(self, on_progress: OnProgress | None = None) -> RunEvidence:
@@ -88,25 +90,29 @@ class RunReader:
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None = None) -> RunEvidence:
-        folder = open_folder(self._path)
+        folder = self._folder or open_folder(self._path)
+        if folder.is_fixed:
+            self._folder = folder
         files = list_files(folder, self._page)
         if not files:
             raise NotThere(
                 f"{folder.label} holds no rank files (rank00000.jsonl, ...); give the run's log_dir"
             )
-        name, chosen, notes = choose(folder, files, self._run)
-        chosen, doubled = _one_per_rank(chosen)
+        choice = choose(folder, files, self._run)
+        chosen, doubled = _one_per_rank(choice.files)
         opened, unusable = self._open(chosen, on_progress)
         if not opened:
             raise NotThere(
-                f"no file of run {name} in {folder.label} holds a record that can be read"
+                f"no file of run {choice.name} in {folder.label} holds a record that can be read"
+                + _instead(choice)
             )
         found = groups.identify({rank: one.reader for rank, one in opened.items()})
         if found.undecided:
             for rank in found.undecided:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(name, opened, found, [*notes, *doubled, *unusable])
+        evidence = _evidence(choice.name, opened, found, [*choice.notes, *doubled, *unusable])
+        return replace(evidence, other_runs=choice.others, earlier=choice.earlier)
 
     def _open(
         self, files: Sequence[File], on_progress: OnProgress | None
@@ -197,6 +203,13 @@ def _evidence(
         notes=(*notes, *skew, *found.notes, *_newer(logs.values()), *_unfamiliar(logs.values())),
         read_whole=read_whole,
     )
+
+
+def _instead(choice: Choice) -> str:
+    """What to ask for where the newest run is empty: never taken without a word."""
+    if not choice.others:
+        return ""
+    return f" (a full disk, or it has only begun); the run before it: --run {choice.others[-1]}"
 
 
 def _one_per_rank(files: Sequence[File]) -> tuple[list[File], list[str]]:

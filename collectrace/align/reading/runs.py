@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final
 
+from collectrace.align.reading import job
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Blob, Folder, open_folder
 from collectrace.errors import DamagedRecord, LogError
@@ -27,6 +29,9 @@ MAX_RANKS: Final = 1_000_000
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 _BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
+
+_RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
+"""Of the tracer's making: when it was made, in UTC, and something of its own."""
 
 _HEAD: Final = 8192
 _LARGE_HEAD: Final = 1 << 20
@@ -79,8 +84,23 @@ class Run:
 
     @property
     def wall(self) -> int:
-        """When the first of its processes began that were looked at."""
-        return min((f.wall for f in self.files if f.wall >= 0), default=-1)
+        """When the first of its processes began that were looked at.
+
+        Of a run whose files are empty so far, or for ever, its id tells.
+        """
+        return min((f.wall for f in self.files if f.wall >= 0), default=_stamp(self.name))
+
+
+def _stamp(name: str) -> int:
+    """When a run began whose id is the tracer's, ns since 1970; before everything if it is not."""
+    found = _RUN_ID.fullmatch(name)
+    if found is None:
+        return -1
+    try:
+        began = datetime.strptime(f"{found[1]}+0000", "%Y%m%d-%H%M%S%z")
+    except ValueError:
+        return -1
+    return int(began.timestamp()) * 1_000_000_000
 
 
 def list_files(folder: Folder, page: int) -> list[File]:
@@ -106,37 +126,80 @@ def list_files(folder: Folder, page: int) -> list[File]:
     return files
 
 
-def choose(
-    folder: Folder, files: Sequence[File], run: str | None
-) -> tuple[str, list[File], list[str]]:
-    """The run that is meant: its id, its files, and notes on what was left out.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The run that is meant."""
 
-    It is the newest, or the one that ``run`` names. Provisional files go to the run that misses
-    their ranks; those that started after every run and are missed by none are a run of their own,
-    which never got going.
+    name: str
+    """Its id."""
+    files: list[File]
+    notes: list[str]
+    """On what was left out of it."""
+    others: tuple[str, ...] = ()
+    """Ids of the other runs in the folder."""
+    earlier: tuple[str, ...] = ()
+    """Ids of the runs that were attempts of the same job before it, the latest last."""
+
+
+def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
+    """The newest run, or the one that ``run`` names.
+
+    Provisional files go to the run that misses their ranks; those that started after every run and
+    are missed by none are a run of their own, which never got going: unless the folder is that of
+    one run, which is meant whatever lies beside it.
 
     Raises:
         LogError: there is no such run.
 
     """
+    if run is None and folder.file is not None:
+        run = _run_of(folder.file, files)
     ranked = [file for file in files if not file.pending]
     pending = [file for file in files if file.pending]
-    if ranked and all(file.folder == folder.name for file in ranked) and not pending:
+    of_one_run = bool(ranked) and all(file.folder == folder.name for file in ranked) and not pending
+    if of_one_run:
         pending = _beside(folder, ranked[0].segments.page)
     runs = _known_runs(ranked, run)
     stuck = _newest_pending(pending, runs[-1].wall if runs else -1)
     if run == PENDING or not runs:
         if not pending:
             raise LogError(_no_such_run(folder, run or "", runs))
-        return PENDING, *_number(stuck or pending)
+        return Choice(PENDING, *_number(stuck or pending))
     meant, others = _meant(folder, ranked, runs, run)
     chosen, notes = _fill(meant, _of_its_time(pending, meant, runs))
-    if run is None and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
+    is_newer = run is None and not of_one_run
+    if is_newer and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
         others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
         meant = Run(PENDING, chosen)
-    if others:
-        notes.append(f"other runs in {folder.label} are left out (--run chooses): {_few(others)}")
-    return meant.name, chosen, notes
+    return Choice(meant.name, chosen, notes, tuple(others), _earlier(meant, runs))
+
+
+def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
+    """The attempts of a job before the one that is meant, as an elastic launcher counts them."""
+    header = next((f.header for f in meant.files if f.header is not None), None)
+    wanted = job.restarts(header) - 1 if header is not None else -1
+    found: list[str] = []
+    for one in sorted(runs, key=lambda one: one.wall, reverse=True):
+        before = next((f.header for f in one.files if f.header is not None), None)
+        if header is None or before is None or wanted < 0 or not before.wall < header.wall:
+            continue
+        if (job.restarts(before), job.launched_as(before)) == (wanted, job.launched_as(header)):
+            found.append(one.name)
+            wanted -= 1
+    return tuple(reversed(found))
+
+
+def _run_of(name: str, files: Sequence[File]) -> str | None:
+    """The run that a file of the folder belongs to."""
+    for file in files:
+        if name in file.segments.names:
+            return PENDING if file.pending else _run_id(file)
+    return None
+
+
+def _run_id(file: File) -> str:
+    header = file.peek()
+    return (header.run if header is not None else None) or PurePosixPath(file.folder).name
 
 
 def _known_runs(ranked: Sequence[File], run: str | None) -> list[Run]:
@@ -198,8 +261,7 @@ def _first_of_each_folder(files: Iterable[File]) -> list[File]:
 def _group(files: Iterable[File]) -> list[Run]:
     runs: dict[str, Run] = {}
     for file in files:
-        header = file.peek()
-        name = (header.run if header is not None else None) or PurePosixPath(file.folder).name
+        name = _run_id(file)
         runs.setdefault(name, Run(name, [])).files.append(file)
     return list(runs.values())
 

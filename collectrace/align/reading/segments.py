@@ -43,6 +43,11 @@ class Segments:
         return self._blobs[0].name
 
     @property
+    def names(self) -> list[str]:
+        """Of all segments."""
+        return [blob.name for blob in self._blobs]
+
+    @property
     def page(self) -> int:
         """Bytes per page."""
         return self._page

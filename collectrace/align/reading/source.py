@@ -1,13 +1,18 @@
-"""Where rank files lie, and how bytes are had from them: a folder here, or one in a store."""
+"""Where rank files lie, and how bytes are had from them.
+
+A folder here, or one in a store; one of its files, which stands for all beside it; or an archive.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
+from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
 
 _DEPTH: Final = 4
@@ -16,6 +21,10 @@ _DEPTH: Final = 4
 
 _SUFFIXES: Final = (".jsonl", ".txt")
 """Rank files, and what signal handlers wrote beside them."""
+
+_LOGS: Final = (*_SUFFIXES, *(suffix + packed.GZIP for suffix in _SUFFIXES))
+
+_RANK_FILE: Final = re.compile(r"rank\d{1,9}(\.\d{1,9})?\.jsonl")
 
 
 class Blob(Protocol):
@@ -86,13 +95,17 @@ class Folder:
     """Every ``.jsonl`` and ``.txt`` file in it and a few levels below, by name."""
     parent: str | None
     """The folder above, as :func:`open_folder` takes it."""
+    file: str | None = None
+    """The one of its files that was asked for; the run is that file's."""
+    is_fixed: bool = False
+    """It was unpacked, and does not change any more."""
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
-    """List a folder: a path, or a URL that fsspec understands.
+    """List a folder: a path, or a URL that fsspec understands; or an archive, or a rank file.
 
     Raises:
-        LogError: it is not there, is no folder, or cannot be read.
+        LogError: it is not there, is none of these, or cannot be read.
 
     """
     text = os.fspath(path)
@@ -104,30 +117,72 @@ def _open_local(path: Path, depth: int) -> Folder:
         if not path.exists():
             raise NotThere(f"{path}: no such folder; give the log_dir of the run (default: logs)")
         if not path.is_dir():
-            raise LogError(f"{path} is a file; give the folder that holds the rank files")
-        files = sorted(_walk(path, "", depth, {path.resolve()}), key=lambda blob: blob.name)
+            return _open_file(path)
+        files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
         whole = path.resolve()
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
-    return Folder(str(path), whole.name, list(files), str(whole.parent))
+    return Folder(str(path), whole.name, files, str(whole.parent))
 
 
-def _walk(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[LocalBlob]:
-    for entry in os.scandir(folder):
-        name = prefix + entry.name
-        try:
-            if entry.is_dir():
-                real = Path(entry.path).resolve()
-                # Links to folders are followed (logs gathered from hosts), each folder once.
-                if depth > 0 and real not in seen and not entry.name.startswith("."):
-                    seen.add(real)
-                    yield from _walk(Path(entry.path), name + "/", depth - 1, seen)
-            elif entry.name.endswith(_SUFFIXES) and entry.is_file():
-                yield LocalBlob(name, entry.stat().st_size, Path(entry.path))
-        except OSError:
-            # Renamed or rotated away while we looked, and what took its place is listed by
-            # itself; a link to itself; or somebody else's folder (lost+found).
-            continue
+def _open_file(path: Path) -> Folder:
+    """An archive; or the folder of a rank file, which is told by its name or by what it holds."""
+    whole = path.resolve()
+    if packed.is_archive(path.name):
+        files = _by_name(packed.unpack(path, _SUFFIXES))
+        stem = path.name.partition(".tar")[0].removesuffix(".tgz")
+        return Folder(str(path), stem, files, None, is_fixed=True)
+    name = path.name.removesuffix(packed.GZIP)
+    if not name.endswith(".jsonl"):
+        raise LogError(
+            f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
+            "folder (.tar.gz); give one of these, or the folder that holds the rank files"
+        )
+    if _RANK_FILE.fullmatch(name) is None and whole.parent.name != "pending":
+        # Renamed on its way here: its header says whose it is.
+        alone = _blob("rank00000.jsonl" + path.name[len(name) :], path, packed.Spool())
+        return Folder(str(path), whole.parent.name, [alone], None, is_fixed=path.name != name)
+    beside = _by_name(_walk(path.parent, "", 0, {whole.parent}, packed.Spool()))
+    label = str(path.parent)
+    return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
+
+
+def _blob(name: str, path: Path, spool: packed.Spool) -> Blob:
+    """A file as it is, or unpacked into a spool."""
+    if name.endswith(packed.GZIP):
+        return packed.inflate(name, path, spool)
+    return LocalBlob(name, path.stat().st_size, path)
+
+
+def _by_name(blobs: Iterable[Blob]) -> list[Blob]:
+    """Each once, though a file and its packed copy lie side by side: the longer one."""
+    found: dict[str, Blob] = {}
+    for blob in blobs:
+        known = found.get(blob.name)
+        if known is None or blob.size > known.size:
+            found[blob.name] = blob
+    return [found[name] for name in sorted(found)]
+
+
+def _walk(
+    folder: Path, prefix: str, depth: int, seen: set[Path], spool: packed.Spool
+) -> Iterator[Blob]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            try:
+                if entry.is_dir():
+                    real = Path(entry.path).resolve()
+                    # Links to folders are followed (logs gathered from hosts), each folder once.
+                    if depth > 0 and real not in seen and not entry.name.startswith("."):
+                        seen.add(real)
+                        yield from _walk(Path(entry.path), name + "/", depth - 1, seen, spool)
+                elif entry.name.endswith(_LOGS) and entry.is_file():
+                    yield _blob(name, Path(entry.path), spool)
+            except OSError:
+                # Renamed or rotated away while we looked, and what took its place is listed by
+                # itself; a link to itself; or somebody else's folder (lost+found).
+                continue
 
 
 def _open_remote(url: str, depth: int) -> Folder:

@@ -12,7 +12,8 @@ from typing import Final
 
 from torch._C import _distributed_c10d
 
-from collectrace import records
+from collectrace import records, words
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Activity
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
@@ -70,15 +71,18 @@ class Stalls:
 
     def _tell_user(self, activity: Activity, pending: int) -> None:
         rank = self._recorder.global_rank
+        who = "this process" if rank is None else f"rank {rank}"
         where = f" at {activity.site}" if activity.site else ""
         what = activity.what
         if activity.op is not None:
-            seq = "" if activity.seq is None else f", seq {activity.seq}"
-            what = f"{activity.op} (group {activity.group}{seq})"
+            group = words.named_group(activity.group or "")
+            numbered = "message" if activity.op in POINT_TO_POINT else "call"
+            seq = "" if activity.seq is None else f"{numbered} {activity.seq} of "
+            what = f"{activity.op} ({seq}{group})"
         folder = self._recorder.writer.path.parent
         # logging may be configured to go anywhere; this line is for the person at the terminal.
         sys.stderr.write(
-            f"collectrace: rank {'?' if rank is None else rank} has been in {what}{where} "
+            f"collectrace: {who} has been in {what}{where} "
             f"for {pending / 1e9:.0f} s. Why: python -m collectrace.align {folder}\n"
         )
 

@@ -328,7 +328,7 @@ def test_the_newest_run_is_followed(tmp_path: Path) -> None:
 def test_what_can_never_be_followed_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(LogError, match="is a file"):
+    with pytest.raises(LogError, match="neither a rank file"):
         next(following(file)[1])
 
 

@@ -88,7 +88,7 @@ def test_a_disk_that_fills(folder: Path, unbuffered: str) -> None:
     _, out, err = bash(folder, mounted("size=4k", command), PYTHONUNBUFFERED=unbuffered)
     assert err == "collectrace: reports/a.json: No space left on device\n"
     assert out.endswith(f"\n{VERDICT}\nstatus 2\n")
-    assert out.startswith("rank")
+    assert out.startswith("diverged: 2 ranks on node0\n")
 
 
 @needs_mounts

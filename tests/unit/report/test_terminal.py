@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from collectrace.findings import KINDS, Alignment, Finding, Kind, RankState, Table, TableRow
+from collectrace.findings import KINDS, Alignment, Finding, Job, Kind, RankState, Table, TableRow
 from collectrace.records import Call
-from collectrace.report import text
+from collectrace.report import opening, text
 from collectrace.report.layout import share
 from collectrace.report.terminal import render
 from collectrace.words import ranks
@@ -80,6 +80,12 @@ def test_no_line_ends_in_a_space(width: int) -> None:
         assert line == line.rstrip()
 
 
+@pytest.mark.parametrize("kind", kind_examples.KINDS)
+def test_a_narrow_page_is_kept_by_every_kind(kind: str, tmp_path: Path) -> None:
+    seen = screen(aligned(kind_examples.KINDS[kind](), tmp_path), 60).splitlines()
+    assert [line for line in seen if len(line) > 60] == []
+
+
 def test_only_places_are_longer_than_the_page() -> None:
     for line in screen(alignments.missing_call(), 60).splitlines():
         assert len(line) <= 60 or "loop.py" in line
@@ -103,12 +109,17 @@ def test_a_pipe_gets_no_escapes_and_a_terminal_gets_colour(
 
 def test_an_ascii_stream_takes_every_report() -> None:
     finding = alignments.join_with_barrier().findings[0]
-    odd = replace(alignments.all_agree(), findings=(replace(finding, headline="café → 漢字"),))
+    odd = replace(
+        alignments.all_agree(),
+        findings=(replace(finding, headline="café → 漢字"),),
+        job=Job(hosts=("café",)),
+    )
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     render(odd, Console(file=stream, width=80, color_system=None))
     stream.flush()
-    assert raw.getvalue().startswith(b"caf? ? ??\n")
+    assert raw.getvalue().startswith(b"aligned: 2 ranks on caf?")
+    assert b"\ncaf? ? ??\n" in raw.getvalue()
 
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]x[/]\r\n\u202egnp.exe\ud800\x9b31m"
@@ -222,8 +233,9 @@ def test_rows_that_were_left_out_are_a_gap() -> None:
     rows = tuple(TableRow(seq=n, cells=(alignments.call(n),) * 2) for n in (1, 2, 40))
     table = Table(columns=((0,), (1,)), rows=rows)
     seen = screen(replace(alignments.missing_call(), findings=(replace(finding, table=table),)))
-    before = seen.partition("cause ")[0]
-    shown = [line.split()[0] for line in before.splitlines() if "train.py" in line or ".." in line]
+    lines = seen.splitlines()
+    below = lines[next(n for n, line in enumerate(lines) if line.split()[:1] == ["call"]) + 1 :]
+    shown = [line.split()[0] for line in below[: below.index("")]]
     assert shown == ["1", "2", "..", "40", "then"]
 
 
@@ -318,9 +330,9 @@ def test_ranks_that_say_the_same_are_told_together() -> None:
         )
         for r in range(32)
     )
-    seen = screen(replace(base, ranks=ranks)).partition("ranks\n")[2]
-    assert "  0-2,4-8,10-31  waiting, still alive\n" in seen
-    assert "  3,9            waiting, still alive\n" in seen
+    seen = screen(replace(base, ranks=ranks)).partition("\nranks\n")[2]
+    assert "  0-2,4-8,10-31  blocked, still alive\n" in seen
+    assert "  3,9            blocked, still alive\n" in seen
     assert seen.count("likewise") == 2
     assert "(rank 0; the others likewise)" in seen
     assert seen.count("last call: all_reduce at train.py:41, call 6650") == 1
@@ -334,3 +346,68 @@ def test_no_end_of_states_fills_the_screen() -> None:
     seen = screen(replace(alignments.missing_call(), ranks=ranks))
     assert "ranks 8-499: in --json" in seen
     assert len(seen.splitlines()) < 60
+
+
+# What a person asks first
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_first_lines_say_what_was_run_where_when_and_how_it_ended(width: int) -> None:
+    seen = screen(alignments.missing_call(), width)
+    assert seen.startswith("crashed: train.py --lr 0.1 --data '/data/web text', 8")
+    head, _, rest = seen.partition("\n\n")
+    head = " ".join(head.split())
+    assert "8 ranks on 2 hosts (node1, node2)" in head
+    assert "2026-01-16 09:30:00 on, last line 10:12:05 UTC (42 min)" in head
+    assert "attempt 2; attempt 1 ended: rank 5 raised ValueError" in head
+    assert "ranks 3,6 raised an exception; ranks 0-2,4-5,7 blocked, still alive" in head
+    told = rest.partition("\n\n")[0].split()
+    assert told.index("cause") < told.index("fix")
+    assert max(map(len, seen.splitlines())) <= width or width == 60
+
+
+def test_only_who_ended_by_itself_makes_a_crash_of_a_hang() -> None:
+    crash = alignments.missing_call()
+    assert (crash.status, crash.outcome) == ("hung", "crashed")
+    alive = tuple(replace(rank, state="busy") for rank in crash.ranks)
+    assert replace(crash, ranks=alive).outcome == "hung"
+    one = tuple(replace(r, state="busy") if r.rank == 3 else r for r in crash.ranks)
+    assert replace(crash, ranks=one).outcome == "hung"
+    assert alignments.join_with_barrier().outcome == "diverged"
+    assert alignments.all_agree().outcome == "aligned"
+
+
+def test_the_first_sentence_stands_above_the_evidence_and_the_rest_below_it() -> None:
+    finding = replace(
+        alignments.missing_call().findings[0],
+        cause="Rank 3: ValueError at train.py:9. The others wait.",
+        fix="Mend it. Or else.\nOr not.",
+    )
+    seen = screen(replace(alignments.missing_call(), findings=(finding,)))
+    above, table, below = seen.partition("           call ")
+    assert table
+    assert "  cause   Rank 3: ValueError at train.py:9.\n  fix     Mend it.\n" in above
+    assert "  why     The others wait.\n  more    Or else.\n          Or not.\n" in below
+    assert seen.count("The others wait.") == 1
+
+
+def test_code_stays_with_the_words_before_it() -> None:
+    fix = "Enter them so:\n    dist.barrier()\nOr not."
+    assert opening.split(fix) == (fix, "")
+
+
+def test_other_runs_are_told_beside_the_runs_name_and_cast_no_doubt() -> None:
+    seen = screen(alignments.missing_call())
+    assert "what the logs cannot tell" not in seen
+    assert "run 20260116-093000-f00d; 2 other runs in this folder (--run):\n" in seen
+
+
+def test_a_call_that_a_rank_is_blocked_in_is_told_once() -> None:
+    base = alignments.missing_call()
+    detail = "in all_reduce at loop.py:88 for 61 s (call 4711 of the default group)"
+    seen = screen(replace(base, ranks=(replace(base.ranks[0], detail=detail),)))
+    assert "last call" not in seen
+    other = replace(base.ranks[0], detail=detail.replace("4711", "9"))
+    assert "last call: all_reduce at loop.py:88, call 4711\n" in screen(
+        replace(base, ranks=(other,))
+    )

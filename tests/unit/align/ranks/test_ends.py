@@ -34,7 +34,10 @@ def test_ctrl_c_in_a_wait_is_a_wait(tmp_path: Path) -> None:
         ctrl_c(rank)
     found = standing(run, tmp_path)
     assert (found.state, found.ended, found.by_peers) == ("blocked", "signal", False)
-    assert rank_words.detail(found) == "in barrier 2 at train.py:9 for 51 s"
+    assert (
+        rank_words.detail(found)
+        == "in barrier at train.py:9 for 51 s (call 2 of the default group)"
+    )
     assert standing(run, tmp_path, 1).state == "busy"
     alignment = aligned(run, tmp_path / "again")
     assert alignment.findings[0].kind == "missing_call"
@@ -53,7 +56,7 @@ def test_ctrl_c_before_the_first_heartbeat(tmp_path: Path) -> None:
     ctrl_c(run.rank(0))
     found = standing(run, tmp_path)
     assert (found.state, rank_words.detail(found)) == (
-        "blocked", "in barrier 2 at train.py:9 for 3.0 s"
+        "blocked", "in barrier at train.py:9 for 3.0 s (call 2 of the default group)"
     )  # fmt: skip
 
 
@@ -120,7 +123,10 @@ def test_finished_while_another_thread_waits(tmp_path: Path) -> None:
     one.exit("finished", one.inside(call, thread="train"))
     found = standing(run, tmp_path)
     assert found.state == "blocked"
-    assert rank_words.detail(found) == "in barrier 1 at train.py:9 for 30 s"
+    assert (
+        rank_words.detail(found)
+        == "in barrier at train.py:9 for 30 s (call 1 of the default group)"
+    )
 
 
 def test_finished_and_what_its_thread_was_in_is_known_to_be_over(tmp_path: Path) -> None:

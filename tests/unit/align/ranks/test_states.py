@@ -92,7 +92,10 @@ def test_blocked_by_its_last_sign_of_life(run: Run, tmp_path: Path) -> None:
     standing = first(run, tmp_path)
     assert standing.state == "blocked"
     assert standing.waiting[0].observed
-    assert rank_words.detail(standing) == "in all_reduce 2 at train.py:7 for 10 s"
+    assert (
+        rank_words.detail(standing)
+        == "in all_reduce at train.py:7 for 10 s (call 2 of the default group)"
+    )
 
 
 def test_blocked_though_it_was_killed_later(run: Run, tmp_path: Path) -> None:

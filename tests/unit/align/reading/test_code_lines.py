@@ -138,3 +138,24 @@ def test_a_finally_stands_around_its_lines_and_its_try_does_not(script: str) -> 
     assert inside[-2:] == ["7         finally:", "8             close(batch)"]
     assert code_lines.branches(inside) == ["7         finally:"]
     assert numbers(code_lines.enclosing(f"{script}:4")) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("12 if ok:  # rank 1 skips it", "if ok:"),
+        ("12 if tag == '#rank':", "if tag == '#rank':"),
+        ("12 if tag == 'it\\'s #1':  # rank", "if tag == 'it\\'s #1':"),
+        ('12 x["#"] = 1', 'x["#"] = 1'),
+        ("12 # rank", ""),
+    ],
+)
+def test_a_comment_is_no_part_of_a_statement(line: str, text: str) -> None:
+    assert code_lines.statement(line) == text
+
+
+def test_a_comment_does_not_ask_for_the_rank() -> None:
+    lines = ["3 for step in range(10):", "12 if loss.isfinite():  # rank 1 skips it", "13 call()"]
+    assert code_lines.rank_condition(lines) is None
+    lines[1] = "12 if rank == 0:  # the others wait"
+    assert code_lines.rank_condition(lines) == lines[1]

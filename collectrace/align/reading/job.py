@@ -1,0 +1,47 @@
+"""What was run, where and when: what a person asks before anything else."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Job
+from collectrace.records import Header
+
+_RESTARTS: Final = "TORCHELASTIC_RESTART_COUNT"
+_JOB: Final = "TORCHELASTIC_RUN_ID"
+
+
+def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job | None:
+    """The job that left these logs; None where there are none.
+
+    ``earlier``: how its attempts before this one ended.
+    """
+    if not logs:
+        return None
+    ordered = [logs[rank] for rank in sorted(logs)]
+    headers = [log.header for log in ordered]
+    known = [log for log in ordered if log.header.wall > 0]
+    return Job(
+        script=shlex.join(next((h.argv for h in headers if h.argv), [])),
+        hosts=tuple(dict.fromkeys(h.host for h in headers if h.host)),
+        began=min((log.header.wall for log in known), default=None),
+        ended=max(
+            (log.header.wall + max(0, log.last_t - log.header.t) for log in known), default=None
+        ),
+        attempt=max(map(restarts, headers)) + 1,
+        earlier=earlier,
+    )
+
+
+def restarts(header: Header) -> int:
+    """How often an elastic launcher had started the job before: 0 for the first time."""
+    text = header.env.get(_RESTARTS, "0")
+    return int(text) if text.isdecimal() and len(text) < 6 else 0
+
+
+def launched_as(header: Header) -> str:
+    """The id that an elastic launcher gives a job over all its attempts; empty: it gives none."""
+    return header.env.get(_JOB, "")

@@ -1,0 +1,119 @@
+"""What one rank does for all as a run begins: says where it records, and makes room for it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from collectrace import records
+from collectrace.config import Config
+from collectrace.tracer.record.recorder import Recorder
+
+_RUN_ID: Final = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+"""Folders of the tracer's own making: no other is ever touched. They sort by when they began."""
+
+_OURS: Final = re.compile(r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)")
+"""Files that the tracer writes; a folder that holds anything else is kept."""
+
+_TAIL: Final = 64 << 10
+"""Bytes at a file's end in which its last line is looked for."""
+
+_FORGOTTEN: Final = 3 * 86_400
+"""Seconds without a word after which a file without a last line is not written to any more. A
+process may hold the GIL over a week end; a run that is in doubt is kept."""
+
+
+def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
+    """A run's folder was begun; to be called by rank 0 only.
+
+    ``first``: it is the process's first run, of which a person is told on standard error.
+    """
+    folder = recorder.writer.path.parent
+    if first and config.announce:
+        _tell(folder)
+    if config.keep_runs:
+        # Thousands of files on a network's disk take a while, and the job is to go on.
+        threading.Thread(
+            target=_make_room, args=(folder, config.keep_runs, recorder), daemon=True,
+            name="collectrace-keep-runs",
+        ).start()  # fmt: skip
+
+
+def _tell(folder: Path) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
+        sys.stderr.write(
+            f"collectrace: recording to {folder}; "
+            f"if it hangs or ends badly: python -m collectrace.align {folder}\n"
+        )
+        sys.stderr.flush()
+
+
+def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
+    try:
+        removed = remove_old(folder.parent, keep, folder.name)
+        if removed and recorder.active:
+            recorder.write(records.Removed(runs=removed))
+    except Exception as problem:
+        recorder.count_failure(problem, "removing old runs")
+
+
+def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
+    """Remove the oldest runs of a folder beyond ``keep``, the ``current`` one counted.
+
+    A run that may still be written to stays, and so does a folder with anything else in it. The
+    ids of those removed.
+    """
+    names = sorted(
+        entry.name
+        for entry in log_dir.iterdir()
+        if _RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+    )
+    beyond = names[: max(0, len(names) - keep)]
+    return [name for name in beyond if name != current and _remove(log_dir / name)]
+
+
+def _remove(folder: Path) -> bool:
+    try:
+        files = list(folder.iterdir())
+        if not all(_OURS.fullmatch(file.name) and _is_plain(file) for file in files):
+            return False
+        last: dict[str, Path] = {}  # per rank the segment that is written to
+        for file in sorted(files, key=_segment):
+            if file.suffix == ".jsonl":
+                last[file.name.partition(".")[0]] = file
+        if not all(map(_is_over, last.values())):
+            return False
+        for file in files:
+            file.unlink()
+        folder.rmdir()
+    except OSError:
+        return False  # another job removes it, or it is somebody else's
+    return True
+
+
+def _is_plain(file: Path) -> bool:
+    return file.is_file() and not file.is_symlink()
+
+
+def _segment(file: Path) -> tuple[str, int]:
+    """Rank, and ordinal of a segment: 0 for the first, whose name has none."""
+    rank, *rest = file.name.split(".")
+    return rank, int(rest[0]) if rest[0].isdecimal() else 0
+
+
+def _is_over(file: Path) -> bool:
+    """Whether nothing is to come to a rank's last segment.
+
+    Its last line says so, or it is long forgotten.
+    """
+    if time.time() - file.stat().st_mtime > _FORGOTTEN:
+        return True
+    with file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, 2) - _TAIL))
+        last = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
+    return last.startswith(b'{"kind":"exit"')

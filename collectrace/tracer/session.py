@@ -173,14 +173,12 @@ class Session:
             self._watchdog.write_sources()
         recorder.active = False
         last.in_ = activities(recorder)
-        recorder.add_bill(last)
         if last.reason == "finished":
             recorder.works.mark_rest_unwaited()
         with recorder.lock:
             recorder.writer.check()
             self.write_progress()
-            recorder.write(last)
-            recorder.writer.close()
+            recorder.end(last)
         if self._stack_dumps is not None:
             self._stack_dumps.close()
 

@@ -65,8 +65,7 @@ def _rows() -> Iterator[Target]:
     yield from frameworks.rows()
 
     # backward: the line of the user's code behind what autograd's threads issue
-    yield Target(("torch",), "Tensor.backward", backward)
-    yield Target(("torch.autograd",), "backward", backward)
+    yield Target(("torch.autograd",), "backward", backward, plain=True)
 
     # data and devices
     yield Target(_LOADER, "_BaseDataLoaderIter.__next__", data.next_batch)

@@ -203,7 +203,9 @@ class ArgumentReader:
         number = value.op()
         return REDUCE_OPS[number] if 0 <= number < len(REDUCE_OPS) else str(number)
 
-    def _splits(self, args: Args, sent: Any, received: Any, group_size: int) -> list[list[int]]:
+    def _splits(
+        self, args: Args, sent: Any, received: Any, group_size: int
+    ) -> list[list[int]] | None:
         if self.row.op == "all_to_all":
             return [[t.numel() for t in sent], [t.numel() for t in received]]
         return [
@@ -262,6 +264,11 @@ def _flat(value: Any) -> list[torch.Tensor]:
     if isinstance(value, list | tuple):
         return [t for item in value for t in _flat(item)]
     return []
+
+
+def is_readable(t: torch.Tensor) -> bool:
+    """Whether a tensor's numbers can be had without waiting for a device."""
+    return t.device.type == "cpu" and not _is_unreal(t)
 
 
 def _is_unreal(t: torch.Tensor) -> bool:

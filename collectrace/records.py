@@ -355,6 +355,7 @@ class Checkpoint(Record):
     )
     known_stacks: int = _doc("`stack` records written so far", default=0)
     dropped: int = _doc("records lost so far because writing failed", default=0)
+    failures: int = _doc("internal failures of the tracer so far", default=0)
     rotated: int = _doc("segments deleted so far to stay under max_bytes", default=0)
 
 

@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import explain, rank_words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import judge
+from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
@@ -134,7 +135,7 @@ def _status(case: Case, candidates: list[Candidate]) -> Status:
 def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     """Whether the evidence can show that all is well: every log has its end, and nothing lacks."""
     disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
-    if disputed or any(c.severity == "info" for c in candidates):
+    if disputed or reaches(case) or any(c.severity == "info" for c in candidates):
         return False
     return not case.evidence.missing and all(
         s.log is not None and not s.log.provisional and not _is_torn(s)

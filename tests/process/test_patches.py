@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import torch
@@ -382,7 +382,8 @@ class Within(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             ctx.x = x.detach().requires_grad_() - 1
-        return ctx.x.detach()
+        value: torch.Tensor = ctx.x.detach()
+        return value
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
@@ -390,8 +391,11 @@ class Within(torch.autograd.Function):
             Within.deepest = list(_stack())
             return grad
         with torch.enable_grad():
-            Within.apply(ctx.x).sum().backward()
+            within(ctx.x).sum().backward()  # type: ignore[no-untyped-call]
         return grad
+
+
+within: Final[Callable[[torch.Tensor], torch.Tensor]] = Within.apply
 
 
 def _stack() -> Iterator[FrameType]:
@@ -403,11 +407,11 @@ def _stack() -> Iterator[FrameType]:
 
 def deep() -> dict[str, int]:
     """How often each function of the tracer is on the stack of a backward within 20 others."""
-    Within.apply(torch.tensor(20.0, requires_grad=True)).sum().backward()
+    within(torch.tensor(20.0, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
     names = (f.f_code.co_filename for f in Within.deepest)
     found = Counter(name for name in names if f"collectrace{os.sep}tracer" in name)
     # As torch's own test does (test/test_autograd.py, test_deep_reentrant).
-    Within.apply(torch.tensor(2000.0, requires_grad=True)).sum().backward()
+    within(torch.tensor(2000.0, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
     return {Path(name).name: count for name, count in found.items()}
 
 

@@ -117,7 +117,14 @@ class RankLog(Protocol):
     stack_dumps: StackDumps
     """What signal handlers wrote when Python could not."""
     disabled: bool
-    """The tracer was switched off: what the process did afterwards is not known."""
+    """The tracer was switched off while there were process groups: what the process did afterwards
+    is not known."""
+    first_void: Call | None
+    """The first of its calls that the tracer could not describe."""
+    voids: Mapping[StreamKey, int]
+    """Per stream, the row of the first such call."""
+    void_count: int
+    """How many such calls there are, messages included."""
     last_call: Call | None
     last_t: int
     """When the last line was written."""

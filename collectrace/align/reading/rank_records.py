@@ -111,6 +111,8 @@ class RankRecords:
         self.lines = 0
         """Lines that held a record."""
         self.dropped = 0
+        self.failures = 0
+        """Internal failures of the tracer, as far as read: calls may be void."""
         self.rotated = 0
         self.first_t: int | None = None
         self.latest: tuple[int, bytes] = (-1, b"")
@@ -265,6 +267,7 @@ class RankRecords:
             self.exit = _later(self.exit, record)
             self.disabled |= record.reason == "disabled"
             self.dropped = max(self.dropped, record.dropped)
+            self.failures = max(self.failures, record.failures)
         else:
             self._lists.get(type(record), []).append(record)
         if self.first_t is None:
@@ -312,6 +315,7 @@ class RankRecords:
     def _checkpoint(self, record: Checkpoint, offset: int) -> None:
         self.dropped = max(self.dropped, record.dropped)
         self.rotated = max(self.rotated, record.rotated)
+        self.failures = max(self.failures, record.failures)
         self.stack_counts.append((record.known_stacks, offset))
         seen: dict[Key, int] = {}
         for row in record.streams:

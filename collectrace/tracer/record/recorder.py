@@ -399,6 +399,7 @@ class Recorder:
                 channels=[c.row() for g in states for c in list(g.channels.values())],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
+                failures=self.failures,
                 rotated=self.writer.rotated,
             )
         )

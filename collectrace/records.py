@@ -106,6 +106,16 @@ class Unfamiliar(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Blind(Record):
+    """What communicates past torch's dispatcher and is in this process: it is not recorded."""
+
+    kind: ClassVar[str] = "blind"
+    name: str = _doc("what it is called")
+    how: str = _doc("how it was noticed, as in `deep_ep was loaded`", default="was loaded")
+    what: str = _doc("what of it is not recorded", default="")
+
+
+@dataclass(slots=True, kw_only=True)
 class Group(Record):
     """A process group: asked for before its creation starts, ready after it, destroyed."""
 
@@ -384,8 +394,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Unfamiliar, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch,
-        Sync, Unwaited, Raised, Alive, Stall, Checkpoint, Exit,
+        Header, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch,
+        Epoch, Sync, Unwaited, Raised, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 

@@ -22,6 +22,7 @@ from collectrace.errors import CollectraceError
 from collectrace.findings import (
     KINDS,
     Alignment,
+    BlindSpot,
     Evidence,
     Finding,
     GroupInfo,
@@ -98,6 +99,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             agreed=sum(comparison.agreed.values()),
             messages=sum(comparison.messages.values()),
             other_lines=tuple(comparison.other_lines) or None,
+            blind_spots=_blind_spots(evidence) or None,
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
@@ -169,6 +171,17 @@ def _rank_state(standing: Standing) -> RankState:
         last_call=standing.last_call,
         detail=rank_words.detail(standing),
         held=_held(standing),
+    )
+
+
+def _blind_spots(evidence: RunEvidence) -> tuple[BlindSpot, ...]:
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for rank, log in evidence.logs.items():
+        for blind in log.blind:
+            found.setdefault((blind.name, blind.how, blind.what), []).append(rank)
+    return tuple(
+        BlindSpot(name=name, ranks=tuple(sorted(ranks)), how=how, what=what)
+        for (name, how, what), ranks in sorted(found.items())
     )
 
 

@@ -111,10 +111,20 @@ def _gap(finding: Finding) -> str:
 
 
 def _verdict(alignment: Alignment) -> Text:
-    status = (f"{alignment.status}: ", f"bold {_STATUS_STYLE[alignment.status]}")
+    status = (f"{alignment.status}", f"bold {_STATUS_STYLE[alignment.status]}")
     counts = " Warnings count." if alignment.strict and alignment.warnings else ""
     end = f"{counts} Exit status {alignment.exit_status}."
-    return Text.assemble(status, _summary(alignment), end)
+    return Text.assemble(status, _limits(alignment), ": ", _summary(alignment), end)
+
+
+def _limits(alignment: Alignment) -> str:
+    """What the verdict does not cover."""
+    spots = alignment.evidence.blind_spots
+    if not spots:
+        return ""
+    goes = ", as far as torch.distributed goes" if alignment.exit_status != 1 else ""
+    unseen = (f"; {s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded" for s in spots)
+    return goes + text.clean("".join(unseen))
 
 
 def _summary(alignment: Alignment) -> str:

@@ -184,6 +184,7 @@ FINDINGS: Final = Format(
         "evidence": findings.Evidence,
         "other_lines": findings.OtherLines,
         "line": findings.LineOfRanks,
+        "blind_spot": findings.BlindSpot,
         "call": Call,
     },
     glossaries=(

@@ -12,6 +12,7 @@ from collectrace.findings import GroupInfo
 from collectrace.records import (
     Alive,
     Batch,
+    Blind,
     Call,
     Done,
     Epoch,
@@ -92,6 +93,8 @@ class RankLog(Protocol):
     """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
     unfamiliar: Unfamiliar | None
     """What of its torch the tracer did not know."""
+    blind: Sequence[Blind]
+    """What communicated in its process past what is recorded."""
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]

@@ -17,6 +17,7 @@ from collectrace.records import (
     UNITS,
     Alive,
     Batch,
+    Blind,
     Call,
     Checkpoint,
     Done,
@@ -101,6 +102,8 @@ class RankRecords:
         self.unit: str | None = DDP_FORWARD
         """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
         self.unfamiliar: Unfamiliar | None = None
+        self.blind: dict[str, Blind] = {}
+        """By name."""
         self.alive: Alive | None = None
         self.stall: Stall | None = None
         self.exit: Exit | None = None
@@ -249,7 +252,7 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record, offset)
-        elif isinstance(record, Stack | Source | Unit | Unfamiliar):
+        elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind):
             self._of_calls(record)
         elif calls_only:
             return
@@ -273,7 +276,7 @@ class RankRecords:
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar) -> None:
+    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar | Blind) -> None:
         """What is written once and told of many calls."""
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
@@ -281,6 +284,8 @@ class RankRecords:
             self.unit = record.of if record.of in UNITS else None
         elif isinstance(record, Unfamiliar):
             self.unfamiliar = record
+        elif isinstance(record, Blind):
+            self.blind[record.name] = record
         else:
             self.sources[record.site] = record
 

@@ -14,6 +14,7 @@ from torch._C import _distributed_c10d
 
 from collectrace import records
 from collectrace.records import Activity
+from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
@@ -75,11 +76,10 @@ class Stalls:
         if activity.op is not None:
             seq = "" if activity.seq is None else f", seq {activity.seq}"
             what = f"{activity.op} (group {activity.group}{seq})"
-        folder = self._recorder.writer.path.parent
-        # logging may be configured to go anywhere; this line is for the person at the terminal.
-        sys.stderr.write(
-            f"collectrace: rank {'?' if rank is None else rank} has been in {what}{where} "
-            f"for {pending / 1e9:.0f} s. Why: python -m collectrace.align {folder}\n"
+        who = "?" if rank is None else rank
+        tell(
+            f"rank {who} has been in {what}{where} for {pending / 1e9:.0f} s",
+            self._recorder.writer.path.parent,
         )
 
     def _dump_flight_recorder(self) -> None:

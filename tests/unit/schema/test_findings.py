@@ -84,9 +84,10 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 def test_every_field_must_be_there_and_have_its_type() -> None:
     whole = answer(alignments.join_with_barrier())
     whole["evidence"] |= answer(alignments.agreed_from_different_lines())["evidence"]
+    whole["evidence"] |= answer(alignments.with_a_blind_spot())["evidence"]
     seen = set()
     for path in objects(whole):
-        for name in at(whole, path).keys() - {"other_lines"}:
+        for name in at(whole, path).keys() - {"other_lines", "blind_spots"}:
             lacks, wrong = copy.deepcopy(whole), copy.deepcopy(whole)
             del at(lacks, path)[name]
             at(wrong, path)[name] = {"of": "another type"}
@@ -110,6 +111,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("side", "site"),
         ("source", "enclosing"),
         ("evidence", "other_lines"),
+        ("evidence", "blind_spots"),
     ]
 
 

@@ -129,6 +129,7 @@ class Group(Record):
     ordinal: int = _doc("n-th group this process asked for, from 0", default=0)
     site: str | None = _opt("`path:line` that asked for it")
     via: str | None = _opt("`path:line` of the library between, if any")
+    device_id: str | None = _opt("the device it was bound to when it was asked for, as `cuda:0`")
     start_seq: int | None = _opt("the backend's sequence number where tracing began late")
 
 
@@ -143,6 +144,11 @@ class Call(Record):
     group: str = _doc("name of the process group, as in its `group` records")
     device: str = _doc("device type of the tensors")
     op: str = _doc("public name of the operation, such as `all_reduce`")
+    device_index: int | None = _opt("which device of its type; absent for the CPU")
+    cuda_stream: int | None = _opt(
+        "id of the CUDA stream that was current, where it was not the default one: of the first "
+        "call from this line on such tensors"
+    )
     dtype: str | list[str] | None = _opt("of the tensors; a list where they differ")
     shape: Shape | None = _opt("of what is sent (or received, for `recv`)")
     out_shape: Shape | None = _opt("of what is received, where that is a separate tensor")
@@ -412,6 +418,23 @@ def backend_for(backend: str, device: str) -> str:
         if served.strip() == device:
             return name.strip()
     return ""
+
+
+NCCL: Final = frozenset({"nccl", "nccl2", "nccl-legacy", "ncclx"})
+"""Names of the backends that issue everything on NCCL.
+
+What holds of all of them was read in their sources: torch 2.13's ProcessGroupNCCL.cpp, which is
+``nccl-legacy`` in 2.15; ``nccl2``, which ``nccl`` is from 2.15 on unless TORCH_DIST_USE_NCCL2=0
+(torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCL.cpp, ProcessGroupNCCLBackend.cpp and
+WorkNCCL.cpp); torchcomms' wrapper, from whose code nccl2 was taken. None was run here.
+
+- A barrier is an all-reduce of one float32, SUM, on the group's communicator (``barrierImpl``).
+- The collectives of one group complete in the order of issue, though a synchronous one runs on the
+  caller's CUDA stream and an asynchronous one on the group's own (``getOperationStream``): NCCL
+  makes the kernels of a communicator wait for each other (its src/enqueue.cc, ncclLaunchPrepare).
+- The tag of a message is ignored (``send``, ``recv``): messages from one rank to another meet in
+  the order of issue.
+"""
 
 
 def json_name(name: str) -> str:

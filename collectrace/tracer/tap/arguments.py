@@ -93,6 +93,7 @@ class CallFields:
     tag: int | None = None
     splits: list[list[int]] | None = None
     is_async: bool = False
+    device_index: int | None = None
     nbytes: int = 0
     """Of all tensors, which a Work keeps alive."""
     is_real: bool = True
@@ -152,6 +153,7 @@ class ArgumentReader:
         out = CallFields(
             op=row.op,
             device=first.device.type if first is not None else "cpu",
+            device_index=first.device.index if first is not None else None,
             is_async=self._is_async(args),
             nbytes=sum(t.numel() * t.element_size() for t in tensors),
             is_real=not any(_is_unreal(t) for t in tensors),

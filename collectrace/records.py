@@ -423,10 +423,11 @@ def backend_for(backend: str, device: str) -> str:
 NCCL: Final = frozenset({"nccl", "nccl2", "nccl-legacy", "ncclx"})
 """Names of the backends that issue everything on NCCL.
 
-What holds of all of them was read in their sources: torch 2.13's ProcessGroupNCCL.cpp, which is
-``nccl-legacy`` in 2.15; ``nccl2``, which ``nccl`` is from 2.15 on unless TORCH_DIST_USE_NCCL2=0
-(torch/csrc/distributed/c10d/nccl2/ProcessGroupNCCL.cpp, ProcessGroupNCCLBackend.cpp and
-WorkNCCL.cpp); torchcomms' wrapper, from whose code nccl2 was taken. None was run here.
+What is taken as given of all of them was read in sources of torch; no GPU was at hand. ``nccl`` is
+from torch 2.15 on ``nccl2``, unless TORCH_DIST_USE_NCCL2=0 (nccl2/ProcessGroupNCCLBackend.cpp,
+ProcessGroupNCCL.cpp and WorkNCCL.cpp in torch/csrc/distributed/c10d); before it, and as
+``nccl-legacy``, ProcessGroupNCCL.cpp (collective, pointToPoint, send, recv; torch up to 2.12).
+torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
 
 - A barrier is an all-reduce of one float32, SUM, on the group's communicator (``barrierImpl``).
 - The collectives of one group complete in the order of issue, though a synchronous one runs on the

@@ -161,8 +161,7 @@ def backward(session: Session) -> Callable[[Any], Any]:
                 state.scope, state.since = outer, outer_since
                 if inside is not outer:
                     _backward_ends(recorder)
-            with contained(recorder.count_failure, _FOLLOWING):
-                recorder.backward_over()
+            _backward_returned(recorder)
             return result
 
         return call
@@ -181,6 +180,12 @@ def _backward_begins(recorder: Recorder, scope: Scope, caller: FrameType) -> Sco
         scopes.backward.enter(place)
         return inside
     return scope
+
+
+def _backward_returned(recorder: Recorder) -> None:
+    # Not in the wrapper itself, where Dynamo would compile the frames of the context manager.
+    with contained(recorder.count_failure, _FOLLOWING):
+        recorder.backward_over()
 
 
 def _backward_ends(recorder: Recorder) -> None:

@@ -326,6 +326,23 @@ class OtherLines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlindSpot:
+    """Something that communicated past torch.distributed, and is not recorded."""
+
+    name: str
+    """What it is called."""
+
+    ranks: tuple[int, ...]
+    """Where it was noticed."""
+
+    how: str
+    """How it was noticed, as in ``deep_ep was loaded``."""
+
+    what: str
+    """What of it is not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What the verdict rests on, and what was missing."""
 
@@ -338,6 +355,9 @@ class Evidence:
     other_lines: tuple[OtherLines, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Per process group, the collectives that agree though their lines differ; left out where
     there are none, or not all rows were read."""
+
+    blind_spots: tuple[BlindSpot, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """What the verdict does not cover, on any rank; left out where there is nothing."""
 
     missing_ranks: tuple[int, ...] = ()
     """Ranks that left no file."""

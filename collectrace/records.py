@@ -115,6 +115,16 @@ class Unfamiliar(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Blind(Record):
+    """What communicates past torch's dispatcher and is in this process: it is not recorded."""
+
+    kind: ClassVar[str] = "blind"
+    name: str = _doc("what it is called")
+    how: str = _doc("how it was noticed, as in `deep_ep was loaded`", default="was loaded")
+    what: str = _doc("what of it is not recorded", default="")
+
+
+@dataclass(slots=True, kw_only=True)
 class Group(Record):
     """A process group: asked for before its creation starts, ready after it, destroyed."""
 
@@ -128,6 +138,7 @@ class Group(Record):
     ordinal: int = _doc("n-th group this process asked for, from 0", default=0)
     site: str | None = _opt("`path:line` that asked for it")
     via: str | None = _opt("`path:line` of the library between, if any")
+    device_id: str | None = _opt("the device it was bound to when it was asked for, as `cuda:0`")
     start_seq: int | None = _opt("the backend's sequence number where tracing began late")
 
 
@@ -142,6 +153,11 @@ class Call(Record):
     group: str = _doc("name of the process group, as in its `group` records")
     device: str = _doc("device type of the tensors")
     op: str = _doc("public name of the operation, such as `all_reduce`")
+    device_index: int | None = _opt("which device of its type; absent for the CPU")
+    cuda_stream: int | None = _opt(
+        "id of the CUDA stream that was current, where it was not the default one: of the first "
+        "call from this line on such tensors"
+    )
     dtype: str | list[str] | None = _opt("of the tensors; a list where they differ")
     shape: Shape | None = _opt("of what is sent (or received, for `recv`)")
     out_shape: Shape | None = _opt("of what is received, where that is a separate tensor")
@@ -364,6 +380,7 @@ class Checkpoint(Record):
     )
     known_stacks: int = _doc("`stack` records written so far", default=0)
     dropped: int = _doc("records lost so far because writing failed", default=0)
+    failures: int = _doc("internal failures of the tracer so far", default=0)
     rotated: int = _doc("segments deleted so far to stay under max_bytes", default=0)
 
 
@@ -392,8 +409,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Unfamiliar, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch, Epoch,
-        Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
+        Header, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch,
+        Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -410,6 +427,24 @@ def backend_for(backend: str, device: str) -> str:
         if served.strip() == device:
             return name.strip()
     return ""
+
+
+NCCL: Final = frozenset({"nccl", "nccl2", "nccl-legacy", "ncclx"})
+"""Names of the backends that issue everything on NCCL.
+
+What is taken as given of all of them was read in sources of torch; no GPU was at hand. ``nccl`` is
+from torch 2.15 on ``nccl2``, unless TORCH_DIST_USE_NCCL2=0 (nccl2/ProcessGroupNCCLBackend.cpp,
+ProcessGroupNCCL.cpp and WorkNCCL.cpp in torch/csrc/distributed/c10d); before it, and as
+``nccl-legacy``, ProcessGroupNCCL.cpp (collective, pointToPoint, send, recv; torch up to 2.12).
+torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
+
+- A barrier is an all-reduce of one float32, SUM, on the group's communicator (``barrierImpl``).
+- The collectives of one group complete in the order of issue, though a synchronous one runs on the
+  caller's CUDA stream and an asynchronous one on the group's own (``getOperationStream``): NCCL
+  makes the kernels of a communicator wait for each other (its src/enqueue.cc, ncclLaunchPrepare).
+- The tag of a message is ignored (``send``, ``recv``): messages from one rank to another meet in
+  the order of issue.
+"""
 
 
 def json_name(name: str) -> str:

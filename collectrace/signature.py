@@ -23,7 +23,7 @@ from math import prod
 from typing import Final, Literal
 
 from collectrace import ops, roles
-from collectrace.records import Call, Shape
+from collectrace.records import NCCL, Call, Shape
 from collectrace.roles import UNKNOWN, USER, pairing_class
 
 PRIME: Final = (1 << 61) - 1
@@ -87,9 +87,8 @@ def _plain(call: Call) -> tuple[str, str, tuple[int, ...], str, int | None]:
 
 
 def _wire(call: Call, backend: str) -> tuple[str, str, tuple[int, ...], str, int | None]:
-    # NCCL has no barrier: torch issues an all_reduce of one float32
-    # (ProcessGroupNCCL::barrier), and so that is what it can meet.
-    if call.op == "barrier" and backend == "nccl":
+    # NCCL has no barrier: an all_reduce of one float32 is issued, and so that is what it can meet.
+    if call.op == "barrier" and backend in NCCL:
         return "all_reduce", "float32", (1,), "SUM", None
     return _plain(call)
 

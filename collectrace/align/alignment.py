@@ -12,6 +12,7 @@ from collectrace.align.diagnosis import explain, rank_words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import judge
+from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
@@ -23,6 +24,7 @@ from collectrace.errors import CollectraceError
 from collectrace.findings import (
     KINDS,
     Alignment,
+    BlindSpot,
     Evidence,
     Finding,
     GroupInfo,
@@ -122,6 +124,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             agreed=sum(comparison.agreed.values()),
             messages=sum(comparison.messages.values()),
             other_lines=tuple(comparison.other_lines) or None,
+            blind_spots=_blind_spots(evidence) or None,
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
@@ -161,7 +164,7 @@ def _status(case: Case, candidates: list[Candidate]) -> Status:
 def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
     """Whether the evidence can show that all is well: every log has its end, and nothing lacks."""
     disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
-    if disputed or any(c.severity == "info" for c in candidates):
+    if disputed or reaches(case) or any(c.severity == "info" for c in candidates):
         return False
     return not case.evidence.missing and all(
         s.log is not None and not s.log.provisional and not _is_torn(s)
@@ -195,6 +198,17 @@ def _rank_state(standing: Standing) -> RankState:
         last_call=standing.last_call,
         detail=rank_words.detail(standing),
         held=_held(standing),
+    )
+
+
+def _blind_spots(evidence: RunEvidence) -> tuple[BlindSpot, ...]:
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for rank, log in evidence.logs.items():
+        for blind in log.blind:
+            found.setdefault((blind.name, blind.how, blind.what), []).append(rank)
+    return tuple(
+        BlindSpot(name=name, ranks=tuple(sorted(ranks)), how=how, what=what)
+        for (name, how, what), ranks in sorted(found.items())
     )
 
 

@@ -127,10 +127,20 @@ def _gap(finding: Finding) -> str:
 def _verdict(alignment: Alignment) -> Text:
     # "aligned" stands for what agrees, though the job itself may have crashed over other things.
     said = "aligned" if alignment.status == "aligned" else alignment.outcome
-    status = (f"{said}: ", f"bold {STATUS_STYLE[said]}")
+    status = (said, f"bold {STATUS_STYLE[said]}")
     counts = " Warnings count." if alignment.strict and alignment.warnings else ""
     end = f"{counts} Exit status {alignment.exit_status}."
-    return Text.assemble(status, _summary(alignment), end)
+    return Text.assemble(status, _limits(alignment), ": ", _summary(alignment), end)
+
+
+def _limits(alignment: Alignment) -> str:
+    """What the verdict does not cover."""
+    spots = alignment.evidence.blind_spots
+    if not spots:
+        return ""
+    goes = ", as far as torch.distributed goes" if alignment.exit_status != 1 else ""
+    unseen = (f"; {s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded" for s in spots)
+    return goes + text.clean("".join(unseen))
 
 
 def _summary(alignment: Alignment) -> str:

@@ -185,6 +185,7 @@ FINDINGS: Final = Format(
         "job": findings.Job,
         "other_lines": findings.OtherLines,
         "line": findings.LineOfRanks,
+        "blind_spot": findings.BlindSpot,
         "call": Call,
     },
     glossaries=(

@@ -40,7 +40,7 @@ PENDING: Final = "pending"
 """Folder of the provisional files, of ranks that have not got past ``init_process_group``."""
 
 _ENVIRONMENT: Final = (
-    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_",
+    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DIST",
     "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "GLOO_", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS",
 )  # fmt: skip
 """Prefixes of the variables that change how collectives behave, or say who launched the job."""
@@ -186,6 +186,7 @@ class Session:
         try:
             self._stack_dumps.open()
             if self._watchdog is not None:
+                self._watchdog.write_blind_spots()
                 self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
             recorder.count_failure(problem, "preparing for a crash")
@@ -213,18 +214,22 @@ class Session:
         if self._watchdog is not None:
             self._watchdog.stop()
             self._watchdog.write_sources()
+            self._watchdog.write_blind_spots()
         recorder.active = False
         last.in_ = activities(recorder)
-        recorder.add_bill(last)
         if last.reason == "finished":
             recorder.works.mark_rest_unwaited()
         with recorder.lock:
             recorder.writer.check()
             self.write_progress()
-            recorder.write(last)
-            recorder.writer.close()
+            recorder.end(last)
         if self._stack_dumps is not None:
             self._stack_dumps.close()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the record of the run in progress lies; None: there is none."""
+        return self.recorder.writer.path.parent if self.recorder is not None else None
 
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""

@@ -99,6 +99,8 @@ def _is_older(version: str) -> bool:
 
 _NOT_EVERYWHERE: Final = frozenset({
     "torch.distributed.Work.block_current_stream",
+    "torch.distributed._symmetric_memory.get_symm_mem_workspace",
+    "torch.distributed._symmetric_memory.rendezvous",
     "torch.distributed.checkpoint.utils._DistWrapper.barrier",
     "torch.distributed.pipelining.stage.PipelineStage._recv_meta",
     "torch.distributed.pipelining.stage.PipelineStage._send_meta",

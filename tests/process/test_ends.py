@@ -37,6 +37,36 @@ def test_ctrl_c_on_a_hang(ranks: Ranks) -> None:
     assert zero.detail.startswith("in barrier at test_ends.py")
 
 
+CRASHES = """
+import sys, types, torch, torch.distributed as dist
+import collectrace
+collectrace.enable()
+sys.modules["deep_ep"] = types.ModuleType("deep_ep")
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+dist.all_reduce(torch.ones(1))
+raise {what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "said", "code"),
+    [("ValueError('nan')", "ended with ValueError", 1),
+     ("KeyboardInterrupt", "was interrupted", -signal.SIGINT),
+     ("SystemExit(3)", None, 3)],
+)  # fmt: skip
+def test_a_crash_says_how_to_ask(ranks: Ranks, what: str, said: str | None, code: int) -> None:
+    ran = ranks.script(CRASHES.replace("{what}", what), exits=code)
+    [log] = ran.files
+    last = ran.output().splitlines()[-1].removeprefix("[rank0]: ")  # of torch's own hook
+    if said is None:
+        assert "collectrace" not in ran.output()
+    else:
+        folder = log.path.parent
+        assert last == f"collectrace: rank 0 {said}. Why: python -m collectrace.align {folder}"
+    (spot,) = align(ran.logs).evidence.blind_spots or ()
+    assert (spot.name, spot.ranks, spot.how) == ("deep_ep", (0,), "was loaded")
+
+
 class Corrupt(Dataset[Any]):
     def __getitem__(self, index: int) -> torch.Tensor:
         if index == 3:

@@ -206,11 +206,27 @@ def test_too_many_failures_switch_it_off(ranks: Ranks) -> None:
         log = ran.log(rank)
         assert [c.void for c in log.calls] == [True] * 4, "the last of them too, or none after it"
         assert [c.seq for c in log.calls] == [1, 2, 3, 4]
-        first = log.of(Exit)[0]
-        assert (first.reason, first.error, first.failures) == ("disabled", "Injected", 4)
-        assert log.records.index(first) > log.records.index(log.calls[2])
-        assert log.exit is not None
-        assert log.exit.failures == 4
+        [last] = log.of(Exit)
+        assert (last.reason, last.error, last.failures) == ("disabled", "Injected", 4)
+        assert log.records[-1] is last, "nothing more is written"
+
+
+def unnumbered() -> float:
+    dist.all_reduce(torch.ones(1))
+    with failing("tracer.record.recorder:Recorder._number"):
+        dist.all_reduce(torch.ones(2))
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    return x[0].item()
+
+
+def test_a_call_without_even_a_place_ends_the_record(ranks: Ranks) -> None:
+    ran = ranks.run(unnumbered, fails=True)
+    for rank in range(2):
+        assert ran.result(rank) == 2
+        log = ran.log(rank)
+        assert [c.shape for c in log.calls] == [[1]], "a later one would have a number too low"
+        assert [e.reason for e in log.of(Exit)] == ["disabled"]
 
 
 # -- a handler of the program's ---------------------------------------------------------------

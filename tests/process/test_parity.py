@@ -302,7 +302,7 @@ def on_and_off(rank: int) -> Any:
             sys.excepthook,
             dist.all_reduce,
             dist.Work.wait,
-            torch.Tensor.backward,
+            torch.autograd.backward,
             DistributedDataParallel.__init__,
             sys.exit,
         )

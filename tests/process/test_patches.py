@@ -6,12 +6,15 @@ import copy
 import functools
 import importlib
 import importlib.util
+import os
 import pickle
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import pytest
 import torch
@@ -127,7 +130,7 @@ def over(function: Callable[..., Any], calls: Counter[str]) -> Callable[..., Any
 def wrapped_on_top(folder: str) -> None:
     calls: Counter[str] = Counter()
     places: list[tuple[Any, str]] = [
-        (dist, "all_reduce"), (torch.Tensor, "backward"),
+        (dist, "all_reduce"), (torch.autograd, "backward"),
         (DistributedDataParallel, "_pre_forward"),
     ]  # fmt: skip
     before = installed()
@@ -147,7 +150,7 @@ def wrapped_on_top(folder: str) -> None:
         for place, name in places:
             setattr(place, name, over(getattr(place, name), calls))
         work()
-    mine = {"torch.distributed.all_reduce", "torch.Tensor.backward",
+    mine = {"torch.distributed.all_reduce", "torch.autograd.backward",
             "torch.nn.parallel.distributed.DistributedDataParallel._pre_forward"}  # fmt: skip
     assert changed(before) == mine, "theirs stays"
     theirs = [vars(place)[name] for place, name in places]
@@ -186,7 +189,11 @@ def as_values(folder: str) -> list[str]:
         dist.all_reduce(one())
         told = [pickle.dumps(current(t)) for t in able]
         methods = [
-            pickle.dumps(m) for m in (torch.Tensor.backward, DistributedDataParallel.no_sync)
+            pickle.dumps(m)
+            for m in (
+                torch.utils.data.DistributedSampler.set_epoch,
+                DistributedDataParallel.no_sync,
+            )
         ]
         for target in able:
             function = current(target)
@@ -197,7 +204,7 @@ def as_values(folder: str) -> list[str]:
     for target, text in zip(able, told, strict=True):
         assert pickle.loads(text) is current(target)
     assert [pickle.loads(m) for m in methods] == [
-        torch.Tensor.backward, DistributedDataParallel.no_sync
+        torch.utils.data.DistributedSampler.set_epoch, DistributedDataParallel.no_sync
     ]  # fmt: skip
     return [t.name for t in able]
 
@@ -361,3 +368,52 @@ def test_threads_on_one_group(world: int, crew_size: int, ranks: Ranks) -> None:
         names = [None, *(f"crew-{n}" for n in range(crew_size))]
         assert Counter(c.thread for c in calls) == dict.fromkeys(names, EACH)
         assert all(c.site and c.site.startswith(__file__) for c in calls)
+
+
+# -- backward within backward -----------------------------------------------------------------
+
+
+class Within(torch.autograd.Function):
+    """Runs another backward in its own, as many deep as its input is high."""
+
+    deepest: list[FrameType]
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_() - 1
+        value: torch.Tensor = ctx.x.detach()
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        if ctx.x < 0:
+            Within.deepest = list(_stack())
+            return grad
+        with torch.enable_grad():
+            within(ctx.x).sum().backward()  # type: ignore[no-untyped-call]
+        return grad
+
+
+within: Final[Callable[[torch.Tensor], torch.Tensor]] = Within.apply
+
+
+def _stack() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def deep() -> dict[str, int]:
+    """How often each function of the tracer is on the stack of a backward within 20 others."""
+    within(torch.tensor(20.0, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
+    names = (f.f_code.co_filename for f in Within.deepest)
+    found = Counter(name for name in names if f"collectrace{os.sep}tracer" in name)
+    # As torch's own test does (test/test_autograd.py, test_deep_reentrant).
+    within(torch.tensor(2000.0, requires_grad=True)).sum().backward()  # type: ignore[no-untyped-call]
+    return {Path(name).name: count for name, count in found.items()}
+
+
+def test_a_backward_has_one_frame_of_ours(ranks: Ranks) -> None:
+    assert ranks.run(deep, 1).result() == {"scoping.py": 21}

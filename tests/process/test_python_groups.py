@@ -12,7 +12,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
+from collectrace.align.alignment import align
 from collectrace.records import Call, Done, Group
+from collectrace.tracer.patches.python_groups import METHODS, MethodReader
+from collectrace.tracer.switch import current
 from tests.support import rank_file_checks, torch_names
 from tests.support.real_ranks import Log, Ranks
 
@@ -244,6 +247,57 @@ def test_a_refused_call_raises_as_it_would(ranks: Ranks) -> None:
     assert traced.result() == bare.result()
     calls = of_group(traced.log(), 2)
     assert [c.void for c in calls] == [True, True, True, None]
+
+
+# -- split sizes as tensors -------------------------------------------------------------------
+
+
+class Splitting(Through):
+    """Takes split sizes in whatever form, as a group that exchanges them on a device does."""
+
+    def alltoall_base(self, out: Any, x: Any, out_sizes: Any, sizes: Any, opts: Any = None) -> Any:
+        got, sent = (torch.as_tensor(s).tolist() for s in (out_sizes, sizes))
+        return self.inner.alltoall_base(out, x, got, sent, opts or dist.AllToAllOptions())
+
+
+def tensor_splits() -> list[int]:
+    group, _ = through(Splitting)
+    rank = dist.get_rank()
+    got, sent = ([1, 2], [1, 3]) if rank == 0 else ([3, 0], [2, 0])
+    forms: list[Callable[[list[int]], Any]] = [
+        list, torch.tensor, lambda sizes: [torch.tensor(n) for n in sizes],
+    ]  # fmt: skip
+    for form in forms:
+        for _ in range(2):
+            out, x = torch.empty(sum(got)), torch.ones(sum(sent))
+            group.alltoall_base(out, x, form(got), form(sent)).wait()
+    session = current()
+    assert session is not None
+    assert session.recorder is not None
+    recorder = session.recorder
+    return [recorder.failures, len(recorder.book.states[group].templates)]
+
+
+def test_split_sizes_may_be_tensors(ranks: Ranks) -> None:
+    ran = ranks.run(tensor_splits)
+    for rank in range(2):
+        failures, templates = ran.result(rank)
+        assert failures == 0
+        assert templates == 1, "of one line, and none holds a tensor"
+        calls = of_group(ran.log(rank), 2)
+        assert [c.op for c in calls] == ["all_to_all_single"] * 6
+        splits = [[1, 3], [1, 2]] if rank == 0 else [[2, 0], [3, 0]]
+        assert [c.splits for c in calls] == [splits] * 6
+    assert align(ran.logs).status == "aligned"
+
+
+def test_split_sizes_on_a_device_are_not_read() -> None:
+    reader = MethodReader(*METHODS["alltoall_base"])
+    told = torch.tensor([1, 2], device="meta")
+    for sizes in (told, list(told)):
+        args: Any = None, (torch.empty(3), torch.ones(3), [1, 2], sizes), {}
+        assert reader.fields(args, 2).splits is None
+        assert reader.key(args) == reader.key(args)
 
 
 # -- on and off -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from collectrace.findings import (
     Alignment,
+    BlindSpot,
     Evidence,
     Finding,
     GroupInfo,
@@ -304,3 +305,10 @@ def nested_consequences() -> Alignment:
         ),
         evidence=Evidence(agreed=19, dropped=2),
     )
+
+
+def with_a_blind_spot() -> Alignment:
+    """Ranks that agree, as far as their records go."""
+    spot = BlindSpot(name="deep_ep", ranks=(0, 1), how="was loaded", what="dispatch")
+    alignment = agreed_from_different_lines()
+    return replace(alignment, evidence=replace(alignment.evidence, blind_spots=(spot,)))

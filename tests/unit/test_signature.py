@@ -181,14 +181,15 @@ def test_the_first_attribute_that_differs(changed: dict[str, Any], attribute: st
     assert difference(same, replace(same, **changed), "gloo") == attribute
 
 
-def test_a_barrier_of_nccl_is_an_all_reduce_of_one_float32() -> None:
+@pytest.mark.parametrize("nccl", ["nccl", "nccl2", "nccl-legacy", "ncclx"])
+def test_a_barrier_of_nccl_is_an_all_reduce_of_one_float32(nccl: str) -> None:
     barrier = call("barrier", dtype="uint8", shape=[1])
     one = call("all_reduce", dtype="float32", shape=[1], reduce_op="SUM")
-    assert difference(barrier, one, "nccl") == "role"
+    assert difference(barrier, one, nccl) == "role"
     assert difference(barrier, one, "gloo") == "op"
     large = call("all_reduce", dtype="float32", shape=[2], reduce_op="SUM")
-    assert difference(barrier, large, "nccl") == "op", "as the user sees it"
-    assert difference(call("monitored_barrier"), one, "nccl") == "op"
+    assert difference(barrier, large, nccl) == "op", "as the user sees it"
+    assert difference(call("monitored_barrier"), one, nccl) == "op"
     assert program_text(barrier) == program_text(call("barrier")), "its tensor is its own"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from collectrace.align.judging import blame, patience, sisters
+from collectrace.align.judging import blame, patience, reach, sisters
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
@@ -25,11 +25,16 @@ Causes = Mapping[Candidate, Candidate]
 
 
 def judge(case: Case) -> list[Candidate]:
-    """Every candidate with its suspects, severity and cause, the root causes first."""
+    """Every candidate with its suspects, severity and cause, the root causes first.
+
+    Those are left out that lie where a rank's record does not reach.
+    """
     found = candidates(case)
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
     causes = find_causes(case, found)
+    hidden = reach.beyond(case, found, causes)
+    found = [candidate for candidate in found if candidate not in hidden]
     for candidate in found:
         candidate.cause = causes.get(candidate)
         candidate.verdict = _as_effect(candidate)

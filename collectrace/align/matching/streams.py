@@ -107,7 +107,14 @@ class _StreamComparison:
                 elif root is None:  # proven, though every byte and digest agrees
                     verdict.divergences.append(found)
             verdict.other_lines = other_lines(self._stream, self._logs, rows)
+        verdict.agreed = min(verdict.agreed, self._recorded())
         return verdict
+
+    def _recorded(self) -> int:
+        """The last row up to which every rank's calls are known: described, and its tracer on."""
+        lasts = [log.voids.get(self._stream, self._top + 1) - 1 for log in self._logs.values()]
+        lasts += [self._last[rank] for rank, log in self._logs.items() if log.disabled]
+        return min(lasts)
 
     # -- rows ---------------------------------------------------------------------------------
 

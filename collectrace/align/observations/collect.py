@@ -11,7 +11,7 @@ from collectrace.align.diagnosis import ddp, inputs, rank_words
 from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.observations import config_skew, loading, sampler, straggler
+from collectrace.align.observations import config_skew, loading, sampler, straggler, unrecorded
 from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.ranks.standing import Standing
 from collectrace.findings import Finding, Kind, Severity, Side
@@ -25,9 +25,11 @@ _MOST_NAMES: Final = 4
 def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     """Findings beside those of the ``judged`` candidates, the most important first."""
     wrong = any(candidate.severity == "error" for candidate in judged)
+    cut_off = unrecorded.unrecorded(case)
     found = [
+        cut_off,
         _gap(case, judged),
-        *([] if wrong else _of_a_run_that_agrees(case)),
+        *([] if wrong or cut_off is not None else _of_a_run_that_agrees(case)),
         sampler.sampler_epoch(case),
         *unwaited_work(case),
         config_skew.config_skew(case),
@@ -36,7 +38,10 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
 
 
 def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
-    """Observations that are left out beside an error, from which they would distract."""
+    """Observations that are left out beside an error, from which they would distract.
+
+    And where a record ends early: they may be what followed from what it lacks.
+    """
     return [_early_termination(case) or _raised(case), _uneven(case), straggler.straggler(case)]
 
 

@@ -44,6 +44,8 @@ def _standing(evidence: RunEvidence, rank: int, when: Clock, now: int) -> Standi
     if leaving is not None and cut_short:
         # Ctrl-C on a hang, or a handler of SIGTERM that leaves: it waited until then.
         return replace(standing, state="blocked", ended=_left(leaving), waiting=cut_short)
+    if leaving is not None and leaving.reason == "disabled" and not log.disabled:
+        return replace(standing, state="finished", ended="exit", waiting=())
     if log.disabled and (leaving is None or leaving.reason in ("disabled", "finished")):
         return replace(standing, state="finished", ended="exit", disabled=True)
     if leaving is not None and leaving.reason == "finished" and not leaving.code:

@@ -12,6 +12,7 @@ from collectrace.findings import GroupInfo
 from collectrace.records import (
     Alive,
     Batch,
+    Blind,
     Call,
     Done,
     Epoch,
@@ -92,6 +93,8 @@ class RankLog(Protocol):
     """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
     unfamiliar: Unfamiliar | None
     """What of its torch the tracer did not know."""
+    blind: Sequence[Blind]
+    """What communicated in its process past what is recorded."""
     groups: Sequence[Group]
     joins: Sequence[Join]
     no_syncs: Sequence[NoSync]
@@ -117,7 +120,14 @@ class RankLog(Protocol):
     stack_dumps: StackDumps
     """What signal handlers wrote when Python could not."""
     disabled: bool
-    """The tracer was switched off: what the process did afterwards is not known."""
+    """The tracer was switched off while there were process groups: what the process did afterwards
+    is not known."""
+    first_void: Call | None
+    """The first of its calls that the tracer could not describe."""
+    voids: Mapping[StreamKey, int]
+    """Per stream, the row of the first such call."""
+    void_count: int
+    """How many such calls there are, messages included."""
     last_call: Call | None
     last_t: int
     """When the last line was written."""

@@ -17,6 +17,7 @@ from collectrace.records import (
     Activity,
     Alive,
     Batch,
+    Blind,
     Call,
     Done,
     Epoch,
@@ -117,6 +118,7 @@ class FileLog:
         self.unwaited: Sequence[Unwaited] = [names.named(record) for record in found.unwaited]
         self.unit = found.unit
         self.unfamiliar = found.unfamiliar
+        self.blind: Sequence[Blind] = list(found.blind.values())
         self.no_syncs: Sequence[NoSync] = found.no_syncs
         self.batches: Sequence[Batch] = found.batches
         self.epochs: Sequence[Epoch] = found.epochs
@@ -127,7 +129,16 @@ class FileLog:
         self.stall = names.moment(found.stall)
         if self.exit is None:
             self.stall = stack_dumps.sign(self.last_t) or self.stall
-        self.disabled = found.disabled
+        self.disabled = found.disabled and not _is_destroyed(found.groups)
+        voids = {key: v for key, rows in found.rows.items() if (v := rows.voids()) is not None}
+        self.void_count = sum(count for _, count, _ in voids.values())
+        self.voids: Mapping[StreamKey, int] = {
+            names.stream(k): seq + names.shift(k)
+            for k, (seq, _, _) in voids.items()
+            if isinstance(k, StreamKey)
+        }
+        first = min(voids.items(), key=lambda one: one[1][2], default=None)
+        self.first_void = None if first is None else self._call(first[0], first[1][0])
         self.failed: Sequence[Done] = [names.numbered(done) for done in found.failed]
         self.refused: Sequence[Refusal] = sorted(
             (self._refusal(*one) for one in found.refused), key=lambda refusal: refusal.t
@@ -274,6 +285,11 @@ class FileLog:
         if rows.last() >= first:
             spans.append((first + shift, rows.last() + shift))
         return spans
+
+
+def _is_destroyed(groups: Sequence[Group]) -> bool:
+    """Whether the default group is gone, and all others with it: no call can come any more."""
+    return any(group.phase == "destroyed" and group.ordinal == 0 for group in groups)
 
 
 def _end_of_thread(raised: Sequence[Raised], last: int) -> Exit | None:

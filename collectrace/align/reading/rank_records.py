@@ -17,6 +17,7 @@ from collectrace.records import (
     UNITS,
     Alive,
     Batch,
+    Blind,
     Call,
     Checkpoint,
     Done,
@@ -101,6 +102,8 @@ class RankRecords:
         self.unit: str | None = DDP_FORWARD
         """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
         self.unfamiliar: Unfamiliar | None = None
+        self.blind: dict[str, Blind] = {}
+        """By name."""
         self.alive: Alive | None = None
         self.stall: Stall | None = None
         self.exit: Exit | None = None
@@ -111,6 +114,8 @@ class RankRecords:
         self.lines = 0
         """Lines that held a record."""
         self.dropped = 0
+        self.failures = 0
+        """Internal failures of the tracer, as far as read: calls may be void."""
         self.rotated = 0
         self.first_t: int | None = None
         self.latest: tuple[int, bytes] = (-1, b"")
@@ -247,7 +252,7 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record, offset)
-        elif isinstance(record, Stack | Source | Unit | Unfamiliar):
+        elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind):
             self._of_calls(record)
         elif calls_only:
             return
@@ -265,12 +270,13 @@ class RankRecords:
             self.exit = _later(self.exit, record)
             self.disabled |= record.reason == "disabled"
             self.dropped = max(self.dropped, record.dropped)
+            self.failures = max(self.failures, record.failures)
         else:
             self._lists.get(type(record), []).append(record)
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar) -> None:
+    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar | Blind) -> None:
         """What is written once and told of many calls."""
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
@@ -278,6 +284,8 @@ class RankRecords:
             self.unit = record.of if record.of in UNITS else None
         elif isinstance(record, Unfamiliar):
             self.unfamiliar = record
+        elif isinstance(record, Blind):
+            self.blind[record.name] = record
         else:
             self.sources[record.site] = record
 
@@ -312,6 +320,7 @@ class RankRecords:
     def _checkpoint(self, record: Checkpoint, offset: int) -> None:
         self.dropped = max(self.dropped, record.dropped)
         self.rotated = max(self.rotated, record.rotated)
+        self.failures = max(self.failures, record.failures)
         self.stack_counts.append((record.known_stacks, offset))
         seen: dict[Key, int] = {}
         for row in record.streams:

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from collectrace.align.reading.vocabulary import Vocabulary
+from collectrace.align.reading.vocabulary import VOID, Vocabulary
 
 
 class Rows:
@@ -117,6 +117,18 @@ class Rows:
         As its like at the same line did when it was first seen.
         """
         return self.vocabulary.holds[self.appearance[at]]
+
+    def voids(self) -> tuple[int, int, int] | None:
+        """The calls that could not be described: number of the first, how many, ns of the first.
+
+        None where there is none.
+        """
+        void = self.vocabulary.meanings.get(VOID)
+        count = 0 if void is None else self.meaning.count(void)
+        if void is None or not count:
+            return None
+        at = self.meaning.index(void)
+        return self.seq[at], count, self.t[at]
 
     def last(self) -> int:
         """The number of the latest call, its row lost or not."""

@@ -147,7 +147,8 @@ class RunReader:
                 if not scanning:
                     reader.skim()
                     step(file.segments.size)
-            if scanning:
+            if scanning or reader.records.failures:
+                # Calls that the tracer could not describe may be anywhere, and must be known.
                 reader.scan(step)
             self._kept[identity] = reader
             if not reader.records.lines:

@@ -8,11 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
 from collectrace.exceptions import both_ends
+from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.tap.wire import Undo
@@ -31,6 +33,12 @@ class ExitListener(Protocol):
 
     live: bool
     """False: it is to be told nothing any more."""
+    rank: int | None
+    """Global rank; None: not known."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the record of the run in progress lies; None: there is none."""
 
     def finish(self, last: records.Exit) -> None:
         """The process ends, in the way that this record says."""
@@ -65,8 +73,12 @@ class ExitHooks:
         ) -> None:
             if self._listener.live:
                 self.note_exception(value, traceback)
+                folder = self._listener.folder
                 # Before torch's own shutdown, which may hang on what just went wrong.
-                self.at_end()
+                last = self.at_end()
+                previous(kind, value, traceback)
+                _tell_user(last, self._listener.rank, folder)
+                return
             previous(kind, value, traceback)
 
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
@@ -100,9 +112,10 @@ class ExitHooks:
     def _at_end_of_child(self) -> None:
         # A finalizer runs on the way out of run(): what that raised is still being handled.
         problem = sys.exc_info()[1]
+        folder = self._listener.folder
         if problem is not None and self._listener.live:
             self.note_exception(problem, problem.__traceback__)
-        self.at_end()
+        _tell_user(self.at_end(), self._listener.rank, folder)
 
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Note the exception that ends the process, and its traceback."""
@@ -123,8 +136,8 @@ class ExitHooks:
         self._last = records.Exit(reason="finished", code=number, message=words)
         self._sys_exit_t = now()
 
-    def at_end(self) -> None:
-        """The process ends: report how, as far as it is known."""
+    def at_end(self) -> records.Exit:
+        """The process ends: report how, as far as it is known, and return that."""
         last, self._last = self._last, None
         was_caught = self._listener.issued_since(self._sys_exit_t)
         if last is None or (last.reason == "finished" and was_caught):
@@ -133,6 +146,16 @@ class ExitHooks:
         if last.reason == "finished" and self._of_thread is not None:
             last, self._of_thread = self._of_thread, None
         self._listener.finish(last)
+        return last
+
+
+def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> None:
+    """Say on standard error how to ask why an exception ended the process."""
+    if folder is None or last.reason != "exception":
+        return
+    who = "?" if rank is None else rank
+    interrupted = last.error == KeyboardInterrupt.__name__
+    tell(f"rank {who} {'was interrupted' if interrupted else f'ended with {last.error}'}", folder)
 
 
 def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:

@@ -15,6 +15,7 @@ from torch._C import _distributed_c10d
 from collectrace import records, words
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Activity
+from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
 
@@ -79,11 +80,9 @@ class Stalls:
             numbered = "message" if activity.op in POINT_TO_POINT else "call"
             seq = "" if activity.seq is None else f"{numbered} {activity.seq} of "
             what = f"{activity.op} ({seq}{group})"
-        folder = self._recorder.writer.path.parent
-        # logging may be configured to go anywhere; this line is for the person at the terminal.
-        sys.stderr.write(
-            f"collectrace: {who} has been in {what}{where} "
-            f"for {pending / 1e9:.0f} s. Why: python -m collectrace.align {folder}\n"
+        tell(
+            f"{who} has been in {what}{where} for {pending / 1e9:.0f} s",
+            self._recorder.writer.path.parent,
         )
 
     def _dump_flight_recorder(self) -> None:

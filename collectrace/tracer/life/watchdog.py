@@ -12,6 +12,7 @@ from typing import Final
 from collectrace import records
 from collectrace.config import Config
 from collectrace.records import Activity
+from collectrace.tracer.life.blind_spots import BlindSpots
 from collectrace.tracer.life.stack_dumps import DeadMansSwitch, StackDumps
 from collectrace.tracer.life.stall import Stalls
 from collectrace.tracer.record import scopes, sites
@@ -40,6 +41,7 @@ class Watchdog:
         self._recorder = recorder
         self._heartbeat = config.heartbeat
         self._stall_after = config.stall_after
+        self._blind_spots = BlindSpots()
         self._stalls = Stalls(recorder, config.stall_after)
         self._switch: DeadMansSwitch | None = None
         self._stack_dumps: StackDumps | None = None
@@ -77,6 +79,7 @@ class Watchdog:
                 self._reset_switch()
                 self.poll()
                 self.write_sources()
+                self.write_blind_spots()
                 if polls % _POLLS == 0 and self._recorder.active:
                     self._beat()
             except Exception as problem:
@@ -121,6 +124,12 @@ class Watchdog:
         except Exception as problem:
             recorder.sources = None  # no evidence is lost, and it must not fail again and again
             recorder.count_failure(problem, "reading source lines")
+
+    def write_blind_spots(self) -> None:
+        """Write what communicates past the record, as far as it is there by now."""
+        if self._recorder.active:
+            for record in self._blind_spots.take():
+                self._recorder.write_repeated(record)
 
     def write_watermarks(self) -> None:
         """Write a ``done`` record for each stream and channel whose watermark has moved."""

@@ -129,6 +129,7 @@ class _GroupCreation:
             backend=str(given.get("backend") or ""),
             ranks=list(range(world_size)) if world_size else [],
             ordinal=0,
+            device_id=_device_id(given),
             site=site,
             via=via,
         )
@@ -161,6 +162,7 @@ class _GroupCreation:
             ranks=ranks,
             member=is_default or session.rank in ranks,
             ordinal=0 if is_default else recorder.book.asked,
+            device_id=_device_id(given),
             site=site,
             via=via,
         )
@@ -184,7 +186,8 @@ class _GroupCreation:
         record = Group(
             phase="ready", group=record.group, description=record.description,
             backend=groups.backend_of(pg), ranks=record.ranks, member=True,
-            ordinal=record.ordinal, site=record.site, via=record.via,
+            ordinal=record.ordinal, device_id=record.device_id,
+            site=record.site, via=record.via,
         )  # fmt: skip
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):
@@ -208,6 +211,12 @@ def _arguments(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> di
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
     bound.apply_defaults()
     return bound.arguments
+
+
+def _device_id(given: dict[str, Any]) -> str | None:
+    """The device a group is bound to, as it was given; torch makes its communicator at once."""
+    device = given.get("device_id")
+    return None if device is None else str(device)
 
 
 def _launched_as(given: dict[str, Any]) -> tuple[int | None, int | None]:

@@ -48,6 +48,9 @@ class Target:
     original and returns what is called in its place."""
     direct: bool = False
     """On the hot path: nothing guards what is called, which has too little in it to fail."""
+    plain: bool = False
+    """Like ``direct``, and a plain function: a wrapper takes two levels of what Python lets calls
+    be nested, that takes one."""
     by_name: bool = False
     """A module's function is patched also where a module of its package has imported it by name.
     What imports it later gets the wrapper anyhow."""
@@ -158,6 +161,8 @@ def _wrapper(target: Target, parent: Any, original: Any, installer: Installer) -
     made = target.make(installer)
     if target.direct:
         return _direct(original, made(original))
+    if target.plain:
+        return _plain(original, made(original))
     if target.by_name and not isinstance(parent, type):
         dynamo.hide_from_dynamo(made.__code__, callees=False)
         return _function(original, guarded(made, target.name, installer.count_failure))
@@ -204,10 +209,16 @@ def _method(original: Any, handler: Wrapper) -> Any:
 
 
 def _function(original: Any, handler: Wrapper) -> Any:
-    @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         return handler(original, None, args, kwargs)
 
+    return _plain(original, function)
+
+
+def _plain(original: Any, function: Any) -> Any:
+    """``function``, with the name of ``original``, and so pickled as that."""
+    functools.update_wrapper(function, original)
+    dynamo.hide_from_dynamo(function.__code__, callees=False)
     dynamo.see_through(function, original)
     _methods.add(function)
     return function

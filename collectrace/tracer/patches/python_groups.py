@@ -27,7 +27,13 @@ from collectrace.tracer.patches import lifecycle, waits
 from collectrace.tracer.patches.patching import is_wrapper, put, wrap
 from collectrace.tracer.record import scopes
 from collectrace.tracer.session import Session
-from collectrace.tracer.tap.arguments import OPERATORS, Args, ArgumentReader, CallFields
+from collectrace.tracer.tap.arguments import (
+    OPERATORS,
+    Args,
+    ArgumentReader,
+    CallFields,
+    is_readable,
+)
 from collectrace.tracer.tap.wire import Undo
 
 _GATHER: Final = ("output_tensor", "input_tensor")
@@ -87,6 +93,21 @@ _GIVEN: Final[dict[str, Any]] = {
 """Values for arguments of operators that a method does not take, or need not be given."""
 
 
+_SIZES: Final = ("output_split_sizes", "input_split_sizes")
+
+_UNTOLD: Final = (-1,)
+"""In place of split sizes that lie on a device: to read them would be to wait for it."""
+
+
+def _sizes(given: Any) -> tuple[int, ...]:
+    """Split sizes as numbers, however a group's method is given them: as tensors, too."""
+    if isinstance(given, torch.Tensor):
+        return tuple(given.tolist()) if is_readable(given) else _UNTOLD
+    if any(isinstance(size, torch.Tensor) and not is_readable(size) for size in given):
+        return _UNTOLD
+    return tuple([int(size) for size in given])
+
+
 class MethodReader(ArgumentReader):
     """Reads a call of a method as one of the operator that it stands for; see METHODS.
 
@@ -121,11 +142,20 @@ class MethodReader(ArgumentReader):
         except Exception:
             return "cpu"
 
+    def _splits(
+        self, args: Args, sent: Any, received: Any, group_size: int
+    ) -> list[list[int]] | None:
+        if _UNTOLD in [self._get(args, name) for name in _SIZES]:
+            return None
+        return super()._splits(args, sent, received, group_size)
+
     def _as_operator(self, args: Args) -> Args:
         _, given, named = args
         names = self._names
         values = self._defaults | _GIVEN
         values |= {k: v for k, v in zip(names, given, strict=False) if v is not None}
+        if names is _SPLIT:
+            values |= {name: _sizes(values[name]) for name in _SIZES}
         if self._options is not None:
             options = named.get("opts") or next(iter(given[len(names) :]), None) or self._options()
             tells = self._tells_async

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 from torch.distributed import ReduceOp, Work
 
 from collectrace import ops
-from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.recorder import Recorder
-from collectrace.tracer.record.scopes import local, now
+from collectrace.tracer.record.scopes import Scope, local, now
 from collectrace.tracer.record.template import Issued
 from collectrace.tracer.session import Session
 
@@ -130,26 +131,63 @@ def around(what: str) -> Make:
     return make
 
 
-def backward(session: Session) -> Wrapper:
-    """``backward()``: whose line it is, and when the gradient buckets it issued are complete."""
+def backward(session: Session) -> Callable[[Any], Any]:
+    """``backward()``: whose line it is, and when the gradient buckets it issued are complete.
 
-    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        recorder = session.recorder
-        scope = local.state.scope
-        # Tensor.backward calls autograd.backward, and a tensor subclass comes by twice.
-        if recorder is None or scope.what == "backward":
-            return wrapped(*args, **kwargs)
-        place = sites.find(sys._getframe(1), local.state)
+    Of ``torch.autograd.backward``, which ``Tensor.backward`` calls by that name (torch/_tensor.py,
+    torch 2.6 to 2.15). A backward may run another, many deep, and each level has one frame of
+    ours: autograd goes 60 levels down before it takes another thread (MAX_DEPTH,
+    torch/csrc/autograd/engine.h), and Python's limit is 1,000 frames. So what is made is called in
+    the function's place, see ``Target.plain``, and guards itself.
+    """
+
+    def in_place_of(wrapped: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            recorder = session.recorder
+            state = local.state
+            outer, outer_since = state.scope, state.since
+            # A tensor subclass comes by twice.
+            if recorder is None or outer.what == "backward":
+                return wrapped(*args, **kwargs)
+            inside, since = _backward_begins(recorder, outer, _getframe(1)), now()
+            # Both at once, and nothing called before the try: see scopes.within.
+            state.scope, state.since = inside, since
+            try:
+                result = wrapped(*args, **kwargs)
+            except BaseException as problem:
+                recorder.left_by(problem, "backward")
+                raise
+            finally:
+                state.scope, state.since = outer, outer_since
+                if inside is not outer:
+                    _backward_ends(recorder)
+            _backward_returned(recorder)
+            return result
+
+        return call
+
+    return in_place_of
+
+
+_FOLLOWING: Final = "following backward"
+
+
+def _backward_begins(recorder: Recorder, scope: Scope, caller: FrameType) -> Scope:
+    """The scope of a backward that begins in this one; the same where the tracer fails."""
+    with contained(recorder.count_failure, _FOLLOWING):
+        place = sites.find(caller, local.state)
         inside = scope.inside_backward(recorder.module_in_training())
-        try:
-            scopes.backward.enter(place)
-            result = scopes.within(inside, wrapped, args, kwargs, now())
-        except BaseException as problem:
-            recorder.left_by(problem, "backward")
-            raise
-        finally:
-            scopes.backward.leave()
-        recorder.backward_over()
-        return result
+        scopes.backward.enter(place)
+        return inside
+    return scope
 
-    return wrapper
+
+def _backward_returned(recorder: Recorder) -> None:
+    # Not in the wrapper itself, where Dynamo would compile the frames of the context manager.
+    with contained(recorder.count_failure, _FOLLOWING):
+        recorder.backward_over()
+
+
+def _backward_ends(recorder: Recorder) -> None:
+    with contained(recorder.count_failure, _FOLLOWING):
+        scopes.backward.leave()

@@ -9,7 +9,16 @@ import torch.distributed as dist
 
 from collectrace import ops
 from collectrace.tracer.guard import Wrapper
-from collectrace.tracer.patches import data, ddp, frameworks, join, lifecycle, threads, waits
+from collectrace.tracer.patches import (
+    blind_spots,
+    data,
+    ddp,
+    frameworks,
+    join,
+    lifecycle,
+    threads,
+    waits,
+)
 from collectrace.tracer.patches.patching import Target
 from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
 
@@ -19,6 +28,7 @@ _DDP: Final = ("torch.nn.parallel.distributed",)
 _JOIN: Final = ("torch.distributed.algorithms.join",)
 _ZERO: Final = ("torch.distributed.optim.zero_redundancy_optimizer",)
 _LOADER: Final = ("torch.utils.data.dataloader",)
+_SYMMETRIC: Final = ("torch.distributed._symmetric_memory",)
 _SAMPLER: Final = ("torch.utils.data.distributed",)
 
 _PUBLIC: Final = (
@@ -65,8 +75,7 @@ def _rows() -> Iterator[Target]:
     yield from frameworks.rows()
 
     # backward: the line of the user's code behind what autograd's threads issue
-    yield Target(("torch",), "Tensor.backward", backward)
-    yield Target(("torch.autograd",), "backward", backward)
+    yield Target(("torch.autograd",), "backward", backward, plain=True)
 
     # data and devices
     yield Target(_LOADER, "_BaseDataLoaderIter.__next__", data.next_batch)
@@ -74,6 +83,12 @@ def _rows() -> Iterator[Target]:
     yield Target(_SAMPLER, "DistributedSampler.__iter__", data.sampler_pass)
     for module in ("torch.cuda", "torch.accelerator"):
         yield Target((module,), "synchronize", waits.synchronize(f"{module}.synchronize"))
+
+    # what is not recorded
+    yield Target(("torch.cuda.graphs",), "CUDAGraph.capture_begin", blind_spots.capture_begin)
+    yield Target(("torch.cuda.graphs",), "CUDAGraph.capture_end", blind_spots.capture_end)
+    for name in ("rendezvous", "get_symm_mem_workspace"):
+        yield Target(_SYMMETRIC, name, blind_spots.symmetric_memory)
 
     # threads: the line of the user's code behind what they issue
     yield Target(("concurrent.futures.thread",), "ThreadPoolExecutor.submit", threads.submit)

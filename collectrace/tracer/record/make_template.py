@@ -8,8 +8,10 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any, NamedTuple
 
+import torch
+
 from collectrace import ops, roles
-from collectrace.records import NATIVE, Call
+from collectrace.records import NATIVE, NCCL, Call, backend_for
 from collectrace.roles import USER
 from collectrace.tracer.record import issuers, scopes, sites
 from collectrace.tracer.record.groups import GroupState
@@ -78,14 +80,23 @@ def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
         # The operator does not say; send() and recv() wait for the Work themselves.
         fields.is_async = api not in ops.of(fields.op).waits_in
     return Call(
-        seq=0, group=group.name, device=fields.device, op=fields.op, dtype=fields.dtype,
+        seq=0, group=group.name, device=fields.device, op=fields.op,
+        device_index=fields.device_index, cuda_stream=_cuda_stream(fields), dtype=fields.dtype,
         shape=fields.shape, out_shape=fields.out_shape, reduce_op=fields.reduce_op,
-        root=group.global_rank(fields.root), peer=group.global_rank(fields.peer), tag=fields.tag,
+        root=group.global_rank(fields.root), peer=group.global_rank(fields.peer),
+        tag=None if backend_for(group.record.backend, fields.device) in NCCL else fields.tag,
         splits=fields.splits, async_=fields.is_async or None, role=role, part=part,
         model=_model(group, role, scope), api=api if api != fields.op else None,
         site=site, via=via, thread=origin.state.label or None,
         stack=origin.stacks.number(origin.place),
     )  # fmt: skip
+
+
+def _cuda_stream(fields: CallFields) -> int | None:
+    """The id of the current CUDA stream; None for the default one, and elsewhere."""
+    if fields.device != "cuda":
+        return None
+    return torch.cuda.current_stream(fields.device_index).stream_id or None
 
 
 def _counter(group: GroupState, call: Call) -> CallCounter:

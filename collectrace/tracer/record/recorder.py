@@ -75,6 +75,8 @@ class Recorder:
         collective while one is being recorded."""
         self.active = True
         """False: nothing is recorded any more."""
+        self.ended = False
+        """Its last line is written."""
         self.global_rank: int | None = None
         """None until the ranks have met."""
         self.world_size: int | None = None
@@ -410,6 +412,7 @@ class Recorder:
                 channels=[c.row() for g in states for c in list(g.channels.values())],
                 known_stacks=self.stacks.known if known_stacks is None else known_stacks,
                 dropped=self.writer.dropped,
+                failures=self.failures,
                 rotated=self.writer.rotated,
             )
         )
@@ -509,15 +512,30 @@ class Recorder:
                 "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
                 doing, type(problem).__name__, problem,
             )  # fmt: skip
-        if self.failures >= self._max_failures:
-            self.active = False
-            with contextlib.suppress(Exception):  # it may be writing that fails
-                last = records.Exit(
-                    reason="disabled", error=type(problem).__name__,
-                    message=str(problem)[:_MAX_TEXT],
-                )  # fmt: skip
-                self.add_bill(last)
-                self.write(last)
+        if self.failures >= self._max_failures and self.active:
+            self._give_up(problem)
+
+    def _give_up(self, problem: BaseException) -> None:
+        """Record no more, and end the file: what comes now cannot be relied on."""
+        self.active = False
+        last = records.Exit(
+            reason="disabled", error=type(problem).__name__, message=str(problem)[:_MAX_TEXT]
+        )
+        with contextlib.suppress(Exception):  # it may be writing that fails
+            self.end(last)
+
+    def end(self, last: records.Exit) -> None:
+        """Write the line that ends the file; nothing, where it has one already.
+
+        Nothing can be written after it.
+        """
+        with self.lock:
+            if self.ended:
+                return
+            self.add_bill(last)
+            last.t = now()
+            self.writer.finish(records.encode(last))
+            self.ended = True
 
     def add_bill(self, last: records.Exit) -> None:
         """Enter what tracing has cost and lost so far."""
@@ -527,13 +545,22 @@ class Recorder:
     def _void(
         self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception
     ) -> Issued | None:
-        """Record a call that could not be described: it still has its place in the stream."""
-        self.count_failure(problem, f"recording {reader.row.op}")
+        """Record a call that could not be described: it still has its place in the stream.
+
+        Where even that cannot be recorded, the streams are one call short from here on, and the
+        record ends.
+        """
+        if is_users(problem):
+            raise problem
         try:
             group = self.book.states[reader.group(args)]
-            return self._number(void_template(group, reader, args), t, self._local.state)
+            call = self._number(void_template(group, reader, args), t, self._local.state)
         except Exception:
-            return None
+            call = None
+        self.count_failure(problem, f"recording {reader.row.op}")
+        if call is None and self.active:
+            self._give_up(problem)
+        return call
 
 
 def _is_refusal(call: Issued, problem: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from collectrace.records import NCCL
 from collectrace.signature import EMPTY
 
 _MOST_OPEN: Final = 10_000
@@ -72,9 +73,8 @@ class Stream(CallCounter):
     def __init__(self, group: str, device: str, backend: str) -> None:
         super().__init__(group, device)
         self.backend = backend
-        self.in_order = backend == "nccl"
-        """Calls complete in the order of issue: ProcessGroupNCCL runs those of one group on one
-        CUDA stream of its own."""
+        self.in_order = backend in NCCL
+        """Calls complete in the order of issue."""
         self.digest = EMPTY
         """Prefix digests of all calls so far, as in a ``call`` record."""
         self.program = EMPTY

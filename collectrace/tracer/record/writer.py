@@ -13,6 +13,7 @@ import contextlib
 import errno
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,7 +120,10 @@ class Writer:
         self._close_descriptor()
         self.path = self._current = path
         self._size, self._torn = 0, False
+        closed, self._closed = self._closed, False
         self.recover()
+        if closed:  # the file had its last line, and has it again
+            self.close()
 
     def check(self) -> None:
         """Start the file again if it was deleted, and open it again if writing to it failed."""
@@ -141,6 +145,12 @@ class Writer:
         if self.fd < 0 and self.dropped:
             self._retry_at = 0
             self.recover()
+
+    def finish(self, line: bytes) -> None:
+        """Append the last line, and write no more: not even the head of another segment."""
+        self.segment_bytes = sys.maxsize
+        self.write(line)
+        self.close()
 
     def close(self) -> None:
         """Write no more."""

@@ -93,6 +93,7 @@ class CallFields:
     tag: int | None = None
     splits: list[list[int]] | None = None
     is_async: bool = False
+    device_index: int | None = None
     nbytes: int = 0
     """Of all tensors, which a Work keeps alive."""
     is_real: bool = True
@@ -152,6 +153,7 @@ class ArgumentReader:
         out = CallFields(
             op=row.op,
             device=first.device.type if first is not None else "cpu",
+            device_index=first.device.index if first is not None else None,
             is_async=self._is_async(args),
             nbytes=sum(t.numel() * t.element_size() for t in tensors),
             is_real=not any(_is_unreal(t) for t in tensors),
@@ -203,7 +205,9 @@ class ArgumentReader:
         number = value.op()
         return REDUCE_OPS[number] if 0 <= number < len(REDUCE_OPS) else str(number)
 
-    def _splits(self, args: Args, sent: Any, received: Any, group_size: int) -> list[list[int]]:
+    def _splits(
+        self, args: Args, sent: Any, received: Any, group_size: int
+    ) -> list[list[int]] | None:
         if self.row.op == "all_to_all":
             return [[t.numel() for t in sent], [t.numel() for t in received]]
         return [
@@ -262,6 +266,11 @@ def _flat(value: Any) -> list[torch.Tensor]:
     if isinstance(value, list | tuple):
         return [t for item in value for t in _flat(item)]
     return []
+
+
+def is_readable(t: torch.Tensor) -> bool:
+    """Whether a tensor's numbers can be had without waiting for a device."""
+    return t.device.type == "cpu" and not _is_unreal(t)
 
 
 def _is_unreal(t: torch.Tensor) -> bool:

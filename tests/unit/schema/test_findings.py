@@ -84,10 +84,12 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 def test_every_field_must_be_there_and_have_its_type() -> None:
     whole = answer(alignments.join_with_barrier())
     whole["evidence"] |= answer(alignments.agreed_from_different_lines())["evidence"]
+    whole["evidence"] |= answer(alignments.with_a_blind_spot())["evidence"]
     whole["job"] = answer(alignments.missing_call())["job"]
     seen = set()
+    left_out = {"other_lines", "blind_spots", "job"}
     for path in objects(whole):
-        for name in at(whole, path).keys() - {"other_lines", "job"}:
+        for name in at(whole, path).keys() - left_out:
             lacks, wrong = copy.deepcopy(whole), copy.deepcopy(whole)
             del at(lacks, path)[name]
             at(wrong, path)[name] = {"of": "another type"}
@@ -113,6 +115,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("source", "enclosing"),
         ("evidence", "other_lines"),
         ("evidence", "other_runs"),
+        ("evidence", "blind_spots"),
     ]
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -24,6 +25,8 @@ class Told:
 
     def __init__(self) -> None:
         self.live = True
+        self.rank: int | None = 3
+        self.folder: Path | None = None
         self.ends: list[Exit] = []
         self.last_call = 0
 
@@ -259,6 +262,31 @@ def test_a_hook_that_was_put_over_ours_stays_and_ours_goes_quiet(
     sys.excepthook(ValueError, problem, None)
     assert hooks == [((ValueError, problem, None), 0)]
     assert told.ends == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [(ValueError("bad"), "ended with ValueError"), (KeyboardInterrupt(), "was interrupted")],
+)
+def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
+    problem: BaseException, said: str, exits: ExitHooks, told: Told, hooks: list[Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    exits.install()
+    told.folder = Path("logs/run")
+    sys.excepthook(type(problem), problem, None)
+    assert len(hooks) == 1
+    assert capsys.readouterr().err == (
+        f"collectrace: rank 3 {said}. Why: python -m collectrace.align logs/run\n"
+    )
+
+
+def test_without_a_record_there_is_nothing_to_ask(
+    exits: ExitHooks, hooks: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    exits.install()
+    sys.excepthook(ValueError, ValueError("bad"), None)
+    assert (len(hooks), capsys.readouterr().err) == (1, "")
 
 
 # -- children of multiprocessing ------------------------------------------------------------

@@ -96,8 +96,9 @@ def test_a_watermark_never_passes_a_call_that_may_be_under_way(
 # -- in order, or not -----------------------------------------------------------------------
 
 
-def test_on_nccl_a_completed_call_speaks_for_all_before_it() -> None:
-    counter = stream("nccl", opened=5)
+@pytest.mark.parametrize("backend", ["nccl", "nccl2", "nccl-legacy"])
+def test_on_nccl_a_completed_call_speaks_for_all_before_it(backend: str) -> None:
+    counter = stream(backend, opened=5)
     counter.complete(3)
     assert (counter.watermark(None), list(counter.open)) == (3, [4, 5])
 

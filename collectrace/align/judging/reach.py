@@ -1,0 +1,91 @@
+"""How far a rank's record goes, and what lies beyond: nothing is told of that.
+
+A tracer that gave up, or was switched off, leaves a log that ends though its process went on. A
+call that could not be described may have been anything, so that nothing after it is the first
+difference for sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.reading.evidence import GroupConflict, RankLog
+from collectrace.records import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where a rank's record ceases to show all that the rank did."""
+
+    log: RankLog
+    first_void: Call | None
+    """The first call that could not be described; None: the tracer was switched off before any."""
+
+    def goes_beyond(self, t: int | None) -> bool:
+        """Whether the rank did something at ``t``, ns on its own clock, after that.
+
+        None: it is not known to have done it at all.
+        """
+        return t is None or (self.first_void is not None and t > self.first_void.t)
+
+
+def reaches(case: Case) -> dict[int, Reach]:
+    """By rank, those whose record does not show all that they did."""
+    return {
+        rank: Reach(log, log.first_void)
+        for rank, log in case.evidence.logs.items()
+        if log.disabled or log.first_void is not None
+    }
+
+
+def beyond(
+    case: Case, found: Sequence[Candidate], causes: Mapping[Candidate, Candidate]
+) -> set[Candidate]:
+    """The candidates that lie where a rank's record does not reach, and all that they led to."""
+    limits = reaches(case)
+    if not limits:
+        return set()
+    out = {candidate for candidate in found if _is_beyond(candidate, limits)}
+    for candidate in found:
+        cause: Candidate | None = candidate
+        while cause is not None:
+            if cause in out:
+                out.add(candidate)
+                break
+            cause = causes.get(cause)
+    return out
+
+
+def _is_beyond(candidate: Candidate, limits: Mapping[int, Reach]) -> bool:
+    came = _came(candidate)
+    return any(limits[rank].goes_beyond(came.get(rank)) for rank in _concerned(candidate, limits))
+
+
+def _concerned(candidate: Candidate, limits: Collection[int]) -> set[int]:
+    """Ranks with a limit that a candidate is about, whether they came to it or not."""
+    source = candidate.source
+    if isinstance(source, ChannelIssue):
+        return {source.channel.source, source.channel.destination} & set(limits)
+    if isinstance(source, GroupConflict):
+        return {rank for ranks, _ in source.variants for rank in ranks} & set(limits)
+    if isinstance(source, Divergence | IncompleteRow):
+        members = candidate.group.ranks if candidate.group is not None else candidate.ranks
+        return set(members) & set(limits)
+    return {r for edge in source for r in (edge.waiting.rank, edge.target[0])} & set(limits)
+
+
+def _came(candidate: Candidate) -> dict[int, int]:
+    """When ranks came to a candidate's place, ns on their own clocks; of a circle nobody did."""
+    source = candidate.source
+    if isinstance(source, Divergence | IncompleteRow):
+        return {rank: call.t for rank, call in source.calls.items() if call is not None}
+    if isinstance(source, ChannelIssue):
+        ends = ((source.channel.source, source.send), (source.channel.destination, source.recv))
+        return {rank: call.t for rank, call in ends if call is not None}
+    if isinstance(source, GroupConflict):
+        return {r: asked.t for ranks, asked in source.variants if asked is not None for r in ranks}
+    return {}

@@ -1,0 +1,67 @@
+"""Ranks whose tracer gave up, was switched off, or could not describe some of their calls."""
+
+from __future__ import annotations
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.reach import Reach, reaches
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Finding
+from collectrace.records import Call
+
+
+def unrecorded(case: Case) -> Finding | None:
+    """Up to where the records of such ranks go; None where there are none."""
+    found = reaches(case)
+    if not found:
+        return None
+    by_reason: dict[str, list[int]] = {}
+    for rank, limit in found.items():
+        by_reason.setdefault(_reason(limit), []).append(rank)
+    failed = any(_gave_up(limit.log) or limit.first_void is not None for limit in found.values())
+    switched_off = any(limit.log.disabled and not _gave_up(limit.log) for limit in found.values())
+    fixes = []
+    if failed:
+        fixes.append(
+            "The tracer's own failure is told on the rank's standard error, as a warning: please "
+            "report it."
+        )
+    if switched_off:
+        fixes.append(
+            "Leave tracing on until the process groups are destroyed: disable() comes after "
+            "destroy_process_group()."
+        )
+    return Finding(
+        kind="evidence_gap",
+        severity="warning",
+        headline="; ".join(f"{words.ranks(ranks)}: {why}" for why, ranks in by_reason.items()),
+        cause="What came after is not known, or may have followed from what is not known: no "
+        "difference beyond that place is told.",
+        fix=" ".join(fixes),
+    )
+
+
+def _reason(limit: Reach) -> str:
+    log = limit.log
+    parts = []
+    if limit.first_void is not None:
+        calls = words.counted(log.void_count, "call")
+        parts.append(f"{calls} could not be described, the first is {_place(limit.first_void)}")
+    if log.disabled:
+        what = "tracing was switched off"
+        if _gave_up(log) and log.exit is not None:
+            failures = words.counted(log.exit.failures, "failure")
+            what = f"the tracer gave up after {failures} of its own"
+            what += f" ({log.exit.error})" if log.exit.error else ""
+        last = log.last_call
+        after = f"after {_place(last)}" if last is not None else "before any call"
+        parts.append(f"{what}, {after}")
+    return ", and ".join(parts)
+
+
+def _gave_up(log: RankLog) -> bool:
+    return log.disabled and log.exit is not None and bool(log.exit.failures and log.exit.error)
+
+
+def _place(call: Call) -> str:
+    return f"call {call.seq} of {words.named_group(call.group)}"

@@ -1,0 +1,46 @@
+"""Wrappers that notice what torch does past its own dispatcher: nothing of it is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collectrace.tracer.guard import Wrapper
+from collectrace.tracer.life import blind_spots
+from collectrace.tracer.session import Session
+
+_begun: dict[int, int] = {}
+"""Per CUDA graph that is being captured, by its id, the calls recorded before that."""
+
+
+def capture_begin(session: Session) -> Wrapper:
+    """``CUDAGraph.capture_begin``: what is issued from now on is captured."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is not None:
+            _begun[id(instance)] = session.recorder.calls
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def capture_end(session: Session) -> Wrapper:
+    """``CUDAGraph.capture_end``: a graph that collectives were captured in is a blind spot."""
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        before = _begun.pop(id(instance), None)
+        if session.recorder is not None and before is not None and session.recorder.calls > before:
+            blind_spots.notice(blind_spots.CUDA_GRAPH)
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def symmetric_memory(session: Session) -> Wrapper:
+    """What gives a rank access to other ranks' memory."""
+
+    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        if session.recorder is not None:
+            blind_spots.notice(blind_spots.SYMMETRIC_MEMORY)
+        return wrapped(*args, **kwargs)
+
+    return wrapper

@@ -187,6 +187,8 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "max_failures": (int, "a whole number"),
     "sources": (_truth, "0 or 1"),
     "library": (folders, "a list of folders"),
+    "announce": (_truth, "0 or 1"),
+    "keep_runs": (int, "a whole number"),
 }
 """How the text of each option is read, and what it must be."""
 

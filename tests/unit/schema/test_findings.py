@@ -114,8 +114,8 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("side", "site"),
         ("source", "enclosing"),
         ("evidence", "other_lines"),
-        ("evidence", "other_runs"),
         ("evidence", "blind_spots"),
+        ("evidence", "other_runs"),
     ]
 
 

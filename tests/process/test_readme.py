@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def lasting(screen: str) -> list[str]:
     return [line for line in screen.splitlines() if line]
 
 
+def _hangs(follower: Follower) -> bool:
+    """Whether a look at the logs, the last one at the latest, shows that every rank waits."""
+    return any(
+        seen is not None
+        and seen.status == "diverged"
+        and all(rank.state == "blocked" for rank in seen.ranks)
+        for seen in follower.looks(Event())
+    )
+
+
 def test_the_first_page_is_true(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(block("python"))
@@ -48,7 +59,7 @@ def test_the_first_page_is_true(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     environment = os.environ | {
         "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "COLLECTRACE_HEARTBEAT": "0.3", "GLOO_SOCKET_IFNAME": "lo",
+        "GLOO_SOCKET_IFNAME": "lo",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
     with (tmp_path / "said.txt").open("w") as said:
@@ -60,11 +71,12 @@ def test_the_first_page_is_true(tmp_path: Path) -> None:
             for rank in range(3)
         ]  # fmt: skip
     try:
-        # Until the logs prove an error, however long the machine takes.
-        for seen in Follower(tmp_path / "logs").looks(Event()):
-            if seen is not None and all(rank.state == "blocked" for rank in seen.ranks):
-                break
+        # Until the logs show it, however long the machine takes.
+        while not _hangs(Follower(tmp_path / "logs")):
+            assert all(one.poll() is None for one in ranks), (tmp_path / "said.txt").read_text()
     finally:
+        for one in ranks:  # none is to see another's end
+            one.send_signal(signal.SIGSTOP)
         for one in ranks:
             one.kill()
             one.wait()

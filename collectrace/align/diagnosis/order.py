@@ -21,7 +21,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.parted import around, in_one_loop
+from collectrace.align.judging.parted import around, in_one_loop, parted
 from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
@@ -149,6 +149,9 @@ def headline(case: Case, candidate: Candidate) -> str:
     found = edit(case, candidate)
     if found is None or found.what == "left" or _same_call(candidate):
         return ""
+    since = parted(case, candidate)
+    if since is not None and since.seq < (candidate.seq or 0):
+        return ""  # what is too many or too few lies before this row
     if found.what != "permuted" and not all(is_user(c) for c in found.calls):
         return ""  # that a framework issues more or less follows from something else
     who = words.ranks(found.ranks)

@@ -310,7 +310,8 @@ def on_and_off(rank: int) -> Any:
     before = look()
     trained = [trainings.ddp(rank)]
     for _ in range(3):
-        collectrace.enable(stall_after=600)
+        # Without the thread that removes old runs, which may be through by then, or not.
+        collectrace.enable(stall_after=600, keep_runs=0)
         during = look()
         trained.append(trainings.ddp(rank))
         collectrace.disable()

@@ -55,9 +55,10 @@ def _tell(folder: Path) -> None:
 
 def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
     try:
-        removed = remove_old(folder.parent, keep, folder.name)
-        if removed and recorder.active:
-            recorder.write(records.Removed(runs=removed))
+        with contextlib.suppress(OSError):  # gone, or no folder: nothing is to be removed
+            removed = remove_old(folder.parent, keep, folder.name)
+            if removed and recorder.active:
+                recorder.write(records.Removed(runs=removed))
     except Exception as problem:
         recorder.count_failure(problem, "removing old runs")
 

@@ -52,7 +52,8 @@ class Stalls:
         t = now()
         if not self._joined and self._recorder.global_rank is not None:
             self._joined = t
-        idle_since = self._recorder.last_t or self._joined
+        # What it is in, a group's creation say, stalls by its own time.
+        idle_since = self._recorder.last_t or (0 if doing else self._joined)
         if idle_since and not is_calling:
             begun.append(idle_since)
         pending = t - min(begun) if begun else 0

@@ -44,6 +44,9 @@ collectrace.enable()
 sys.modules["deep_ep"] = types.ModuleType("deep_ep")
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 dist.all_reduce(torch.ones(1))
+# Ends gloo's threads: one that still frees a tensor while the interpreter ends aborts the process
+# (ProcessGroupGloo::runLoop of torch 2.13, untraced as well).
+dist.destroy_process_group()
 raise {what}
 """
 

@@ -201,12 +201,14 @@ def a_thread_of_its_own() -> None:
 
 
 LEAVES: Final = """
-import os, threading, torch, torch.distributed as dist
+import os, threading, time, torch, torch.distributed as dist
 import collectrace; collectrace.enable(heartbeat=0.1)
 dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/store", rank=0, world_size=1)
 dist.all_reduce(torch.ones(1))
 works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(20)]
 assert [t.name for t in threading.enumerate() if not t.daemon] == ["MainThread"]
+# What gloo frees while the interpreter ends aborts the process, untraced as well.
+while not all(work.is_completed() for work in works): time.sleep(0.01)
 print("leaving", flush=True)
 """
 

@@ -91,7 +91,12 @@ def run_rank(options: argparse.Namespace) -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=waits))
     if started is not None:
         print(f"{MET}{time.monotonic() - float(started):.1f} s", flush=True)
-    train(options.case, options.batches, BARRIER_HOLDS[options.barrier])
+    try:
+        train(options.case, options.batches, BARRIER_HOLDS[options.barrier])
+    finally:
+        # A thread of gloo's that still frees a tensor while the interpreter ends aborts the rank
+        # (ProcessGroupGloo::runLoop of torch 2.13, untraced as well).
+        dist.destroy_process_group()
 
 
 Outcome = Literal["finished", "raised", "aborted", "hung"]

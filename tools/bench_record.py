@@ -58,7 +58,7 @@ def text(part: Part) -> str:
 
 
 def markdown(parts: Iterable[Part]) -> str:
-    """The README's table."""
+    """The table of the docs."""
     by = {part.letter: part.figures for part in parts}
     a, b, c, d, e, g = (by[letter] for letter in "abcdeg")
     added = ("traced_ns", "detail_ns", "flight_recorder_ns")
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: under a minute")
     parser.add_argument("--only", default=LETTERS, metavar="LETTERS", help="parts, such as `acf`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures, for programs")
-    parser.add_argument("--markdown", action="store_true", help="the README's table at the end")
+    parser.add_argument("--markdown", action="store_true", help="the table of the docs at the end")
     options = parser.parse_args(argv)
     if not set(options.only) <= set(LETTERS):
         parser.error(f"the parts are {LETTERS}")

@@ -4,7 +4,7 @@
     python tools/scoreboard.py --only matching/    # cases whose name matches a pattern
     python tools/scoreboard.py --rivals            # beside what torch's own tools say of the same
     python tools/scoreboard.py --words             # what is said, where it is not what is true
-    python tools/scoreboard.py --markdown          # the table of the README
+    python tools/scoreboard.py --markdown          # the table of the docs
 
 A case is a script with a mistake, or one that must not be flagged; most have a twin in which the
 mistake is put right, and in which nothing may be found. tests/zoo/case.py says what a header

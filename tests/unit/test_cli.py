@@ -17,6 +17,7 @@ import pytest
 
 import collectrace.align
 from collectrace import cli
+from collectrace.commands.docs import CHAPTERS
 from collectrace.errors import LogError
 from collectrace.findings import Alignment, Finding
 from collectrace.report import REPORTS, Report
@@ -353,3 +354,30 @@ def test_unusable_input_on_the_screen(
         golden.write_text(err)
     assert err == golden.read_text()
     assert err.count("\n") == 1
+
+
+def test_the_documentation_is_listed_and_shown() -> None:
+    status, out, err = run("docs")
+    assert (status, err) == (0, "")
+    assert all(f"    {name} " in out for name in CHAPTERS)
+    status, out, err = run("docs", "report")
+    assert (status, err) == (0, "")
+    assert out == (Path(collectrace.__file__).parent / "docs" / "report.md").read_text()
+
+
+def test_a_chapter_on_a_terminal_is_laid_out() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    assert cli.main(["docs", "report"], out, io.StringIO()) == 0
+    assert "How to read a report" in out.getvalue()
+    assert "| word |" not in out.getvalue()
+
+
+def test_there_is_no_such_chapter() -> None:
+    status, out, err = run("docs", "nowhere")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "no chapter 'nowhere'; there are report, " in err

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import collectrace
+from collectrace.commands import docs
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,6 +39,25 @@ def test_what_contributors_are_sent_to_exists(name: str) -> None:
     assert list(ROOT.glob(name))
 
 
-@pytest.mark.parametrize("name", paths_named_in(ROOT / "README.md"))
+PAGES = [ROOT / "README.md", *sorted((PACKAGE / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", sorted({name for page in PAGES for name in paths_named_in(page)}))
 def test_what_readers_are_sent_to_exists(name: str) -> None:
     assert list(ROOT.glob(name))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_the_first_page_is_short_and_names_every_chapter() -> None:
+    text = PAGES[0].read_text()
+    assert len(text.splitlines()) < 200
+    rows = re.findall(
+        r"^\| \[(\w+)\]\(collectrace/docs/(\w+)\.md\) \| (.*) \|$", text, re.MULTILINE
+    )
+    assert rows == [(name, name, about) for name, about in docs.CHAPTERS.items()]
+    assert {page.stem for page in PAGES[1:]} == set(docs.CHAPTERS)

@@ -40,6 +40,7 @@ def _twice() -> None:
     dist.barrier()
     dist.destroy_process_group()
     dist.init_process_group("gloo")
+    dist.barrier()  # who leaves before the other is connected takes the connection with it
 
 
 def test_a_second_group_of_a_process_is_not_told_again(ranks: Ranks) -> None:

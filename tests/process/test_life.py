@@ -215,7 +215,7 @@ print("leaving", flush=True)
 
 def test_tracing_keeps_no_process_alive(ranks: Ranks) -> None:
     """With a group that was never destroyed, and works that were never waited for."""
-    ran = ranks.script(LEAVES, limit=60)
+    ran = ranks.script(LEAVES)
     assert ran.output().splitlines()[0] == "leaving"
     [log] = ran.files
     assert log.exit is not None

@@ -4,7 +4,7 @@ ranks: 3
 expect: missing_call
 suspects: 1
 status: hung
-limit: 16
+limit: 40
 cause: rank 1; all_reduce; ranks 0,2; BUSY
 fix: rank 1
 never: ranks 0,2 are busy; /rank [02]: busy/; Fix what raised

@@ -42,6 +42,9 @@ from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defi
 from torch.distributed.distributed_c10d import ProcessGroup, _world
 
 import collectrace
+
+# What enable() imports. Compiled in each rank where no bytecode is kept, it is most of its time.
+import collectrace.tracer.switch
 from tests.zoo.protocol import Mode, Request
 
 _SLOWEST_START: Final = 30.0

@@ -141,8 +141,8 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
     """File and ``number text`` of the conditions above a call and its callers, outermost first."""
     found = []
     for site in reversed(sites(point)):
-        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-        found += [(site.rpartition(":")[0], line) for line in code_lines.branches(lines)]
+        lines = code_lines.branches(case.statements(site))
+        found += [(site.rpartition(":")[0], line) for line in lines]
     return found
 
 

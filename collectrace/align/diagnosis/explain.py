@@ -104,7 +104,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
 
 def _source(case: Case, site: str | None) -> SourceLine | None:
     """A line, as it was recorded or is found now, with the conditions and loops around it."""
-    lines = case.evidence.sources.get(site or "") or code_lines.enclosing(site)
+    lines = case.statements(site)
     if not lines:
         return code_lines.of_site(site)
     around = code_lines.deciding(lines)

@@ -20,7 +20,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading import code_lines
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
@@ -410,6 +409,5 @@ def _known(case: Case, candidate: Candidate) -> list[tuple[int, Call]]:
 def _made(case: Case, rank: int, call: Call) -> Made:
     log = case.log(rank)
     stack = log.stack(call) if log is not None else None
-    site = call.site or ""
-    lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-    return Made(call, tuple(stack.path) if stack is not None else (), lines)
+    path = tuple(stack.path) if stack is not None else ()
+    return Made(call, path, case.statements(call.site))

@@ -85,8 +85,8 @@ def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     for frame in reversed(stack):
         site = frame.partition(" ")[0]
-        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-        found += [(site.rpartition(":")[0], line) for line in code_lines.loops(lines)]
+        lines = code_lines.loops(case.statements(site))
+        found += [(site.rpartition(":")[0], line) for line in lines]
     return found
 
 

@@ -102,8 +102,7 @@ def place_of(case: Case, rank: int, call: Call) -> str:
 
 def function_of(case: Case, call: Call) -> str:
     """The function that a call's line stands in, by its source; empty where that is not known."""
-    site = call.site or ""
-    return code_lines.function(case.evidence.sources.get(site) or code_lines.enclosing(site))
+    return code_lines.function(case.statements(call.site))
 
 
 def inside(frame: str) -> str:

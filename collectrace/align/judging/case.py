@@ -18,6 +18,7 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
+from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
 from collectrace.records import Call, backend_for
@@ -66,6 +67,13 @@ class Case:
         log = self.log(rank)
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
+
+    def statements(self, site: str | None) -> Sequence[str]:
+        """The statements around a line, as ``number text``, itself last; empty: it is not known.
+
+        What was recorded counts more than the file as it is now.
+        """
+        return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
 
     def issued(self, rank: int, call: Call | None) -> int | None:
         """When a rank issued a call, on the shared clock."""

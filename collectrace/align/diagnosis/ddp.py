@@ -19,7 +19,6 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
-from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import ROLES, pairing_class
 from collectrace.signature import is_asked, is_user
@@ -65,7 +64,10 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
         return None
     leaders, others = (one, two) if a.iteration > b.iteration else (two, one)
     start = max(1, candidate.seq - _WINDOW)
-    rows = _rows(case, leaders, candidate, start), _rows(case, others, candidate, start)
+    rows = (
+        case.before(side.ranks[0], candidate.stream, candidate.seq + 1, _WINDOW + 1)
+        for side in (leaders, others)
+    )
     for n, (front, back) in enumerate(zip(*rows, strict=False)):
         if front is None or back is None or front.iteration is None or back.iteration is None:
             continue
@@ -75,14 +77,6 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
         if front.iteration > back.iteration or elsewhere:
             return IterationGap(start + n, front, back, leaders.ranks, others.ranks)
     return None
-
-
-def _rows(case: Case, side: Side, candidate: Candidate, start: int) -> list[Call | None]:
-    """The calls of a side's first rank from row ``start`` to the candidate's, both included."""
-    log = case.log(side.ranks[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return []
-    return log.calls(candidate.stream, start, candidate.seq + 1)
 
 
 def constructor(_: Case, candidate: Candidate) -> Reason | None:
@@ -140,10 +134,7 @@ def _is_from_a_line_of_its_own(case: Case, candidate: Candidate, gap: IterationG
     """Whether suspects run a forward where they never ran one, while the others call their own."""
     if not set(gap.leaders) <= set(candidate.suspects) or not is_user(gap.behind):
         return False
-    log = case.log(gap.leaders[0])
-    if log is None or candidate.stream is None:
-        return False
-    before = log.calls(candidate.stream, max(1, gap.seq - _WINDOW), gap.seq)
+    before = case.before(gap.leaders[0], candidate.stream, gap.seq, _WINDOW)
     sites = {c.site for c in before if c is not None and c.role.startswith(_FORWARD)}
     return bool(sites) and gap.ahead.site not in sites
 
@@ -153,13 +144,10 @@ def _ran_backward(case: Case, candidate: Candidate, gap: IterationGap) -> bool:
 
     Then they have run no forward too many: they issue more calls in one iteration.
     """
-    log = case.log(gap.leaders[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return False
-    calls = log.calls(candidate.stream, max(1, gap.seq - _WINDOW), gap.seq + 1)
+    before = case.before(gap.leaders[0], candidate.stream, gap.seq, _WINDOW)
     return any(
         c is not None and c.iteration == gap.behind.iteration and pairing_class(c.role) in _BACKWARD
-        for c in calls
+        for c in before
     )
 
 
@@ -172,7 +160,7 @@ def evaluated_alone(case: Case, candidate: Candidate) -> Reason | None:
     if not came or not came[0][1].role.startswith(_FORWARD) or candidate.seq is None:
         return None
     (side, call), who = came[0], words.ranks(candidate.absent)
-    before = _rows(case, side, candidate, max(1, candidate.seq - _WINDOW))[:-1]
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq, _WINDOW)
     if any(c is not None and c.role.startswith(_FORWARD) and c.site == call.site for c in before):
         return None
     return Reason(
@@ -190,9 +178,7 @@ def unused_setting(case: Case, candidate: Candidate) -> Reason | None:
     plain = [s for s, c in sides if pairing_class(c.role) != "ddp.unused_params"]
     if not exchange or not plain or candidate.stream is None or candidate.seq is None:
         return None
-    log = case.log(plain[0].ranks[0])
-    start = max(1, candidate.seq - _WINDOW)
-    before = log.calls(candidate.stream, start, candidate.seq) if log is not None else []
+    before = case.before(plain[0].ranks[0], candidate.stream, candidate.seq, _WINDOW)
     if any(c is not None and pairing_class(c.role) == "ddp.unused_params" for c in before):
         return None
     who = words.ranks(r for s, _ in exchange for r in s.ranks)

@@ -247,7 +247,7 @@ def _in_unit(case: Case, sides: Sequence[tuple[Side, Call]], candidate: Candidat
             or not candidate.seq
         ):
             return ""
-        before = log.calls(candidate.stream, max(1, candidate.seq - _LONGEST_UNIT), candidate.seq)
+        before = case.before(side.ranks[0], candidate.stream, candidate.seq, _LONGEST_UNIT)
         same = [c is not None and c.iteration == call.iteration for c in before]
         if same and all(same) and candidate.seq > _LONGEST_UNIT:
             return ""

@@ -134,11 +134,10 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
 
 def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether ranks have issued a call from the same line before."""
-    log, stream, seq = case.log(side.ranks[0]), candidate.stream, candidate.seq
-    if log is None or stream is None or seq is None or side.call is None:
+    if side.call is None:
         return False
-    calls = log.calls(stream, max(1, seq - _WINDOW), seq)
-    return any(c is not None and c.site == side.call.site for c in calls)
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq, _WINDOW)
+    return any(c is not None and c.site == side.call.site for c in before)
 
 
 def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:

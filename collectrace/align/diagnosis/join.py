@@ -195,11 +195,7 @@ _NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
 def _is_second_forward(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether a rank has issued no gradients since its last forward, before a candidate's row."""
-    log = case.log(side.ranks[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return False
-    before = log.calls(candidate.stream, max(1, candidate.seq - _FEW), candidate.seq)
-    for call in reversed(before):
+    for call in reversed(case.before(side.ranks[0], candidate.stream, candidate.seq, _FEW)):
         if call is None or pairing_class(call.role) == _BUCKET:
             return False
         if pairing_class(call.role) == _NOTICE:

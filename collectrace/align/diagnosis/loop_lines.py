@@ -106,15 +106,15 @@ def loop_left(case: Case, candidate: Candidate) -> Left | None:
     have made calls in it before, and not the one that they are at.
     """
     points = standpoints(candidate)
-    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
+    if len(points) != 2:
         return None
     for gone, inside in (points, points[::-1]):
         loop = loop_of_one(case, inside, gone)
-        log = case.log(gone.ranks[0])
-        if loop is None or log is None:
+        if loop is None:
             continue
-        before = log.calls(candidate.stream, max(1, candidate.seq - _BEFORE), candidate.seq)
-        stacks = [case.stack(log.rank, call) for call in before if call is not None]
+        rank = gone.ranks[0]
+        before = case.before(rank, candidate.stream, candidate.seq, _BEFORE)
+        stacks = [case.stack(rank, call) for call in before if call is not None]
         was_in = any((loop.file, loop.line) in loops(case, stack) for stack in stacks)
         if was_in and tuple(gone.stack) not in stacks:
             return Left(gone, inside, loop)

@@ -78,10 +78,7 @@ def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> b
 
     Then what comes next of the module is its backward.
     """
-    log = case.log(rank)
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return False
-    before = log.calls(candidate.stream, max(1, candidate.seq - _WINDOW), candidate.seq)
+    before = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
     roles = [call.role for call in before if call is not None and call.part == part][-2:]
     if not any(call is not None and call.role in _REDUCE for call in before):
         return False

@@ -339,13 +339,8 @@ def token_again(habit: loop.Loop, call: Call) -> bool:
 
 def _in_a_row(case: Case, candidate: Candidate, found: Edit) -> int:
     """How many equal calls end with the row's."""
-    log = case.log(found.ranks[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return 1
-    start = max(1, candidate.seq - _WINDOW)
-    calls = log.calls(candidate.stream, start, candidate.seq)
     token, count = loop.token(found.calls[0]), 1
-    for call in reversed(calls):
+    for call in reversed(case.before(found.ranks[0], candidate.stream, candidate.seq, _WINDOW)):
         if loop.token(call) != token:
             break
         count += 1

@@ -68,6 +68,18 @@ class Case:
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
 
+    def before(
+        self, rank: int, stream: StreamKey | None, seq: int | None, most: int
+    ) -> Sequence[Call | None]:
+        """A rank's calls in the ``most`` rows before one, the latest last.
+
+        None where no call was recorded. Nothing where there is no such row, or no log.
+        """
+        log = self.log(rank)
+        if log is None or stream is None or seq is None:
+            return []
+        return log.calls(stream, max(1, seq - most), seq)
+
     def statements(self, site: str | None) -> Sequence[str]:
         """The statements around a line, as ``number text``, itself last; empty: it is not known.
 

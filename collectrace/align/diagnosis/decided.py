@@ -13,7 +13,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.standpoint import Standpoint, outermost_apart, sites, standpoints
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
@@ -45,15 +45,13 @@ class Condition:
     @property
     def quoted(self) -> str:
         """```if rank == 0:` (train.py:12)``."""
-        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({self.place})"
+        return quoted(self.file, self.line)
 
     @property
     def place(self) -> str:
         """``train.py:12``."""
-        return words.site(f"{self.file}:{self.line.partition(' ')[0]}")
+        return place_of_line(self.file, self.line)
 
-
-_LONGEST: Final = 80
 
 _STRENGTH: Final[tuple[Asks, ...]] = ("rank", "exception", "cleanup", "clock", "random", "data", "")
 
@@ -167,10 +165,9 @@ def skipped_by(stack: Sequence[str]) -> str:
     for frame in stack:
         site = frame.partition(" ")[0]
         for line in code_lines.handlers(site):
-            place = words.site(f"{site.rpartition(':')[0]}:{line.partition(' ')[0]}")
-            quoted = f"`{words.brief(code_lines.statement(line), _LONGEST)}` ({place})"
+            handler = quoted(site.rpartition(":")[0], line)
             return (
-                f" It stands in a `try:`: an exception that was caught by {quoted} would have "
+                f" It stands in a `try:`: an exception that was caught by {handler} would have "
                 "left it out."
             )
     return ""

@@ -8,15 +8,12 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, shared, standpoints
-from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data
+from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
-
-_LONGEST: Final = 80
-"""Characters of a line that is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,7 @@ class LoopLine:
     @property
     def quoted(self) -> str:
         """```for x in y:` (train.py:12)``."""
-        place = words.site(f"{self.file}:{self.line.partition(' ')[0]}")
-        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({place})"
+        return quoted(self.file, self.line)
 
     @property
     def way_out(self) -> str:

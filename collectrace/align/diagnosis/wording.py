@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging import patience
@@ -140,6 +140,20 @@ def too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
         "align its logs again.",
     )
 
+
+def quoted(file: str, line: str) -> str:
+    """```if rank == 0:` (train.py:12)``: a line of a file, given as ``number text``."""
+    statement = words.brief(code_lines.statement(line), _LONGEST_STATEMENT)
+    return f"`{statement}` ({place_of_line(file, line)})"
+
+
+def place_of_line(file: str, line: str) -> str:
+    """``train.py:12``, of a line given as ``number text``."""
+    return words.site(f"{file}:{line.partition(' ')[0]}")
+
+
+_LONGEST_STATEMENT: Final = 80
+"""Characters of a line that is quoted."""
 
 AMBIGUOUS = "Who is wrong is ambiguous: no side is more than half of the group."
 FOLLOWS = "Nothing to change here: it goes with its cause."

@@ -75,6 +75,11 @@ def upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def lower(text: str) -> str:
+    """With a small first letter, the rest as it is."""
+    return text[:1].lower() + text[1:]
+
+
 def ordinal(n: int) -> str:
     """``1st``, ``2nd``, ``11th``."""
     suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")

@@ -216,7 +216,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
 
     Behind a loop that ended early it proves nothing, nor behind a backward() that was begun.
     """
-    if _is_past_a_backward(case, candidate) or loop_lines.left_loop(case, candidate) is not None:
+    if _is_past_a_backward(case, candidate) or loop_lines.behind(case, candidate) is not None:
         return None
     return _own_call(case, candidate, decided.alone(case, candidate))
 
@@ -271,7 +271,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         f"{words.ordinal(newer.iteration or 0)} instead, {words.name(newer)}{words.at(newer)}."
     )
     branch = f"Make the {words.name(call)}{words.at(call)} on every rank or on none."
-    left = loop_lines.loop_left(case, candidate)
+    left = loop_lines.left(case, candidate)
     if left is not None and left.gone.ranks == side.ranks:
         has = words.verb(side.ranks, "has", "have")
         return Reason(

@@ -127,7 +127,7 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
     if _came_before(case, side, candidate):
         return False
     return any(
-        other.call is not None and code_lines.loop_left(call.site, other.call.site) is not None
+        other.call is not None and code_lines.loop_before(call.site, other.call.site) is not None
         for other in candidate.sides
     )
 

@@ -123,12 +123,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(_even(case, candidate), inside, answered=answered), "uneven")
-
-
-def _even(case: Case, candidate: Candidate) -> str:
-    left = loop_lines.loop_left(case, candidate)
-    return loop_lines.even_length(case, left.loop if left is not None else None)
+    return Reason(
+        cause, even_inputs(loop_lines.even_at(case, candidate), inside, answered=answered), "uneven"
+    )
 
 
 def _swapped(case: Case, candidate: Candidate) -> Reason | None:

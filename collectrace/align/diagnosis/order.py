@@ -270,9 +270,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     what = words.name(call) + place_of(case, found.ranks[0], call)
     went_on = next((c for s, c in called(candidate) if s.ranks == found.others), None)
     with_ = f" with {words.name(went_on)}{words.at(went_on)}" if went_on is not None else ""
-    behind = loop_lines.left_loop(case, candidate)
+    behind = loop_lines.behind(case, candidate)
     if behind is not None and behind[0].ranks == found.ranks:
-        quoted = f" (`{code_lines.statement(behind[2])}`)" if behind[2] else ""
+        quoted = f" (`{code_lines.statement(behind[1])}`)" if behind[1] else ""
         left = words.verb(found.ranks, "has", "have")
         still = words.verb(found.others, "is", "are")
         told = (

@@ -40,7 +40,6 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.records import NATIVE
 
 _MOST_NAMED: Final = 4
 """Ranks whose last call is named, and ranks of which it is said for whom they wait."""
@@ -286,8 +285,8 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
-    is_beside = call.thread is not None and not call.thread.startswith(NATIVE)
-    beside = f", in thread {call.thread}" if is_beside else ""
+    thread = words.in_thread(call)
+    beside = f",{thread}" if thread else ""
     return Reason(
         f"{words.upper(who)} finished without {words.name(call)}"
         f"{place_of(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."

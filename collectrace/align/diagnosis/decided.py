@@ -102,16 +102,16 @@ def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
 
     The suspects' come first.
     """
-    suspects = set(candidate.suspects)
-    found = between(case, standpoints(candidate))
-    return tuple(sorted(found, key=lambda one: not set(one.ranks) <= suspects))
+    return tuple(_between(case, standpoints(candidate), candidate.suspects))
 
 
-def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
+def _between(
+    case: Case, points: Sequence[Standpoint], suspects: Collection[int]
+) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
-    What a framework shadows stands where another call has brought it. The entry guard of a script
-    is no condition.
+    The suspects' come first. What a framework shadows stands where another call has brought it.
+    The entry guard of a script is no condition.
     """
     above = [_above(case, point) for point in points]
     found = []
@@ -129,7 +129,7 @@ def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
-    return found
+    return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
 
 _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
@@ -245,7 +245,7 @@ def fix(case: Case, candidate: Candidate) -> str:
 
 def of_points(case: Case, points: Sequence[Standpoint], suspects: Collection[int]) -> Reason | None:
     """What stands above such calls, after a space, and what to change; None: nothing is known."""
-    found = sorted(between(case, points), key=lambda one: not set(one.ranks) <= set(suspects))
+    found = _between(case, points, suspects)
     return Reason(_sentence(found, suspects), _fix(found)) if found else None
 
 

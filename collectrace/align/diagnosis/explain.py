@@ -139,13 +139,10 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
 
 def _moments(case: Case, candidate: Candidate) -> list[str]:
     """When the ranks parted, and when that was felt, where seconds or hours lie between."""
-    first, since = slip.slip(case, candidate), parted(case, candidate)
-    if first is not None:
-        rank, call = first.rank, first.call
-    elif since is not None:
-        rank, call = since.ranks[0], since.calls[0]
-    else:
+    since = _parted(case, candidate)
+    if since is None:
         return []
+    _, rank, call = since
     began = case.issued(rank, call)
     if began is None or candidate.t - began < _APART:
         return []
@@ -156,12 +153,23 @@ def _moments(case: Case, candidate: Candidate) -> list[str]:
     return [told]
 
 
+def _parted(case: Case, candidate: Candidate) -> tuple[int, int, Call] | None:
+    """The row since which the ranks are apart, if one before a candidate's is known.
+
+    With a rank and its call there.
+    """
+    first, since = slip.slip(case, candidate), parted(case, candidate)
+    if first is not None:
+        return first.seq, first.rank, first.call
+    return (since.seq, since.ranks[0], since.calls[0]) if since is not None else None
+
+
 def _caught(case: Case, candidate: Candidate) -> list[str]:
     """Exceptions that suspects went on after, just before the row at which the ranks parted."""
     if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
         return []
-    first, since = slip.slip(case, candidate), parted(case, candidate)
-    row = first.seq if first is not None else since.seq if since is not None else candidate.seq
+    since = _parted(case, candidate)
+    row = since[0] if since is not None else candidate.seq
     notes = []
     for rank in candidate.suspects[:_MOST_CAUGHT]:
         log, call = case.log(rank), case.call(rank, candidate.stream, row)

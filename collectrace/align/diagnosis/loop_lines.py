@@ -67,8 +67,7 @@ def even_at(case: Case, candidate: Candidate) -> str:
 
 def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
     """The outermost loop that one stack is in, from where it parts from the other, and not both."""
-    common = sum(1 for _ in shared(inside.stack, gone.stack))
-    apart = inside.stack[: len(inside.stack) - common]
+    apart = inside.stack[: len(inside.stack) - shared(inside.stack, gone.stack)]
     around = {(file, line) for file, line in loops(case, gone.stack)}
     for frame in reversed(apart):
         for file, line in loops(case, (frame,)):

@@ -101,10 +101,17 @@ def _shared(case: Case, candidate: Candidate) -> Reason | None:
         f"Threads {words.listed(found)} of each rank issue calls on {group}. Nothing "
         "orders threads, so the calls come in one order on some ranks and in another on others: no "
         "rank is to blame, the group is shared.",
-        "Give every thread a process group of its own (torch.distributed.new_group() on every "
-        "rank, before the threads start), or issue all calls of the group from one thread.",
+        _A_GROUP_EACH.format(
+            who="every thread", start="the threads start", calls="issue all calls of the group"
+        ),
         "threads",
     )
+
+
+_A_GROUP_EACH: Final = (
+    "Give {who} a process group of its own (torch.distributed.new_group() on every rank, before "
+    "{start}), or {calls} from one thread."
+)
 
 
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
@@ -150,8 +157,7 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
             f"The bytes agree, but the ranks make these calls in swapped order: {sites}. They come "
             f"from several threads ({named}), which nothing orders, on one group: values that do "
             "not belong together are combined, silently.",
-            "Give the thread a process group of its own (torch.distributed.new_group() on every "
-            "rank, before it starts), or make both calls from one thread.",
+            _A_GROUP_EACH.format(who="the thread", start="it starts", calls="make both calls"),
         )
     return Reason(
         f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "

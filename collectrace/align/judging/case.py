@@ -21,7 +21,7 @@ from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
-from collectrace.records import Call, backend_for
+from collectrace.records import Call, Done, backend_for
 from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
@@ -86,6 +86,15 @@ class Case:
         What was recorded counts more than the file as it is now.
         """
         return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
+
+    def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
+        """A rank's collectives of a stream that raised while others took part, or may have."""
+        log = self.log(rank)
+        return [
+            done
+            for done in (log.failed if log is not None else ())
+            if (done.group, done.device) == stream and done.peer is None
+        ]
 
     def issued(self, rank: int, call: Call | None) -> int | None:
         """When a rank issued a call, on the shared clock."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 from collectrace import records
 from collectrace.config import Config
 from collectrace.log_folder import RUN_ID
+from collectrace.tracer.life.telling import announce
 from collectrace.tracer.record.recorder import Recorder
 
 _OURS: Final = re.compile(r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)")
@@ -33,22 +33,13 @@ def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
     """
     folder = recorder.writer.path.parent
     if first and config.announce:
-        _tell(folder)
+        announce(folder)
     if config.keep_runs:
         # Thousands of files on a network's disk take a while, and the job is to go on.
         threading.Thread(
             target=_make_room, args=(folder, config.keep_runs, recorder), daemon=True,
             name="collectrace-keep-runs",
         ).start()  # fmt: skip
-
-
-def _tell(folder: Path) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
-        sys.stderr.write(
-            f"collectrace: recording to {folder}; "
-            f"if it hangs or ends badly: python -m collectrace.align {folder}\n"
-        )
-        sys.stderr.flush()
 
 
 def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:

@@ -6,10 +6,10 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    by_framework,
     conflict,
     ddp,
     decided,
-    framework_fixes,
     inputs,
     loop,
     loop_lines,
@@ -71,7 +71,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    fix = framework_fixes.applied(case, candidate, reason)
+    fix = by_framework.applied(case, candidate, reason)
     return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
 
 
@@ -220,7 +220,7 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
             "give init_process_group a timeout that covers the slowest batch.",
         )
     for standing in slow:
-        found = framework_fixes.waits_beside(standing)
+        found = by_framework.waits_beside(standing)
         if found is not None:
             fix, site = found
             return Reason(

@@ -9,9 +9,9 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     absence,
+    by_framework,
     conflict,
     deadlock,
-    framework_fixes,
     loop,
     messages,
     mismatch,
@@ -96,7 +96,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [rank_words.failure(line).site for line in leaving if line is not None]
-    beside = (framework_fixes.waits_beside(case.standings[rank]) for rank in candidate.suspects)
+    beside = (by_framework.waits_beside(case.standings[rank]) for rank in candidate.suspects)
     sites += [site for _, site in filter(None, beside)]
     found = (_source(case, site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]

@@ -7,9 +7,9 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     arguments,
+    by_framework,
     ddp,
     decided,
-    framework_fixes,
     inputs,
     join,
     loop,
@@ -52,9 +52,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if _is_ambiguous(candidate) and reason.because != "join" and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
     cause += sisters.deciding(case, candidate)
-    return Wording(
-        headline(case, candidate), cause, framework_fixes.applied(case, candidate, reason)
-    )
+    return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
 
 
 def _is_ambiguous(candidate: Candidate) -> bool:

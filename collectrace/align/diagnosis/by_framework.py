@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectrace import dumps
-from collectrace.align.diagnosis import order
+from collectrace.align.diagnosis import edits
 from collectrace.align.diagnosis.framework_fixes import TABLE, Fix, Made
 from collectrace.align.diagnosis.wording import Because, Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -109,7 +109,7 @@ def _known(case: Case, candidate: Candidate) -> list[tuple[int, Call]]:
     if left is not None and left.what in ("missing", "extra"):
         made = left.ranks if left.what == "extra" else left.others
         return [(made[0], call) for call in left.calls]
-    edit = order.edit(case, candidate)
+    edit = edits.edit(case, candidate)
     if edit is not None and edit.what in ("extra", "missing"):
         made = edit.ranks if edit.what == "extra" else edit.others
         return [(made[0], call) for call in edit.calls]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, order
+from collectrace.align.diagnosis import decided, edits
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -28,7 +28,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if len({(call.role, call.part) for call in calls}) == 1:
         return None
     why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
-    found = order.edit(case, candidate)
+    found = edits.edit(case, candidate)
     if found is None or found.what not in ("extra", "missing"):
         listed = words.listed(
             [f"{words.ranks(s.ranks)} in {words.name(c)}" for s, c in called(candidate)]

@@ -9,6 +9,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     conflict,
     ddp,
+    ddp_forward,
     decided,
     inputs,
     loop,
@@ -263,7 +264,7 @@ def _evaluated(case: Case, candidate: Candidate) -> Reason | None:
     """The absent ranks finished, and the others ran a forward of DDP that they did not."""
     if any(case.standings[r].state != "finished" for r in candidate.absent):
         return None
-    return ddp.evaluated_alone(case, candidate)
+    return ddp_forward.evaluated_alone(case, candidate)
 
 
 def _finished(case: Case, candidate: Candidate) -> Reason | None:

@@ -9,6 +9,8 @@ from collectrace.align.diagnosis import (
     arguments,
     by_framework,
     ddp,
+    ddp_backward,
+    ddp_forward,
     decided,
     inputs,
     join,
@@ -184,9 +186,9 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
     join.own_hook, join.unanswered, join.block_around_loops, arguments.split, arguments.coalesced,
-    ddp.constructor, ddp.forward_alone, order.other_order, parted.extra,
-    ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
-    order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
-    ddp.unused, modules.reason, modules.fetched_again, order.reason, arguments.dtype,
-    arguments.count, arguments.one_value,
+    ddp.constructor, ddp_forward.forward_alone, order.other_order, parted.extra,
+    ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
+    parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone,
+    ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
+    order.reason, arguments.dtype, arguments.count, arguments.one_value,
 )  # fmt: skip

@@ -16,6 +16,10 @@ def test_a_rank_file_tells_its_rank(rank: int) -> None:
     assert (int(found[1]), found[2]) == (rank, None)
 
 
+def test_rank_files_sort_by_rank() -> None:
+    assert rank_file(7) == "rank00007.jsonl"
+
+
 def test_a_later_segment_tells_its_ordinal() -> None:
     found = RANK_FILE.fullmatch("rank00003.0012.jsonl")
     assert found is not None

@@ -75,6 +75,11 @@ def upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def lower(text: str) -> str:
+    """With a small first letter, the rest as it is."""
+    return text[:1].lower() + text[1:]
+
+
 def ordinal(n: int) -> str:
     """``1st``, ``2nd``, ``11th``."""
     suffix = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
@@ -163,6 +168,12 @@ def at_site(place: str | None) -> str:
     return f" at {site(place)}" if place else ""
 
 
+def in_thread(call: Call) -> str:
+    """`` in thread saver``; nothing for the main thread, and for one that Python did not start."""
+    is_named = call.thread and not call.thread.startswith(NATIVE)
+    return f" in thread {call.thread}" if is_named else ""
+
+
 def tensors(call: Call) -> str:
     """``float32[2, 3]``; empty where the call has none."""
     if call.dtype is None:
@@ -219,9 +230,7 @@ def of_model(call: Call) -> str:
 
 def call(c: Call) -> str:
     """A call whole, where it was made, and by which framework's part if not by the user."""
-    whole = op(c) + at(c)
-    if c.thread and not c.thread.startswith(NATIVE):
-        whole += f" in thread {c.thread}"
+    whole = op(c) + at(c) + in_thread(c)
     if is_user(c):
         return f"{c.api}(): {whole}" if c.api and c.api != c.op else whole
     return f"{whole} ({issuer(c)})"

@@ -26,6 +26,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
 from collectrace.config import Config
+from collectrace.log_folder import PENDING, STAMP, rank_file
 from collectrace.tracer.life import run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from collectrace.tracer.life.stack_dumps import StackDumps
@@ -35,9 +36,6 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.writer import Writer
 from collectrace.version import __version__
-
-PENDING: Final = "pending"
-"""Folder of the provisional files, of ranks that have not got past ``init_process_group``."""
 
 _ENVIRONMENT: Final = (
     "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DIST",
@@ -179,7 +177,7 @@ class Session:
         self.rank, self.world_size = rank, world_size
         recorder.global_rank, recorder.world_size = rank, world_size
         self.run = self._agree(store)
-        path = self.config.log_dir / self.run / f"rank{rank:05d}.jsonl"
+        path = self.config.log_dir / self.run / rank_file(rank)
         with recorder.lock:
             recorder.writer.move(_unused(path))
         self._stack_dumps = StackDumps(recorder.writer.path)
@@ -286,7 +284,7 @@ class Session:
 
         This rank's own where the store cannot tell.
         """
-        stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
+        stamp = datetime.datetime.now(tz=datetime.UTC).strftime(STAMP)
         candidate = f"{stamp}-{secrets.token_hex(3)}"
         # torchrun's store outlives a second init_process_group and a restart of all workers: the
         # keys of either must differ.

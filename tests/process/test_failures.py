@@ -90,7 +90,7 @@ PLACES: Final = (
     "tracer.record.groups:GroupBook.adopt", "tracer.record.groups:GroupState.stream",
     "tracer.record.groups:backend_of", "tracer.record.groups:Ordinals.of",
     "tracer.record.recorder:Recorder._number", "tracer.record.recorder:make_template",
-    "tracer.record.recorder:Recorder.write", "tracer.record.recorder:Recorder.checkpoint",
+    "tracer.record.run_record:RunRecord.write", "tracer.record.run_record:RunRecord.checkpoint",
     "tracer.record.recorder:Recorder.completed", "tracer.record.streams:CallCounter.complete",
     "tracer.record.streams:CallCounter.watermark", "tracer.record.works:Works.waited_for",
     "tracer.record.works:Works.call_of", "tracer.record.works:Works.track",
@@ -102,7 +102,7 @@ PLACES: Final = (
 """Of what lies between a user's call and the line in the file."""
 
 SILENT: Final = (
-    "tracer.record.recorder:Recorder.write",
+    "tracer.record.run_record:RunRecord.write",
     "tracer.record.writer:Writer.write",
     "records:encode",
 )

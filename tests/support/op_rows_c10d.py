@@ -15,6 +15,7 @@ from torch.distributed import P2POp, ReduceOp
 from torch.distributed import distributed_c10d as c10d
 
 from tests.support import torch_names
+from tests.support.op_fields import SCATTER, SINGLE, SUM
 from tests.support.op_table import (
     IS_OLDER,
     Expected,
@@ -30,14 +31,6 @@ from tests.support.op_table import (
 
 any_dist: Final[Any] = dist
 """For functions that not every torch has."""
-
-REDUCE: Final = {"reduce_op": "SUM", "shape": [3]}
-SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
-SCATTER: Final[dict[str, Any]] = {
-    "shape": lambda v: [2 * v.size],
-    "out_shape": [2],
-    "reduce_op": "SUM",
-}
 
 
 def _on_root(index: int, value: Any) -> Any:
@@ -208,9 +201,9 @@ def _reduced_by(op: Any, name: str) -> Row:
 
 
 _ROWS: Final = (
-    Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group), one("all_reduce", **REDUCE)),
+    Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group), one("all_reduce", **SUM)),
     Row("all_reduce", lambda v: dist.all_reduce(f32(), group=v.group), one("all_reduce", shape=[], reduce_op="SUM")),
-    Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group, async_op=True).wait(), one("all_reduce", async_=True, **REDUCE)),
+    Row("all_reduce", lambda v: dist.all_reduce(f32(3), group=v.group, async_op=True).wait(), one("all_reduce", async_=True, **SUM)),
     _reduced_by(ReduceOp.PRODUCT, "PRODUCT"),
     _reduced_by(ReduceOp.MIN, "MIN"),
     _reduced_by(ReduceOp.MAX, "MAX"),

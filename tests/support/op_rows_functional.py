@@ -11,6 +11,14 @@ import torch
 from torch.distributed import _functional_collectives
 from torch.distributed.nn import functional
 
+from tests.support.op_fields import (
+    COALESCED,
+    COALESCED_SCATTER,
+    SCATTER,
+    SINGLE,
+    SPLIT,
+    SUM,
+)
 from tests.support.op_table import (
     IS_OLDER,
     Expected,
@@ -27,27 +35,6 @@ from tests.support.op_table import (
 # Untyped, as torch has them.
 fc: Final[Any] = _functional_collectives
 nf: Final[Any] = functional
-SUM: Final[dict[str, Any]] = {"shape": [3], "reduce_op": "SUM"}
-SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size]}
-SCATTER: Final[dict[str, Any]] = {
-    "shape": lambda v: [2 * v.size],
-    "out_shape": [2],
-    "reduce_op": "SUM",
-}
-SPLIT: Final[dict[str, Any]] = {
-    "shape": lambda v: [2 * v.size],
-    "out_shape": lambda v: [2 * v.size],
-    "splits": lambda v: [[2] * v.size] * 2,
-}
-COALESCED: Final[dict[str, Any]] = {
-    "shape": [[2], [3]],
-    "out_shape": lambda v: [[2 * v.size], [3 * v.size]],
-}
-COALESCED_SCATTER: Final[dict[str, Any]] = {
-    "shape": lambda v: [[2 * v.size], [3 * v.size]],
-    "out_shape": [[2], [3]],
-    "reduce_op": "SUM",
-}
 HAS_GRADIENT: Final = torch._C._dispatch_has_kernel_for_dispatch_key(
     "_c10d_functional::all_reduce", "Autograd"
 )

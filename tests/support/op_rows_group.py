@@ -9,36 +9,18 @@ from typing import Any, Final
 
 import torch.distributed as dist
 
+from tests.support import op_fields
 from tests.support.op_table import Row, View, f32, in_this_torch, one, pair, several
 
 LATER: Final = {"async_": True}
 """A method returns a Work, for the caller to wait for."""
-SUM: Final[dict[str, Any]] = {"shape": [3], "reduce_op": "SUM", **LATER}
+SUM: Final = op_fields.SUM | LATER
+SINGLE: Final = op_fields.SINGLE | LATER
+SCATTER: Final = op_fields.SCATTER | LATER
+SPLIT: Final = op_fields.SPLIT | LATER
+COALESCED: Final = op_fields.COALESCED | LATER
+COALESCED_SCATTER: Final = op_fields.COALESCED_SCATTER | LATER
 LIST: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [[2]] * v.size, **LATER}
-SINGLE: Final[dict[str, Any]] = {"shape": [2], "out_shape": lambda v: [2 * v.size], **LATER}
-SCATTER: Final[dict[str, Any]] = {
-    "shape": lambda v: [2 * v.size],
-    "out_shape": [2],
-    "reduce_op": "SUM",
-    **LATER,
-}
-SPLIT: Final[dict[str, Any]] = {
-    "shape": lambda v: [2 * v.size],
-    "out_shape": lambda v: [2 * v.size],
-    "splits": lambda v: [[2] * v.size] * 2,
-    **LATER,
-}
-COALESCED: Final[dict[str, Any]] = {
-    "shape": [[2], [3]],
-    "out_shape": lambda v: [[2 * v.size], [3 * v.size]],
-    **LATER,
-}
-COALESCED_SCATTER: Final[dict[str, Any]] = {
-    "shape": lambda v: [[2 * v.size], [3 * v.size]],
-    "out_shape": [[2], [3]],
-    "reduce_op": "SUM",
-    **LATER,
-}
 
 
 def _both(v: View) -> list[Any]:

@@ -24,7 +24,7 @@ FLOORS = (
     {"words", "chain"},
     {"signature", "findings"},
     {"records", "roles", "config", "exceptions"},
-    {"ops", "errors", "dumps", "version", "quiet"},
+    {"ops", "errors", "dumps", "version", "quiet", "log_folder"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

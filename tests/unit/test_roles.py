@@ -13,12 +13,15 @@ import pytest
 import collectrace
 from collectrace import roles
 from collectrace.roles import ROLES, UNKNOWN, USER, Role
+from collectrace.tracer.life.blind_spots import BLIND_SPOTS
 
 TRACER = Path(collectrace.__file__).parent / "tracer"
 FRAMEWORKS = {name.partition(".")[0] for name in ROLES} - {USER, UNKNOWN}
 DOTTED = re.compile(rf"({'|'.join(FRAMEWORKS)})(\.[a-z_]+)+")
 PUSHES = {"role", "role_of", "inside_role"}
 """What takes a role as an argument."""
+MODULES = {name for spot in BLIND_SPOTS for name in spot.modules}
+"""Names of modules, which may look like a role."""
 
 ROWS = pytest.mark.parametrize("role", ROLES.values(), ids=lambda role: role.name)
 
@@ -29,6 +32,10 @@ def texts(node: ast.AST) -> Iterator[str]:
             yield inner.value
 
 
+def looks_like_one(text: str) -> bool:
+    return DOTTED.fullmatch(text) is not None and text not in MODULES
+
+
 def named_in(file: Path) -> Iterator[str]:
     """The roles a file names: where it hands one over, and whatever looks like one."""
     tree = ast.parse(file.read_text())
@@ -37,7 +44,7 @@ def named_in(file: Path) -> Iterator[str]:
             called = getattr(node.func, "id", getattr(node.func, "attr", ""))
             if called in PUSHES:
                 yield from (text for argument in node.args for text in texts(argument))
-    yield from (text for text in texts(tree) if DOTTED.fullmatch(text))
+    yield from (text for text in texts(tree) if looks_like_one(text))
 
 
 def test_every_role_of_the_tracer_has_a_row() -> None:

@@ -6,10 +6,11 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    by_framework,
     conflict,
     ddp,
+    ddp_forward,
     decided,
-    framework_fixes,
     inputs,
     loop,
     loop_lines,
@@ -40,7 +41,6 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.records import NATIVE
 
 _MOST_NAMED: Final = 4
 """Ranks whose last call is named, and ranks of which it is said for whom they wait."""
@@ -72,7 +72,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    fix = framework_fixes.applied(case, candidate, reason)
+    fix = by_framework.applied(case, candidate, reason)
     return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
 
 
@@ -221,7 +221,7 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
             "give init_process_group a timeout that covers the slowest batch.",
         )
     for standing in slow:
-        found = framework_fixes.waits_beside(standing)
+        found = by_framework.waits_beside(standing)
         if found is not None:
             fix, site = found
             return Reason(
@@ -264,7 +264,7 @@ def _evaluated(case: Case, candidate: Candidate) -> Reason | None:
     """The absent ranks finished, and the others ran a forward of DDP that they did not."""
     if any(case.standings[r].state != "finished" for r in candidate.absent):
         return None
-    return ddp.evaluated_alone(case, candidate)
+    return ddp_forward.evaluated_alone(case, candidate)
 
 
 def _finished(case: Case, candidate: Candidate) -> Reason | None:
@@ -286,8 +286,8 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
-    is_beside = call.thread is not None and not call.thread.startswith(NATIVE)
-    beside = f", in thread {call.thread}" if is_beside else ""
+    thread = words.in_thread(call)
+    beside = f",{thread}" if thread else ""
     return Reason(
         f"{words.upper(who)} finished without {words.name(call)}"
         f"{place_of(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import framework_fixes, program, refused, sisters, tally
+from collectrace.align.diagnosis import by_framework, program, refused, sisters, tally
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording, at_depth, telling_depth
 from collectrace.align.judging.candidate import Candidate
@@ -41,7 +41,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
     )
     if len(messages) == len(source):
-        fix = framework_fixes.of_messages(case, _awaited(case, source)) or _messages(source)
+        fix = by_framework.of_messages(case, _awaited(case, source)) or _messages(source)
     elif messages:
         one = messages[0].waiting
         cause += " Some wait in a message, some in a collective."
@@ -81,7 +81,7 @@ def _out_of_step(
     if uneven:
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
-            framework_fixes.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
+            by_framework.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
         )
     left = [
         found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None

@@ -13,7 +13,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.standpoint import Standpoint, outermost_apart, sites, standpoints
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
@@ -45,15 +45,13 @@ class Condition:
     @property
     def quoted(self) -> str:
         """```if rank == 0:` (train.py:12)``."""
-        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({self.place})"
+        return quoted(self.file, self.line)
 
     @property
     def place(self) -> str:
         """``train.py:12``."""
-        return words.site(f"{self.file}:{self.line.partition(' ')[0]}")
+        return place_of_line(self.file, self.line)
 
-
-_LONGEST: Final = 80
 
 _STRENGTH: Final[tuple[Asks, ...]] = ("rank", "exception", "cleanup", "clock", "random", "data", "")
 
@@ -104,16 +102,16 @@ def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
 
     The suspects' come first.
     """
-    suspects = set(candidate.suspects)
-    found = between(case, standpoints(candidate))
-    return tuple(sorted(found, key=lambda one: not set(one.ranks) <= suspects))
+    return tuple(_between(case, standpoints(candidate), candidate.suspects))
 
 
-def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
+def _between(
+    case: Case, points: Sequence[Standpoint], suspects: Collection[int]
+) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
-    What a framework shadows stands where another call has brought it. The entry guard of a script
-    is no condition.
+    The suspects' come first. What a framework shadows stands where another call has brought it.
+    The entry guard of a script is no condition.
     """
     above = [_above(case, point) for point in points]
     found = []
@@ -131,7 +129,7 @@ def between(case: Case, points: Sequence[Standpoint]) -> list[Condition]:
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
-    return found
+    return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
 
 _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
@@ -141,8 +139,8 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
     """File and ``number text`` of the conditions above a call and its callers, outermost first."""
     found = []
     for site in reversed(sites(point)):
-        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-        found += [(site.rpartition(":")[0], line) for line in code_lines.branches(lines)]
+        lines = code_lines.branches(case.statements(site))
+        found += [(site.rpartition(":")[0], line) for line in lines]
     return found
 
 
@@ -167,10 +165,9 @@ def skipped_by(stack: Sequence[str]) -> str:
     for frame in stack:
         site = frame.partition(" ")[0]
         for line in code_lines.handlers(site):
-            place = words.site(f"{site.rpartition(':')[0]}:{line.partition(' ')[0]}")
-            quoted = f"`{words.brief(code_lines.statement(line), _LONGEST)}` ({place})"
+            handler = quoted(site.rpartition(":")[0], line)
             return (
-                f" It stands in a `try:`: an exception that was caught by {quoted} would have "
+                f" It stands in a `try:`: an exception that was caught by {handler} would have "
                 "left it out."
             )
     return ""
@@ -248,7 +245,7 @@ def fix(case: Case, candidate: Candidate) -> str:
 
 def of_points(case: Case, points: Sequence[Standpoint], suspects: Collection[int]) -> Reason | None:
     """What stands above such calls, after a space, and what to change; None: nothing is known."""
-    found = sorted(between(case, points), key=lambda one: not set(one.ranks) <= set(suspects))
+    found = _between(case, points, suspects)
     return Reason(_sentence(found, suspects), _fix(found)) if found else None
 
 

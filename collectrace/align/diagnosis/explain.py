@@ -9,9 +9,9 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     absence,
+    by_framework,
     conflict,
     deadlock,
-    framework_fixes,
     loop,
     messages,
     mismatch,
@@ -96,7 +96,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [rank_words.failure(line).site for line in leaving if line is not None]
-    beside = (framework_fixes.waits_beside(case.standings[rank]) for rank in candidate.suspects)
+    beside = (by_framework.waits_beside(case.standings[rank]) for rank in candidate.suspects)
     sites += [site for _, site in filter(None, beside)]
     found = (_source(case, site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
@@ -104,7 +104,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
 
 def _source(case: Case, site: str | None) -> SourceLine | None:
     """A line, as it was recorded or is found now, with the conditions and loops around it."""
-    lines = case.evidence.sources.get(site or "") or code_lines.enclosing(site)
+    lines = case.statements(site)
     if not lines:
         return code_lines.of_site(site)
     around = code_lines.deciding(lines)
@@ -139,13 +139,10 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
 
 def _moments(case: Case, candidate: Candidate) -> list[str]:
     """When the ranks parted, and when that was felt, where seconds or hours lie between."""
-    first, since = slip.slip(case, candidate), parted(case, candidate)
-    if first is not None:
-        rank, call = first.rank, first.call
-    elif since is not None:
-        rank, call = since.ranks[0], since.calls[0]
-    else:
+    since = _parted(case, candidate)
+    if since is None:
         return []
+    _, rank, call = since
     began = case.issued(rank, call)
     if began is None or candidate.t - began < _APART:
         return []
@@ -156,12 +153,23 @@ def _moments(case: Case, candidate: Candidate) -> list[str]:
     return [told]
 
 
+def _parted(case: Case, candidate: Candidate) -> tuple[int, int, Call] | None:
+    """The row since which the ranks are apart, if one before a candidate's is known.
+
+    With a rank and its call there.
+    """
+    first, since = slip.slip(case, candidate), parted(case, candidate)
+    if first is not None:
+        return first.seq, first.rank, first.call
+    return (since.seq, since.ranks[0], since.calls[0]) if since is not None else None
+
+
 def _caught(case: Case, candidate: Candidate) -> list[str]:
     """Exceptions that suspects went on after, just before the row at which the ranks parted."""
     if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
         return []
-    first, since = slip.slip(case, candidate), parted(case, candidate)
-    row = first.seq if first is not None else since.seq if since is not None else candidate.seq
+    since = _parted(case, candidate)
+    row = since[0] if since is not None else candidate.seq
     notes = []
     for rank in candidate.suspects[:_MOST_CAUGHT]:
         log, call = case.log(rank), case.call(rank, candidate.stream, row)
@@ -247,7 +255,7 @@ def _in_unit(case: Case, sides: Sequence[tuple[Side, Call]], candidate: Candidat
             or not candidate.seq
         ):
             return ""
-        before = log.calls(candidate.stream, max(1, candidate.seq - _LONGEST_UNIT), candidate.seq)
+        before = case.before(side.ranks[0], candidate.stream, candidate.seq, _LONGEST_UNIT)
         same = [c is not None and c.iteration == call.iteration for c in before]
         if same and all(same) and candidate.seq > _LONGEST_UNIT:
             return ""

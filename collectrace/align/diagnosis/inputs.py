@@ -127,18 +127,17 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
     if _came_before(case, side, candidate):
         return False
     return any(
-        other.call is not None and code_lines.loop_left(call.site, other.call.site) is not None
+        other.call is not None and code_lines.loop_before(call.site, other.call.site) is not None
         for other in candidate.sides
     )
 
 
 def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether ranks have issued a call from the same line before."""
-    log, stream, seq = case.log(side.ranks[0]), candidate.stream, candidate.seq
-    if log is None or stream is None or seq is None or side.call is None:
+    if side.call is None:
         return False
-    calls = log.calls(stream, max(1, seq - _WINDOW), seq)
-    return any(c is not None and c.site == side.call.site for c in calls)
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq, _WINDOW)
+    return any(c is not None and c.site == side.call.site for c in before)
 
 
 def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:

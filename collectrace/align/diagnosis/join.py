@@ -137,10 +137,8 @@ def _ran_out(case: Case, candidate: Candidate, joined: Side) -> str:
 
 
 def _or_even(case: Case, candidate: Candidate) -> str:
-    left = loop_lines.loop_left(case, candidate)
-    even = loop_lines.even_length(case, left.loop if left is not None else None)
     return (
-        f"Or {even[0].lower()}{even[1:]}\n"
+        f"Or {words.lower(loop_lines.even_at(case, candidate))}\n"
         "Or stop all ranks when the first runs out: "
         "model.join(throw_on_early_termination=True)."
     )
@@ -181,7 +179,7 @@ def unanswered(case: Case, candidate: Candidate) -> Reason | None:
     if pairing_class(call.role) == _NOTICE and _is_second_forward(case, side, candidate):
         return Reason(
             f"{ran_out} It answers one forward and one backward of the model for each input; "
-            f"{what[0].lower()}{what[1:]} begins a second forward before the backward: two "
+            f"{words.lower(what)} begins a second forward before the backward: two "
             f"forwards for one input. It met {words.issuer(shadow)}.",
             "Call the model once for each input, on all of it (one forward over the concatenated "
             "parts), or give every rank the same number of batches.",
@@ -195,11 +193,7 @@ _NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
 def _is_second_forward(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether a rank has issued no gradients since its last forward, before a candidate's row."""
-    log = case.log(side.ranks[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return False
-    before = log.calls(candidate.stream, max(1, candidate.seq - _FEW), candidate.seq)
-    for call in reversed(before):
+    for call in reversed(case.before(side.ranks[0], candidate.stream, candidate.seq, _FEW)):
         if call is None or pairing_class(call.role) == _BUCKET:
             return False
         if pairing_class(call.role) == _NOTICE:
@@ -213,7 +207,7 @@ _FEW: Final = 64
 
 def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
     """A rank has left a loop inside ``join()``, and not the block: nothing answers for it yet."""
-    left = loop_lines.loop_left(case, candidate)
+    left = loop_lines.left(case, candidate)
     if left is None or not set(left.gone.ranks) <= set(candidate.suspects):
         return None
     inside, gone = left.inside, left.gone

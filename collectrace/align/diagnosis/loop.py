@@ -60,11 +60,7 @@ class Loop:
 
 def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
     """The loop a rank was in before row ``seq``; None where nothing was repeated."""
-    log = case.log(rank)
-    if log is None or seq < 3:
-        return None
-    start = max(1, seq - _WINDOW)
-    calls = log.calls(stream, start, seq)
+    calls = case.before(rank, stream, seq, _WINDOW)
     period, length = repetition([token(call) for call in calls])
     if not period:
         return None
@@ -75,7 +71,7 @@ def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
         expected=calls[len(calls) - period],
         coming=calls[len(calls) - period + 1] if period > 1 else calls[-1],
         latest=calls[-1],
-        is_whole=start == 1 or length < len(calls),
+        is_whole=seq - _WINDOW <= 1 or length < len(calls),
     )
 
 
@@ -117,19 +113,17 @@ def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
     if candidate.stream is None or candidate.seq is None:
         return []
     found = before(case, rank, candidate.stream, candidate.seq)
-    log = case.log(rank)
-    if found is None or log is None:
+    if found is None:
         return []
-    calls = log.calls(candidate.stream, candidate.seq - found.period, candidate.seq)
+    calls = case.before(rank, candidate.stream, candidate.seq, found.period)
     return list({c.site: c for c in calls if c is not None and is_user(c)}.values())
 
 
 def is_answered(case: Case, rank: int, candidate: Candidate) -> bool:
     """Whether DDP issues calls in the loop a rank was in, which ``join()`` would answer."""
-    log, seq = case.log(rank), candidate.seq
-    if candidate.stream is None or seq is None or log is None:
+    if candidate.stream is None or candidate.seq is None:
         return False
-    found = before(case, rank, candidate.stream, seq)
-    start = seq - found.period if found is not None else seq
-    calls = log.calls(candidate.stream, max(1, start), seq + 1)
+    found = before(case, rank, candidate.stream, candidate.seq)
+    round_ = found.period if found is not None else 0
+    calls = case.before(rank, candidate.stream, candidate.seq + 1, round_ + 1)
     return any(call is not None and call.role.startswith("ddp.") for call in calls)

@@ -8,15 +8,12 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, shared, standpoints
-from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data
+from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
-
-_LONGEST: Final = 80
-"""Characters of a line that is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,7 @@ class LoopLine:
     @property
     def quoted(self) -> str:
         """```for x in y:` (train.py:12)``."""
-        place = words.site(f"{self.file}:{self.line.partition(' ')[0]}")
-        return f"`{words.brief(code_lines.statement(self.line), _LONGEST)}` ({place})"
+        return quoted(self.file, self.line)
 
     @property
     def way_out(self) -> str:
@@ -63,10 +59,15 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
     )
 
 
+def even_at(case: Case, candidate: Candidate) -> str:
+    """What makes the loop that one side has left equally long, by what is seen of it."""
+    seen = left(case, candidate)
+    return even_length(case, seen.loop if seen is not None else None)
+
+
 def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
     """The outermost loop that one stack is in, from where it parts from the other, and not both."""
-    common = sum(1 for _ in shared(inside.stack, gone.stack))
-    apart = inside.stack[: len(inside.stack) - common]
+    apart = inside.stack[: len(inside.stack) - shared(inside.stack, gone.stack)]
     around = {(file, line) for file, line in loops(case, gone.stack)}
     for frame in reversed(apart):
         for file, line in loops(case, (frame,)):
@@ -75,9 +76,9 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
     return None
 
 
-def is_in(case: Case, point: Standpoint, loop: LoopLine) -> bool:
-    """Whether a call was made from inside a loop."""
-    return (loop.file, loop.line) in loops(case, point.stack)
+def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
+    """Whether a call with such a stack was made from inside a loop."""
+    return (loop.file, loop.line) in loops(case, stack)
 
 
 def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
@@ -85,8 +86,8 @@ def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
     found = []
     for frame in reversed(stack):
         site = frame.partition(" ")[0]
-        lines = case.evidence.sources.get(site) or code_lines.enclosing(site)
-        found += [(site.rpartition(":")[0], line) for line in code_lines.loops(lines)]
+        lines = code_lines.loops(case.statements(site))
+        found += [(site.rpartition(":")[0], line) for line in lines]
     return found
 
 
@@ -99,23 +100,23 @@ class Left(NamedTuple):
 
 
 @once
-def loop_left(case: Case, candidate: Candidate) -> Left | None:
+def left(case: Case, candidate: Candidate) -> Left | None:
     """Who has left a loop, perhaps in a function, that the other side is in; None: not seen.
 
-    The lines alone do not tell who has left a loop and who has not yet come to it: those who left
-    have made calls in it before, and not the one that they are at.
+    By the stacks, and the calls before: the lines alone do not tell who has left a loop and who has
+    not yet come to it. Those who left have made calls in it, and not the one that they are at.
     """
     points = standpoints(candidate)
-    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
+    if len(points) != 2:
         return None
     for gone, inside in (points, points[::-1]):
         loop = loop_of_one(case, inside, gone)
-        log = case.log(gone.ranks[0])
-        if loop is None or log is None:
+        if loop is None:
             continue
-        before = log.calls(candidate.stream, max(1, candidate.seq - _BEFORE), candidate.seq)
-        stacks = [case.stack(log.rank, call) for call in before if call is not None]
-        was_in = any((loop.file, loop.line) in loops(case, stack) for stack in stacks)
+        rank = gone.ranks[0]
+        before = case.before(rank, candidate.stream, candidate.seq, _BEFORE)
+        stacks = [case.stack(rank, call) for call in before if call is not None]
+        was_in = any(is_in(case, stack, loop) for stack in stacks)
         if was_in and tuple(gone.stack) not in stacks:
             return Left(gone, inside, loop)
     return None
@@ -125,8 +126,8 @@ _BEFORE: Final = 400
 """Calls before a row that are looked at."""
 
 
-def left_loop(case: Case, candidate: Candidate) -> tuple[Side, Side, str] | None:
-    """Who stands behind a loop, who is still in it, and the loop as ``number text``.
+def behind(case: Case, candidate: Candidate) -> tuple[Side, str] | None:
+    """Who stands behind a loop that the other side is in, and the loop as ``number text``.
 
     By the lines alone: whether a loop around both brings the one back is for the caller to ask.
     """
@@ -134,8 +135,8 @@ def left_loop(case: Case, candidate: Candidate) -> tuple[Side, Side, str] | None
     if len(sides) != 2:
         return None
     for (gone, call), (inside, other) in (sides, sides[::-1]):
-        first = code_lines.loop_left(call.site, other.site)
+        first = code_lines.loop_before(call.site, other.site)
         if first is not None:
             lines = [line for line in around(case, inside) if line.startswith(f"{first} ")]
-            return gone, inside, (lines or [""])[0]
+            return gone, (lines or [""])[0]
     return None

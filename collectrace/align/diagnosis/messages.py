@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import framework_fixes, rank_words, tally
+from collectrace.align.diagnosis import by_framework, rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -58,7 +58,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
-    told = framework_fixes.of_messages(case, ((here, call),))
+    told = by_framework.of_messages(case, ((here, call),))
     fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
     fix = told or fix
     if ended.startswith(_RAISED):
@@ -131,7 +131,7 @@ def _unfit(case: Case, issue: ChannelIssue) -> Wording:
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
     ends = (channel.source, send), (channel.destination, recv)
-    told = framework_fixes.of_messages(case, ends)
+    told = by_framework.of_messages(case, ends)
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "

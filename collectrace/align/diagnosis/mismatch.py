@@ -7,9 +7,11 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     arguments,
+    by_framework,
     ddp,
+    ddp_backward,
+    ddp_forward,
     decided,
-    framework_fixes,
     inputs,
     join,
     loop,
@@ -52,9 +54,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if _is_ambiguous(candidate) and reason.because != "join" and not sharing(case, candidate):
         cause += f" {AMBIGUOUS}"
     cause += sisters.deciding(case, candidate)
-    return Wording(
-        headline(case, candidate), cause, framework_fixes.applied(case, candidate, reason)
-    )
+    return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
 
 
 def _is_ambiguous(candidate: Candidate) -> bool:
@@ -101,10 +101,17 @@ def _shared(case: Case, candidate: Candidate) -> Reason | None:
         f"Threads {words.listed(found)} of each rank issue calls on {group}. Nothing "
         "orders threads, so the calls come in one order on some ranks and in another on others: no "
         "rank is to blame, the group is shared.",
-        "Give every thread a process group of its own (torch.distributed.new_group() on every "
-        "rank, before the threads start), or issue all calls of the group from one thread.",
+        _A_GROUP_EACH.format(
+            who="every thread", start="the threads start", calls="issue all calls of the group"
+        ),
         "threads",
     )
+
+
+_A_GROUP_EACH: Final = (
+    "Give {who} a process group of its own (torch.distributed.new_group() on every rank, before "
+    "{start}), or {calls} from one thread."
+)
 
 
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
@@ -123,12 +130,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
-    return Reason(cause, even_inputs(_even(case, candidate), inside, answered=answered), "uneven")
-
-
-def _even(case: Case, candidate: Candidate) -> str:
-    left = loop_lines.loop_left(case, candidate)
-    return loop_lines.even_length(case, left.loop if left is not None else None)
+    return Reason(
+        cause, even_inputs(loop_lines.even_at(case, candidate), inside, answered=answered), "uneven"
+    )
 
 
 def _swapped(case: Case, candidate: Candidate) -> Reason | None:
@@ -153,8 +157,7 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
             f"The bytes agree, but the ranks make these calls in swapped order: {sites}. They come "
             f"from several threads ({named}), which nothing orders, on one group: values that do "
             "not belong together are combined, silently.",
-            "Give the thread a process group of its own (torch.distributed.new_group() on every "
-            "rank, before it starts), or make both calls from one thread.",
+            _A_GROUP_EACH.format(who="the thread", start="it starts", calls="make both calls"),
         )
     return Reason(
         f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "
@@ -183,9 +186,9 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
     join.own_hook, join.unanswered, join.block_around_loops, arguments.split, arguments.coalesced,
-    ddp.constructor, ddp.forward_alone, order.other_order, parted.extra,
-    ddp.no_sync, slip.reason, _uneven, ddp.unused_setting, ddp.models, parted.lines,
-    order.extra_of_users, ddp.between, ddp.behind, ddp.alone, ddp.other_backward,
-    ddp.unused, modules.reason, modules.fetched_again, order.reason, arguments.dtype,
-    arguments.count, arguments.one_value,
+    ddp.constructor, ddp_forward.forward_alone, order.other_order, parted.extra,
+    ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
+    parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone,
+    ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
+    order.reason, arguments.dtype, arguments.count, arguments.one_value,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, order
+from collectrace.align.diagnosis import decided, edits
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -28,7 +28,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if len({(call.role, call.part) for call in calls}) == 1:
         return None
     why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
-    found = order.edit(case, candidate)
+    found = edits.edit(case, candidate)
     if found is None or found.what not in ("extra", "missing"):
         listed = words.listed(
             [f"{words.ranks(s.ranks)} in {words.name(c)}" for s, c in called(candidate)]
@@ -78,10 +78,7 @@ def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> b
 
     Then what comes next of the module is its backward.
     """
-    log = case.log(rank)
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return False
-    before = log.calls(candidate.stream, max(1, candidate.seq - _WINDOW), candidate.seq)
+    before = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
     roles = [call.role for call in before if call is not None and call.part == part][-2:]
     if not any(call is not None and call.role in _REDUCE for call in before):
         return False

@@ -1,16 +1,13 @@
-"""A call too many, too few, or in another order: the shortest edit between two streams.
-
-It serves the wording only: rows and blame do not depend on it.
-"""
+"""A call too many, too few, or in another order: in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop, loop_lines
+from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -20,128 +17,13 @@ from collectrace.align.diagnosis.wording import (
     place_of,
 )
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around, in_one_loop, parted
-from collectrace.align.judging.permuted import calls_from, permuted
+from collectrace.align.judging.permuted import permuted
 from collectrace.align.reading import code_lines
-from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_asked, is_user, program_text
-
-_WINDOW: Final = 300
-"""Calls after a difference within which the streams are brought together again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What would have to be changed on some ranks to make them do what the others did."""
-
-    what: Literal["extra", "missing", "permuted", "left"]
-    ranks: tuple[int, ...]
-    others: tuple[int, ...]
-    calls: tuple[Call, ...]
-    """The calls that are too many or too few; those in another order; what was issued instead."""
-    habit: loop.Loop | None = None
-    """What the ranks had repeated before, where that tells; else what follows does."""
-    agrees: bool = False
-    """Whether they agree again behind it, for a round at least."""
-
-
-@once
-def edit(case: Case, candidate: Candidate) -> Edit | None:
-    """What some ranks would have to change to issue what the others did; None: not evident.
-
-    Between two sides only, by what follows the row, else by what came before it.
-    """
-    pair = _two_sides(candidate)
-    if pair is None or candidate.stream is None or candidate.seq is None:
-        return None
-    right, wrong = pair
-    orders = permuted(case, candidate)
-    if orders is not None:
-        return Edit("permuted", wrong.ranks, right.ranks, orders.calls)
-    return _by_script(case, candidate, right, wrong) or _by_habit(case, candidate, right, wrong)
-
-
-def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:
-    """Who is taken for right, and who for wrong; in a tie the order means nothing."""
-    sides = [side for side, _ in called(candidate)]
-    suspects = set(candidate.suspects)
-    wrong = [side for side in sides if suspects and set(side.ranks) <= suspects]
-    right = [side for side in sides if side not in wrong]
-    if len(right) == 1 and len(wrong) == 1:
-        return right[0], wrong[0]
-    return (sides[0], sides[1]) if len(sides) == 2 else None
-
-
-def _by_script(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
-    """By what follows the row: the streams agree again after some calls of one side only.
-
-    They do where they agree until one of them ends, or for as long as a round: one row that fits
-    may do so by chance.
-    """
-    from difflib import SequenceMatcher
-
-    a, b = (calls_from(case, side.ranks[0], candidate, _WINDOW) for side in (right, wrong))
-    one, two = [program_text(c) for c in a], [program_text(c) for c in b]
-    script = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
-    if len(script) < 2:
-        return None  # nothing follows on which they agree again
-    tag, a_start, a_end, b_start, b_end = script[0]
-    agreeing = script[1][2] - script[1][1]
-    round_ = max(2, _period(case, right, candidate))
-    if agreeing < round_ and a_end + agreeing < len(one) and b_end + agreeing < len(two):
-        return None
-    agrees = agreeing >= round_
-    if tag == "insert":
-        return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]), agrees=agrees)
-    if tag == "delete" and not _is_at_its_own(case, candidate, wrong):
-        calls = tuple(a[a_start:a_end])
-        if candidate.suspects:
-            return Edit("missing", wrong.ranks, right.ranks, calls, agrees=agrees)
-        return Edit("extra", right.ranks, wrong.ranks, calls, agrees=agrees)
-    return None
-
-
-def _is_at_its_own(case: Case, candidate: Candidate, side: Side) -> bool:
-    """Whether a side is at a line of its own: it did not merely go on, it did something else."""
-    own = decided.only_here(case, candidate)
-    return own is not None and own[0].ranks == side.ranks
-
-
-def _period(case: Case, side: Side, candidate: Candidate) -> int:
-    if candidate.stream is None or candidate.seq is None:
-        return 0
-    before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
-    return before.period if before is not None else 0
-
-
-def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edit | None:
-    """By what came before: one side goes on with its loop, the other leaves it or skips a call.
-
-    None unless both were in a loop and exactly one goes on.
-    """
-    if candidate.stream is None or candidate.seq is None:
-        return None
-    edits = []
-    for side, other in ((right, wrong), (wrong, right)):
-        before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
-        if side.call is None or before is None or before.expected is None:
-            return None
-        if before.goes_on(side.call):
-            continue
-        skipped = before.skips_one(side.call) and not _is_at_its_own(case, candidate, side)
-        edits.append(
-            Edit(
-                "missing" if skipped else "left",
-                side.ranks,
-                other.ranks,
-                (before.expected if skipped else side.call,),
-                before,
-            )
-        )
-    return edits[0] if len(edits) == 1 else None
+from collectrace.signature import is_asked, is_user
 
 
 def headline(case: Case, candidate: Candidate) -> str:
@@ -270,9 +152,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     what = words.name(call) + place_of(case, found.ranks[0], call)
     went_on = next((c for s, c in called(candidate) if s.ranks == found.others), None)
     with_ = f" with {words.name(went_on)}{words.at(went_on)}" if went_on is not None else ""
-    behind = loop_lines.left_loop(case, candidate)
+    behind = loop_lines.behind(case, candidate)
     if behind is not None and behind[0].ranks == found.ranks:
-        quoted = f" (`{code_lines.statement(behind[2])}`)" if behind[2] else ""
+        quoted = f" (`{code_lines.statement(behind[1])}`)" if behind[1] else ""
         left = words.verb(found.ranks, "has", "have")
         still = words.verb(found.others, "is", "are")
         told = (
@@ -339,17 +221,18 @@ def token_again(habit: loop.Loop, call: Call) -> bool:
 
 def _in_a_row(case: Case, candidate: Candidate, found: Edit) -> int:
     """How many equal calls end with the row's."""
-    log = case.log(found.ranks[0])
-    if log is None or candidate.stream is None or candidate.seq is None:
-        return 1
-    start = max(1, candidate.seq - _WINDOW)
-    calls = log.calls(candidate.stream, start, candidate.seq)
     token, count = loop.token(found.calls[0]), 1
-    for call in reversed(calls):
+    for call in reversed(
+        case.before(found.ranks[0], candidate.stream, candidate.seq, _MOST_IN_A_ROW)
+    ):
         if loop.token(call) != token:
             break
         count += 1
     return count
+
+
+_MOST_IN_A_ROW: Final = 300
+"""Calls before a row that are looked at."""
 
 
 def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Reason | None:

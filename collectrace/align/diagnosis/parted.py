@@ -80,7 +80,7 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
         if candidate.seq > found.seq
         else ""
     )
-    left = _left_loop(case, candidate, found, points)
+    left = _ended_earlier(case, candidate, found, points)
     if left is not None:
         return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH, "uneven")
     have = words.verb(sides[0], "has", "have")
@@ -101,7 +101,7 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _left_loop(
+def _ended_earlier(
     case: Case, candidate: Candidate, found: Parting, points: Sequence[Standpoint]
 ) -> str | None:
     """That one has come out of a loop, perhaps of a function, which the other is in again.
@@ -115,8 +115,7 @@ def _left_loop(
         before = case.call(found.ranks[n], candidate.stream, found.seq - 1)
         if loop is None or before is None:
             continue
-        was = Standpoint(gone.ranks, before, case.stack(found.ranks[n], before))
-        if not loop_lines.is_in(case, was, loop):
+        if not loop_lines.is_in(case, case.stack(found.ranks[n], before), loop):
             continue
         who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
         outside, _ = standpoint.outermost_apart(gone.stack, within.stack)

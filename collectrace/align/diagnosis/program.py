@@ -11,7 +11,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
-from collectrace.records import NATIVE, Call
+from collectrace.records import Call
 
 _FEW: Final = 2
 """Calls that are named."""
@@ -113,9 +113,7 @@ def _sister(case: Case, rank: int, call: Call) -> str | None:
 
 def _call(call: Call) -> str:
     """``all_reduce at train.py:9``; ``... in thread saver``."""
-    is_beside = call.thread is not None and not call.thread.startswith(NATIVE)
-    beside = f" in thread {call.thread}" if is_beside else ""
-    return f"{words.name(call)}{words.at(call)}{beside}"
+    return f"{words.name(call)}{words.at(call)}{words.in_thread(call)}"
 
 
 def _group(case: Case, call: Call) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from collectrace.align.diagnosis.wording import called
@@ -31,15 +32,13 @@ def sites(point: Standpoint) -> list[str]:
 
 def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
     """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
-    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
-        if mine != theirs:
-            return mine, theirs
-    return "", ""
+    common = shared(one, two)
+    if common == min(len(one), len(two)):
+        return "", ""
+    return one[-1 - common], two[-1 - common]
 
 
-def shared(one: Sequence[str], two: Sequence[str]) -> Iterator[str]:
-    """The outermost frames that two stacks, innermost first, have in common."""
-    for mine, theirs in zip(reversed(one), reversed(two), strict=False):
-        if mine != theirs:
-            return
-        yield mine
+def shared(one: Sequence[str], two: Sequence[str]) -> int:
+    """How many of their outermost frames two stacks, innermost first, have in common."""
+    pairs = zip(reversed(one), reversed(two), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging import patience
@@ -102,8 +102,7 @@ def place_of(case: Case, rank: int, call: Call) -> str:
 
 def function_of(case: Case, call: Call) -> str:
     """The function that a call's line stands in, by its source; empty where that is not known."""
-    site = call.site or ""
-    return code_lines.function(case.evidence.sources.get(site) or code_lines.enclosing(site))
+    return code_lines.function(case.statements(call.site))
 
 
 def inside(frame: str) -> str:
@@ -141,6 +140,20 @@ def too_early(case: Case, candidate: Candidate, headline: str) -> Wording:
         "align its logs again.",
     )
 
+
+def quoted(file: str, line: str) -> str:
+    """```if rank == 0:` (train.py:12)``: a line of a file, given as ``number text``."""
+    statement = words.brief(code_lines.statement(line), _LONGEST_STATEMENT)
+    return f"`{statement}` ({place_of_line(file, line)})"
+
+
+def place_of_line(file: str, line: str) -> str:
+    """``train.py:12``, of a line given as ``number text``."""
+    return words.site(f"{file}:{line.partition(' ')[0]}")
+
+
+_LONGEST_STATEMENT: Final = 80
+"""Characters of a line that is quoted."""
 
 AMBIGUOUS = "Who is wrong is ambiguous: no side is more than half of the group."
 FOLLOWS = "Nothing to change here: it goes with its cause."

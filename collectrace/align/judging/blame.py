@@ -133,10 +133,8 @@ def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[i
     times = [
         case.clocks.when(rank, done.t)
         for rank in candidate.present
-        if (log := case.log(rank)) is not None
-        for done in log.failed
+        for done in case.failed(rank, candidate.stream)
         if (done.error or "").startswith("KeyboardInterrupt")
-        and (done.group, done.device) == candidate.stream
     ]
     if not times or len(times) < len(candidate.present):
         return False

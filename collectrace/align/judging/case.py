@@ -18,9 +18,10 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
+from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
-from collectrace.records import Call, backend_for
+from collectrace.records import Call, Done, backend_for
 from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
@@ -66,6 +67,34 @@ class Case:
         log = self.log(rank)
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
+
+    def before(
+        self, rank: int, stream: StreamKey | None, seq: int | None, most: int
+    ) -> Sequence[Call | None]:
+        """A rank's calls in the ``most`` rows before one, the latest last.
+
+        None where no call was recorded. Nothing where there is no such row, or no log.
+        """
+        log = self.log(rank)
+        if log is None or stream is None or seq is None:
+            return []
+        return log.calls(stream, max(1, seq - most), seq)
+
+    def statements(self, site: str | None) -> Sequence[str]:
+        """The statements around a line, as ``number text``, itself last; empty: it is not known.
+
+        What was recorded counts more than the file as it is now.
+        """
+        return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
+
+    def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
+        """A rank's collectives of a stream that raised while others took part, or may have."""
+        log = self.log(rank)
+        return [
+            done
+            for done in (log.failed if log is not None else ())
+            if (done.group, done.device) == stream and done.peer is None
+        ]
 
     def issued(self, rank: int, call: Call | None) -> int | None:
         """When a rank issued a call, on the shared clock."""

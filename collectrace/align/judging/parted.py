@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
@@ -26,37 +28,28 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
     if len(sides) < 2:
         return None
-    one, two = (_log(case, side.ranks[0]) for side in (sides[0], sides[-1]))
+    one, two = (case.log(side.ranks[0]) for side in (sides[0], sides[-1]))
     if one is None or two is None:
         return None
     return parting.find(one, two, stream, seq)
 
 
-def _log(case: Case, rank: int) -> RankLog | None:
-    return case.log(rank)
-
-
 def condition(case: Case, call: Call) -> str | None:
     """The ``if`` around a call's line that asks for the rank, as ``number text``.
 
-    None where there is none, or the source is not known. What was recorded counts more than the
-    file as it is now.
+    None where there is none, or the source is not known.
     """
     if call.site is None or not stands_at_its_line(call):
         return None
-    recorded = case.evidence.sources.get(call.site)
-    return code_lines.rank_condition(recorded or code_lines.enclosing(call.site))
+    return code_lines.rank_condition(case.statements(call.site))
 
 
-def around(case: Case, side: Side) -> list[str]:
+def around(case: Case, side: Side) -> Sequence[str]:
     """The statements around a side's call, as ``number text``; empty where that is not known.
 
     In a project where a helper makes the calls these are those around the helper's caller.
     """
-    site = side.call.site if side.call is not None else None
-    if site is None:
-        return []
-    return list(case.evidence.sources.get(site) or code_lines.enclosing(site))
+    return case.statements(side.call.site if side.call is not None else None)
 
 
 def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:

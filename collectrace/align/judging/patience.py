@@ -151,10 +151,9 @@ def late_and_alone(case: Case, stream: StreamKey) -> tuple[int, Mapping[int, int
     came = {rank: case.issued(rank, case.call(rank, stream, seq)) for rank in members}
     gave_up = [
         case.clocks.when(rank, done.t)
-        for rank, log in zip(members, logs, strict=True)
-        for done in (log.failed if log is not None else ())
-        if (done.group, done.device, done.seq) == (*stream, seq)
-        and exceptions.gave_up(done.error or "")
+        for rank in members
+        for done in case.failed(rank, stream)
+        if done.seq == seq and exceptions.gave_up(done.error or "")
     ]
     times = [t for t in came.values() if t is not None]
     if not gave_up or len(times) < len(came):
@@ -171,7 +170,7 @@ def _raised_at(case: Case, standing: Standing, stream: StreamKey, seq: int) -> i
     """When a rank's call at a row raised, on the shared clock; else when it ended."""
     failed = [
         case.clocks.when(standing.rank, done.t)
-        for done in (standing.log.failed if standing.log is not None else ())
-        if (done.group, done.device, done.seq) == (*stream, seq)
+        for done in case.failed(standing.rank, stream)
+        if done.seq == seq
     ]
     return min(failed, default=standing.end)

@@ -62,11 +62,7 @@ def calls_from(case: Case, rank: int, candidate: Candidate, most: int = 2 * _MOS
     log, seq, stream = case.log(rank), candidate.seq, candidate.stream
     if log is None or seq is None or stream is None:
         return []
-    failed = [
-        done.t
-        for done in log.failed
-        if (done.group, done.device) == stream and done.peer is None and done.seq >= seq
-    ]
+    failed = [done.t for done in case.failed(rank, stream) if done.seq >= seq]
     end = min(failed, default=None)
     found: list[Call] = []
     for call in log.calls(stream, seq, min(seq + most, log.last_seq.get(stream, seq) + 1)):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace.align.matching.matchers import Stretch, differing
 from collectrace.align.reading.evidence import RankLog, StreamKey
-from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import Appearance
 from collectrace.findings import LineOfRanks, OtherLines
 from collectrace.ops import ROOTED
@@ -34,38 +34,24 @@ class Oddity(NamedTuple):
     swapped: bool = False
 
 
-def oddities(
-    stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]
-) -> list[Oddity]:
-    """The first row of each kind, among rows whose calls pair."""
-    found: dict[str, Oddity] = {}
-    for start, stop, ranks in stretches:
-        all_rows, starts = [], []
-        for rank in ranks:
-            rows, shift = logs[rank].rows(stream)
-            all_rows.append(rows)
-            starts.append(rows.position(start - shift))
-        shape, swap = _appearances(all_rows, starts, stop - start + 1)
-        if shape is not None:
-            found.setdefault("shape", Oddity(start + shape, "shape"))
-        if swap is not None:
-            found.setdefault("swap", Oddity(start + swap, "role", swapped=True))
-        model = _other_model(all_rows, starts, stop - start + 1)
-        if model is not None:
-            found.setdefault("model", Oddity(start + model, "model"))
-    return sorted(found.values())
+class Scan(NamedTuple):
+    """What rows whose calls pair are told of."""
 
-
-def other_lines(
-    stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]
-) -> OtherLines | None:
+    oddities: list[Oddity]
+    """The first row of each kind."""
+    other_lines: OtherLines | None
     """How many of the user's own calls agree and come from different lines; None: not one.
 
     Not the rooted ones: there ranks do different things.
     """
+
+
+def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Stretch]) -> Scan:
+    """Look at the rows on which ranks differ though their calls pair, in some stretches of rows."""
+    found: dict[str, Oddity] = {}
+    first: OtherLines | None = None
     count = 0
-    first: tuple[int, list[str], tuple[int, ...]] | None = None
-    apart: dict[tuple[int, ...], bool] = {}
+    known: dict[tuple[int, ...], _Row] = {}
     for start, stop, ranks in stretches:
         columns, starts = [], []
         for rank in ranks:
@@ -73,52 +59,75 @@ def other_lines(
             columns.append(rows.appearance)
             starts.append(rows.position(start - shift))
         appearances = logs[ranks[0]].rows(stream)[0].vocabulary.appearances
-        for i, row in differing(columns, starts, stop - start + 1):
-            if row not in apart:
-                apart[row] = _are_apart([appearances[n] for n in row])
-            if apart[row]:
+        swaps = _Swaps()
+        for i, ids in differing(columns, starts, stop - start + 1):
+            row = known.get(ids)
+            if row is None:
+                row = known[ids] = _row([appearances[n] for n in ids])
+            if not swaps.found:
+                if row.shapes_differ:
+                    found.setdefault("shape", Oddity(start + i, "shape"))
+                swapped = swaps.add(i, row)
+                if swapped is not None:
+                    found.setdefault("swap", Oddity(start + swapped, "role", swapped=True))
+            if row.models_differ:
+                found.setdefault("model", Oddity(start + i, "model"))
+            if row.lines_differ:
                 count += 1
-                if first is None:
-                    sites = [appearances[n].site for n in row]
-                    first = start + i, sites, ranks
-    if first is None:
-        return None
-    seq, sites, ranks = first
-    lines = tuple(
-        LineOfRanks(
-            ranks=tuple(r for r, other in zip(ranks, sites, strict=True) if other == site),
-            site=site,
-        )
-        for site in dict.fromkeys(sites)
-    )
-    return OtherLines(group=stream.group, count=count, seq=seq, lines=lines)
+                first = first or _other_lines(stream, start + i, ranks, row)
+    return Scan(sorted(found.values()), first and replace(first, count=count))
 
 
-def _are_apart(those: Sequence[Appearance]) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """What ranks did at a row on which they differ; of equal rows there is one."""
+
+    appearances: Sequence[Appearance]
+    shapes_differ: bool
+    models_differ: bool
+    """Gradients meet that are known to be of two models."""
+    lines_differ: bool
+    """Calls of the user's own meet that come from different lines."""
+
+
+def _row(those: Sequence[Appearance]) -> _Row:
     is_own = all(seen.role == USER and seen.op not in ROOTED and seen.site for seen in those)
-    return is_own and len({seen.where for seen in those}) > 1
+    return _Row(
+        those,
+        shapes_differ=len({seen.shape for seen in those}) > 1,
+        models_differ=len({seen.model for seen in those} - {0}) > 1,
+        lines_differ=is_own and len({seen.where for seen in those}) > 1,
+    )
 
 
-def _appearances(
-    all_rows: Sequence[Rows], starts: Sequence[int], length: int
-) -> tuple[int | None, int | None]:
-    """The first position where shapes differ, and the first whose sites a later one swaps."""
-    appearances = all_rows[0].vocabulary.appearances
-    shape: int | None = None
-    recent: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_WINDOW)
-    compared: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
-    for i, row in differing([rows.appearance for rows in all_rows], starts, length):
-        those = [appearances[n] for n in row]
-        if shape is None and len({appearance.shape for appearance in those}) > 1:
-            shape = i
-        for j, earlier in recent:
+def _other_lines(stream: StreamKey, seq: int, ranks: Sequence[int], row: _Row) -> OtherLines:
+    by_site: dict[str, list[int]] = {}
+    for rank, seen in zip(ranks, row.appearances, strict=True):
+        by_site.setdefault(seen.site, []).append(rank)
+    lines = tuple(LineOfRanks(ranks=tuple(those), site=site) for site, those in by_site.items())
+    return OtherLines(group=stream.group, count=1, seq=seq, lines=lines)
+
+
+class _Swaps:
+    """Looks for two rows of a stretch on which ranks issue the calls of two lines in turn."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._recent: deque[tuple[int, _Row]] = deque(maxlen=_WINDOW)
+        self._compared: set[tuple[_Row, _Row]] = set()
+
+    def add(self, at: int, row: _Row) -> int | None:
+        """Where the calls of a row were issued before, swapped; None: they were not."""
+        for before, earlier in self._recent:
             pair = (earlier, row)
-            if i - j < _WINDOW and pair not in compared and len(compared) < _MAX_PATTERNS:
-                compared.add(pair)
-                if _swapped([appearances[n] for n in earlier], those):
-                    return shape, j
-        recent.append((i, row))
-    return shape, None
+            is_new = pair not in self._compared and len(self._compared) < _MAX_PATTERNS
+            if at - before < _WINDOW and is_new:
+                self._compared.add(pair)
+                if _swapped(earlier.appearances, row.appearances):
+                    self.found = True
+                    return before
+        self._recent.append((at, row))
+        return None
 
 
 def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
@@ -131,12 +140,3 @@ def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
         return False
     orders = {(a.site, b.site) for a, b in zip(before, after, strict=True) if a.site != b.site}
     return any((b, a) in orders for a, b in orders)
-
-
-def _other_model(all_rows: Sequence[Rows], starts: Sequence[int], length: int) -> int | None:
-    """The first position where gradients meet that are known to be of two models."""
-    appearances = all_rows[0].vocabulary.appearances
-    for i, row in differing([rows.appearance for rows in all_rows], starts, length):
-        if len({appearances[n].model for n in row} - {0}) > 1:
-            return i
-    return None

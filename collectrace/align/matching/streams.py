@@ -16,7 +16,7 @@ from collectrace.align.matching.matchers import (
     Stretch,
     attribute_of,
 )
-from collectrace.align.matching.oddities import oddities, other_lines
+from collectrace.align.matching.oddities import scan
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call, backend_for
@@ -100,13 +100,13 @@ class _StreamComparison:
             )
         if all(log.scanned for log in self._logs.values()):
             rows = self._cut(1, verdict.agreed)
-            for row, attribute, swapped in oddities(self._stream, self._logs, rows):
+            odd, verdict.other_lines = scan(self._stream, self._logs, rows)
+            for row, attribute, swapped in odd:
                 found = self._divergence(row, "root", attribute, swapped=swapped)
                 if attribute != "model":
                     verdict.warnings.append(found)
                 elif root is None:  # proven, though every byte and digest agrees
                     verdict.divergences.append(found)
-            verdict.other_lines = other_lines(self._stream, self._logs, rows)
         verdict.agreed = min(verdict.agreed, self._recorded())
         return verdict
 

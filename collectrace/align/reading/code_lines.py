@@ -56,20 +56,20 @@ def handlers(site: str | None) -> list[str]:
     return [f"{n} {lines[n - 1].strip()[:_LONGEST]}" for n in found]
 
 
-def loop_left(site: str | None, other: str | None) -> int | None:
-    """The first line of the outermost loop that ``other`` is in and ``site`` stands after.
+def loop_before(site: str | None, inside: str | None) -> int | None:
+    """The first line of the outermost loop that ``inside`` is in and ``site`` stands behind.
 
     None where there is none, or the two are not in one function. It holds for the file as it is
     now, which may have been changed since the run.
     """
     file, number = _split(site)
-    other_file, other_number = _split(other)
-    if file != other_file or number <= other_number:
+    other_file, within = _split(inside)
+    if file != other_file or number <= within:
         return None
     spans = _spans(file)
-    if _innermost(spans.functions, number) != _innermost(spans.functions, other_number):
+    if _innermost(spans.functions, number) != _innermost(spans.functions, within):
         return None
-    found = [loop for loop in spans.loops if loop[0] <= other_number <= loop[1] < number]
+    found = [loop for loop in spans.loops if loop[0] <= within <= loop[1] < number]
     return min(found)[0] if found else None
 
 

@@ -18,20 +18,14 @@ from collectrace.align.reading import job
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Blob, Folder, open_folder
 from collectrace.errors import DamagedRecord, LogError
+from collectrace.log_folder import PENDING, RANK_FILE, RUN_ID, STAMP
 from collectrace.records import Header, decode
-
-PENDING: Final = "pending"
-"""The folder of provisional files, and the id of a run that has nothing else."""
 
 MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
 
-_RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 _BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
-
-_RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
-"""Of the tracer's making: when it was made, in UTC, and something of its own."""
 
 _HEAD: Final = 8192
 _LARGE_HEAD: Final = 1 << 20
@@ -93,11 +87,11 @@ class Run:
 
 def _stamp(name: str) -> int:
     """When a run began whose id is the tracer's, ns since 1970; before everything if it is not."""
-    found = _RUN_ID.fullmatch(name)
+    found = RUN_ID.fullmatch(name)
     if found is None:
         return -1
     try:
-        began = datetime.strptime(f"{found[1]}+0000", "%Y%m%d-%H%M%S%z")
+        began = datetime.strptime(f"{found[1]}+0000", f"{STAMP}%z")
     except ValueError:
         return -1
     return int(began.timestamp()) * 1_000_000_000
@@ -114,7 +108,7 @@ def list_files(folder: Folder, page: int) -> list[File]:
         left = _BESIDE.fullmatch(path.name)
         if left is not None:
             beside.setdefault((where, left[1].removeprefix("rank")), {})[left[2]] = blob
-        match = (_PENDING_FILE if is_pending else _RANK_FILE).fullmatch(path.name)
+        match = (_PENDING_FILE if is_pending else RANK_FILE).fullmatch(path.name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
     files = []

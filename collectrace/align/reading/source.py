@@ -6,7 +6,6 @@ A folder here, or one in a store; one of its files, which stands for all beside 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
+from collectrace.log_folder import PENDING, RANK_FILE, rank_file
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -23,8 +23,6 @@ _SUFFIXES: Final = (".jsonl", ".txt")
 """Rank files, and what signal handlers wrote beside them."""
 
 _LOGS: Final = (*_SUFFIXES, *(suffix + packed.GZIP for suffix in _SUFFIXES))
-
-_RANK_FILE: Final = re.compile(r"rank\d{1,9}(\.\d{1,9})?\.jsonl")
 
 
 class Blob(Protocol):
@@ -138,9 +136,9 @@ def _open_file(path: Path) -> Folder:
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz); give one of these, or the folder that holds the rank files"
         )
-    if _RANK_FILE.fullmatch(name) is None and whole.parent.name != "pending":
+    if RANK_FILE.fullmatch(name) is None and whole.parent.name != PENDING:
         # Renamed on its way here: its header says whose it is.
-        alone = _blob("rank00000.jsonl" + path.name[len(name) :], path, packed.Spool())
+        alone = _blob(rank_file(0) + path.name[len(name) :], path, packed.Spool())
         return Folder(str(path), whole.parent.name, [alone], None, is_fixed=path.name != name)
     beside = _by_name(_walk(path.parent, "", 0, {whole.parent}, packed.Spool()))
     label = str(path.parent)

@@ -33,9 +33,6 @@ class BlindSpot:
 CUDA_GRAPH: Final = "a CUDA graph with collectives in it"
 SYMMETRIC_MEMORY: Final = "symmetric memory"
 
-_RAY: Final = ".".join(("ray", "util", "collective", "collective"))
-"""In parts: it is no role, though the name of one begins like it."""
-
 _PYNCCL: Final = "collectives that it issues on NCCL itself"
 _KERNEL: Final = "all-reduces by a kernel of its own"
 _EXPERTS: Final = "dispatch and combine of experts"
@@ -68,7 +65,7 @@ BLIND_SPOTS: Final = (
         "CuPy's NCCL", _PYNCCL,
         ("cupy_backends.cuda.libs.nccl", "cupy.cuda.nccl", "cupyx.distributed"),
     ),
-    BlindSpot("Ray's collective library", "its collectives", (_RAY,)),
+    BlindSpot("Ray's collective library", "its collectives", ("ray.util.collective.collective",)),
     BlindSpot("nixl", "its transfers", ("nixl",)),
     BlindSpot("mooncake", "its transfers", ("mooncake.engine",)),
     BlindSpot("mpi4py", "its messages and collectives", ("mpi4py.MPI",)),

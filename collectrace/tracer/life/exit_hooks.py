@@ -153,9 +153,8 @@ def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> Non
     """Say on standard error how to ask why an exception ended the process."""
     if folder is None or last.reason != "exception":
         return
-    who = "?" if rank is None else rank
     interrupted = last.error == KeyboardInterrupt.__name__
-    tell(f"rank {who} {'was interrupted' if interrupted else f'ended with {last.error}'}", folder)
+    tell(rank, "was interrupted" if interrupted else f"ended with {last.error}", folder)
 
 
 def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:

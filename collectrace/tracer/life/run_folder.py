@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Final
 
 from collectrace import records
 from collectrace.config import Config
+from collectrace.log_folder import RUN_ID
+from collectrace.tracer.life.telling import announce
 from collectrace.tracer.record.recorder import Recorder
-
-_RUN_ID: Final = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-"""Folders of the tracer's own making: no other is ever touched. They sort by when they began."""
 
 _OURS: Final = re.compile(r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)")
 """Files that the tracer writes; a folder that holds anything else is kept."""
@@ -35,22 +33,13 @@ def begin(config: Config, recorder: Recorder, *, first: bool) -> None:
     """
     folder = recorder.writer.path.parent
     if first and config.announce:
-        _tell(folder)
+        announce(folder)
     if config.keep_runs:
         # Thousands of files on a network's disk take a while, and the job is to go on.
         threading.Thread(
             target=_make_room, args=(folder, config.keep_runs, recorder), daemon=True,
             name="collectrace-keep-runs",
         ).start()  # fmt: skip
-
-
-def _tell(folder: Path) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
-        sys.stderr.write(
-            f"collectrace: recording to {folder}; "
-            f"if it hangs or ends badly: python -m collectrace.align {folder}\n"
-        )
-        sys.stderr.flush()
 
 
 def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
@@ -66,13 +55,13 @@ def _make_room(folder: Path, keep: int, recorder: Recorder) -> None:
 def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
     """Remove the oldest runs of a folder beyond ``keep``, the ``current`` one counted.
 
-    A run that may still be written to stays, and so does a folder with anything else in it. The
-    ids of those removed.
+    A run that may still be written to stays, and so does a folder with anything else in it, or
+    with a name that is not the tracer's. The ids of those removed.
     """
     names = sorted(
         entry.name
         for entry in log_dir.iterdir()
-        if _RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        if RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
     )
     beyond = names[: max(0, len(names) - keep)]
     return [name for name in beyond if name != current and _remove(log_dir / name)]

@@ -72,8 +72,6 @@ class Stalls:
             self._dump_flight_recorder()
 
     def _tell_user(self, activity: Activity, pending: int) -> None:
-        rank = self._recorder.global_rank
-        who = "this process" if rank is None else f"rank {rank}"
         where = f" at {activity.site}" if activity.site else ""
         what = activity.what
         if activity.op is not None:
@@ -82,7 +80,8 @@ class Stalls:
             seq = "" if activity.seq is None else f"{numbered} {activity.seq} of "
             what = f"{activity.op} ({seq}{group})"
         tell(
-            f"{who} has been in {what}{where} for {pending / 1e9:.0f} s",
+            self._recorder.global_rank,
+            f"has been in {what}{where} for {pending / 1e9:.0f} s",
             self._recorder.writer.path.parent,
         )
 

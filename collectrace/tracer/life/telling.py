@@ -1,4 +1,7 @@
-"""What the tracer says to the person at the terminal, in a line of its own."""
+"""What the tracer says to the person at the terminal, in a line of its own.
+
+On standard error: logging may be configured to go anywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,25 @@ import sys
 from pathlib import Path
 
 
-def tell(what: str, folder: Path) -> None:
-    """Say what has happened, and the command that tells why; ``folder``: where the record is.
+def announce(folder: Path) -> None:
+    """Say where the run is recorded, and the command for when it is needed."""
+    _say(f"recording to {folder}; if it hangs or ends badly: {_command(folder)}")
 
-    On standard error: logging may be configured to go anywhere.
+
+def tell(rank: int | None, what: str, folder: Path) -> None:
+    """Say what has happened to a rank, and the command that tells why.
+
+    ``rank``: None where it is not known; ``folder``: where the record is.
     """
-    line = f"collectrace: {what}. Why: python -m collectrace.align {folder}\n"
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be none
-        sys.stderr.write(line)
+    who = "this process" if rank is None else f"rank {rank}"
+    _say(f"{who} {what}. Why: {_command(folder)}")
+
+
+def _command(folder: Path) -> str:
+    return f"python -m collectrace.align {folder}"
+
+
+def _say(what: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
+        sys.stderr.write(f"collectrace: {what}\n")
+        sys.stderr.flush()

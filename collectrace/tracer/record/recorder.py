@@ -7,34 +7,24 @@ from one line of code on the same kind of tensors is worked out once, as a :clas
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import sys
-import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
 
 from collectrace import exceptions, records
-from collectrace.chain import CHECKPOINT_EVERY
 from collectrace.ops import BARRIERS
 from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
-from collectrace.tracer.record import groups, scopes, sites
-from collectrace.tracer.record.groups import GroupBook, GroupState
+from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.make_template import Origin, make_template, void_template
-from collectrace.tracer.record.repeated import Repeated
+from collectrace.tracer.record.run_record import MAX_TEXT, RunRecord
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
-from collectrace.tracer.record.sources import Sources
-from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap.arguments import ArgumentReader
-
-log = logging.getLogger("collectrace")
 
 _ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
 """Code of the Python function that calls autograd's engine, which is C++ (torch/autograd/graph.py,
@@ -55,32 +45,16 @@ _AT_ONCE: Final = 5_000_000_000
 _INVERSE: Final = pow(BASE, -1, PRIME)
 """Undoes a step of a digest."""
 
-_MAX_TEXT: Final = 500
-"""Characters of an exception's text that are written down."""
 
-
-class Recorder:
+class Recorder(RunRecord):
     """The record of one run of this process: numbers its calls and writes them down.
 
     Implements :class:`collectrace.tracer.tap.wire.OnIssue`. Nothing here raises but what a signal
-    handler of the program raised meanwhile. After ``max_failures`` failures of the tracer's own
-    it records no more.
+    handler of the program raised meanwhile.
     """
 
     def __init__(self, writer: Writer, max_failures: int, *, sources: bool = True) -> None:
-        self.writer = writer
-        self.book = GroupBook()
-        self.lock = threading.RLock()
-        """Held while lines are numbered and written. Reentrant: a signal handler may issue a
-        collective while one is being recorded."""
-        self.active = True
-        """False: nothing is recorded any more."""
-        self.ended = False
-        """Its last line is written."""
-        self.global_rank: int | None = None
-        """None until the ranks have met."""
-        self.world_size: int | None = None
-        """Likewise."""
+        super().__init__(writer, max_failures, sources=sources)
         self.iteration = 0
         """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed
         in join() counted, where that is the unit; 0: none so far."""
@@ -95,10 +69,6 @@ class Recorder:
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
-        self.sources = Sources() if sources else None
-        """None: the record is to hold no line of the program's text."""
-        self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
-        self._repeated = Repeated()
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         """DDP modules that have run a forward, and whose backward has not been seen."""
         self.buckets: list[Issued] = []
@@ -106,13 +76,6 @@ class Recorder:
         self.hook_role: str | None = None
         """Role under which a comm hook ran last. The callbacks of its futures run on threads of
         C++, where no scope tells whose they are."""
-        self.calls = 0
-        """Calls recorded."""
-        self.ns = 0
-        """Time spent on recording."""
-        self.failures = 0
-        """Internal failures."""
-        self._max_failures = max_failures
         self._left_by = 0
         """``raised`` records written."""
         self._noted: tuple[int, type[BaseException], int] | None = None
@@ -326,7 +289,7 @@ class Recorder:
                     seq=seq, peer=template.peer, tag=template.tag,
                     op=template.op if template.stream is None else None,
                     failed=True, refused=refused or None,
-                    error=f"{type(problem).__name__}: {str(problem)[:_MAX_TEXT]}",
+                    error=f"{type(problem).__name__}: {str(problem)[:MAX_TEXT]}",
                 )
             )  # fmt: skip
         except Exception as ours:
@@ -346,7 +309,7 @@ class Recorder:
             self.write(
                 records.Raised(
                     what=what, error=type(problem).__name__, thread=self._local.state.label or None,
-                    message=exceptions.both_ends(str(problem), _MAX_TEXT),
+                    message=exceptions.both_ends(str(problem), MAX_TEXT),
                     site=sites.of_traceback(problem.__traceback__),
                 )
             )  # fmt: skip
@@ -374,60 +337,6 @@ class Recorder:
 
     # -- off the hot path -----------------------------------------------------------------
 
-    def adopt(self, pg: Any) -> GroupState | None:
-        """Know a group whose creation was not seen, such as one that C++ made, and write it down.
-
-        None where the calling thread is another rank: its groups are none of this record's; and
-        where nobody knows which ranks the group has: its calls could be held against the wrong
-        ones.
-        """
-        if self.book.is_other_rank() or pg in self.book.strange:
-            return None
-        ranks = groups.members(pg, self.world_size)
-        name = groups.c10d_name(pg)
-        if ranks is None:
-            self.book.strange.add(pg)
-            log.warning(
-                "collectrace: the calls of group %s are not recorded: which %d of the %s ranks it"
-                " has is not known, for the program constructed it by itself.",
-                name, pg.size(), self.world_size,
-            )  # fmt: skip
-            return None
-        record = groups.ready_record(pg, self.book.name_of(name), ranks, ordinal=self.book.asked)
-        self.write(record)
-        return self.book.adopt(pg, record)
-
-    def checkpoint(self) -> None:
-        """Write where every stream and channel stands."""
-        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
-        self.writer.write(self.checkpoint_line())
-
-    def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
-        """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
-        states = list(self.book.states.values())
-        return records.encode(
-            records.Checkpoint(
-                t=now(),
-                streams=[s.row() for g in states for s in list(g.streams.values())],
-                channels=[c.row() for g in states for c in list(g.channels.values())],
-                known_stacks=self.stacks.known if known_stacks is None else known_stacks,
-                dropped=self.writer.dropped,
-                failures=self.failures,
-                rotated=self.writer.rotated,
-            )
-        )
-
-    def write(self, record: records.Record) -> None:
-        """Write a record other than a call, with the present time unless it has one."""
-        if self.book.is_other_rank():
-            return
-        with self.lock:
-            t = now()
-            if not record.t:
-                record.t = t
-            self.writer.write(records.encode(record))
-            self.ns += now() - t
-
     def counts(self, unit: str) -> bool:
         """Whether ``iteration`` counts this unit from now on: unless it counts a better one.
 
@@ -443,25 +352,6 @@ class Recorder:
         if is_told:
             self.write(records.Unit(of=unit))
         return True
-
-    def write_repeated(self, record: records.Record) -> None:
-        """Write a record now, and again at the head of each later segment."""
-        with self.lock:
-            began = record.t = now()
-            line = records.encode(record)
-            self._repeated.add(line, self.stacks.known)
-            self.writer.write(line)
-            self.ns += now() - began
-
-    def repeat(self, record: records.Record) -> None:
-        """Write a record at the head of each segment that is begun from now on."""
-        with self.lock:
-            self._repeated.add(records.encode(record), self.stacks.known)
-
-    def head(self) -> Iterator[bytes]:
-        """The lines that a segment begins with, after its header and the groups."""
-        yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
-        yield self.checkpoint_line()
 
     def completed(self, call: Issued) -> None:
         """A call is known to be complete."""
@@ -495,53 +385,6 @@ class Recorder:
         for call in buckets:
             self.completed(call)
 
-    def count_failure(self, problem: BaseException, doing: str) -> None:
-        """Count an internal failure: warn of the first, stop recording after too many.
-
-        ``doing`` says what failed, as in "recording a batch".
-
-        Raises:
-            BaseException: ``problem`` itself, where it comes from a signal handler of the program,
-                which expects it to arrive.
-        """
-        if is_users(problem):
-            raise problem
-        self.failures += 1
-        if self.failures == 1:
-            log.warning(
-                "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
-                doing, type(problem).__name__, problem,
-            )  # fmt: skip
-        if self.failures >= self._max_failures and self.active:
-            self._give_up(problem)
-
-    def _give_up(self, problem: BaseException) -> None:
-        """Record no more, and end the file: what comes now cannot be relied on."""
-        self.active = False
-        last = records.Exit(
-            reason="disabled", error=type(problem).__name__, message=str(problem)[:_MAX_TEXT]
-        )
-        with contextlib.suppress(Exception):  # it may be writing that fails
-            self.end(last)
-
-    def end(self, last: records.Exit) -> None:
-        """Write the line that ends the file; nothing, where it has one already.
-
-        Nothing can be written after it.
-        """
-        with self.lock:
-            if self.ended:
-                return
-            self.add_bill(last)
-            last.t = now()
-            self.writer.finish(records.encode(last))
-            self.ended = True
-
-    def add_bill(self, last: records.Exit) -> None:
-        """Enter what tracing has cost and lost so far."""
-        last.calls, last.ns, last.failures = self.calls, self.ns, self.failures
-        last.bytes, last.dropped = self.writer.total, self.writer.dropped
-
     def _void(
         self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception
     ) -> Issued | None:
@@ -559,7 +402,7 @@ class Recorder:
             call = None
         self.count_failure(problem, f"recording {reader.row.op}")
         if call is None and self.active:
-            self._give_up(problem)
+            self.give_up(problem)
         return call
 
 

@@ -76,6 +76,9 @@ Undo = Callable[[], None]
 _IGNORED: Final = frozenset({"check_for_nan"})
 """Operators of the namespace that communicate nothing."""
 
+_remaining: Final[dict[int, DispatchKeySet]] = {}
+"""The key set that a kernel goes on with, by that of the call: faster to look up than to make."""
+
 
 def install(session: HasRecorder) -> Undo:
     """Put a kernel in front of every ``c10d`` operator; the undo takes all of them off."""
@@ -123,8 +126,6 @@ def guessed() -> list[str]:
 def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
     """A function for the dispatcher: records a call of this operator and passes it on."""
     redispatch = getattr(torch.ops.c10d, name).default._handle.redispatch_boxed
-    # The key set to go on with, by that of the call: to look it up is faster than to make it.
-    remaining: dict[int, DispatchKeySet] = {}
 
     def kernel(keyset: DispatchKeySet, *args: Any) -> Any:
         recorder = session.recorder
@@ -132,9 +133,9 @@ def _kernel(name: str, reader: ArgumentReader, session: HasRecorder) -> Any:
             recorder = session.begin_by_call(reader.unbox(args[reader.group_index]))
         call = None if recorder is None else recorder.issue(reader, args)
         raw = keyset.raw_repr()
-        rest = remaining.get(raw)
+        rest = _remaining.get(raw)
         if rest is None:
-            rest = remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
+            rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
         if recorder is None:
             return redispatch(rest, *args)
         try:
@@ -160,7 +161,10 @@ def _wait_kernel(session: HasRecorder) -> Any:
     def kernel(keyset: DispatchKeySet, tensor: Any) -> Any:
         recorder = session.recorder
         call = None if recorder is None else recorder.waits_for(tensor)
-        rest = keyset.remove(DispatchKey.BackendSelect)
+        raw = keyset.raw_repr()
+        rest = _remaining.get(raw)
+        if rest is None:
+            rest = _remaining[raw] = keyset.remove(DispatchKey.BackendSelect)
         if recorder is None or call is None:
             return redispatch(rest, tensor)
         try:

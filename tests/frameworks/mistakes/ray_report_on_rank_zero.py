@@ -8,16 +8,10 @@ fix: ray.train.report(); every worker
 never: find_unused_parameters; endless loop
 """
 
-import os
-import sys
-from pathlib import Path
-
-import ray
+import on_ray
 import ray.train
 import ray.train.torch
 import torch
-from ray.train import RunConfig, ScalingConfig
-from ray.train.torch import TorchConfig, TorchTrainer
 
 
 def train(config):
@@ -34,16 +28,4 @@ def train(config):
             ray.train.report({"loss": float(loss)})  # BUG
 
 
-passed = ("PYTHONPATH", "GLOO", "COLLECTRACE", "OMP")
-ray.init(
-    num_cpus=2,
-    include_dashboard=False,
-    runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(passed)}},
-)
-TorchTrainer(
-    train,
-    train_loop_config={"twin": "--twin" in sys.argv, "logs": str(Path("logs").resolve())},
-    scaling_config=ScalingConfig(num_workers=2),
-    run_config=RunConfig(storage_path=str(Path("saved").resolve())),
-    torch_config=TorchConfig(backend="gloo", timeout_s=120),
-).fit()
+on_ray.fit(train, timeout_s=120)

@@ -9,16 +9,11 @@ never: find_unused_parameters; no part in the loss; join(); loop ended; ragged; 
 """
 
 import common
+import tiny_bert
 import torch
 import torch.distributed as dist
 from torch.utils.data import TensorDataset
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    Trainer,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import Trainer, TrainingArguments, set_seed
 
 
 class Metric(Trainer):
@@ -36,16 +31,8 @@ def collate(rows):
 
 
 set_seed(0)
-config = BertConfig(
-    vocab_size=50,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
 Metric(
-    model=BertForSequenceClassification(config),
+    model=tiny_bert.model(),
     args=TrainingArguments(
         "saved",
         per_device_train_batch_size=4,

@@ -1,14 +1,11 @@
 import os
-import sys
 import tempfile
-from pathlib import Path
 
-import ray
+import on_ray
 import ray.train
 import ray.train.torch
 import torch
-from ray.train import Checkpoint, RunConfig, ScalingConfig
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train import Checkpoint
 
 
 def train(config):
@@ -37,16 +34,4 @@ def train(config):
             ray.train.report({"loss": float(loss)}, checkpoint=checkpoint)
 
 
-passed = ("PYTHONPATH", "GLOO", "COLLECTRACE", "OMP")
-ray.init(
-    num_cpus=2,
-    include_dashboard=False,
-    runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(passed)}},
-)
-TorchTrainer(
-    train,
-    train_loop_config={"traced": "--traced" in sys.argv, "logs": str(Path("logs").resolve())},
-    scaling_config=ScalingConfig(num_workers=2),
-    run_config=RunConfig(storage_path=str(Path("saved").resolve())),
-    torch_config=TorchConfig(backend="gloo"),
-).fit()
+on_ray.fit(train)

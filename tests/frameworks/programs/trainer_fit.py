@@ -1,14 +1,9 @@
 import common
 import numpy
+import tiny_bert
 import torch
 from torch.utils.data import Dataset
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    Trainer,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import Trainer, TrainingArguments, set_seed
 
 
 class Words(Dataset):
@@ -36,14 +31,6 @@ def accuracy(found):
 
 
 set_seed(0)
-config = BertConfig(
-    vocab_size=50,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
 arguments = TrainingArguments(
     "saved",
     per_device_train_batch_size=4,
@@ -59,7 +46,7 @@ arguments = TrainingArguments(
     disable_tqdm=True,
 )
 trainer = Told(
-    model=BertForSequenceClassification(config),
+    model=tiny_bert.model(),
     args=arguments,
     train_dataset=Words(30),
     eval_dataset=Words(13),

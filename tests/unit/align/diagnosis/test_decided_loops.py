@@ -56,7 +56,7 @@ def left(folder: Path, before: Sequence[int], *, script: str = EPOCHS) -> tuple[
 
 
 def test_a_loop_in_a_function_that_one_rank_has_left(tmp_path: Path) -> None:
-    found = loop_lines.loop_left(*left(tmp_path, [3, 3]))
+    found = loop_lines.left(*left(tmp_path, [3, 3]))
     assert found is not None
     assert (found.gone.ranks, found.inside.ranks) == ((0,), (1, 2))
     assert found.loop.quoted == "`for batch in loader:` (train.py:2)"
@@ -64,11 +64,11 @@ def test_a_loop_in_a_function_that_one_rank_has_left(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_was_never_in_it_has_not_left_it(tmp_path: Path) -> None:
-    assert loop_lines.loop_left(*left(tmp_path, [11, 11])) is None
+    assert loop_lines.left(*left(tmp_path, [11, 11])) is None
 
 
 def test_a_rank_that_has_been_behind_it_before_may_have_skipped_it(tmp_path: Path) -> None:
-    assert loop_lines.loop_left(*left(tmp_path, [3, 9])) is None
+    assert loop_lines.left(*left(tmp_path, [3, 9])) is None
 
 
 def test_a_loop_that_both_are_in_is_not_of_one(tmp_path: Path) -> None:
@@ -76,15 +76,15 @@ def test_a_loop_that_both_are_in_is_not_of_one(tmp_path: Path) -> None:
     inside, gone = sorted(standpoint.standpoints(candidate), key=lambda one: -len(one.ranks))
     loop = loop_lines.loop_of_one(case, inside, gone)
     assert loop is not None
-    assert loop_lines.is_in(case, inside, loop)
-    assert not loop_lines.is_in(case, gone, loop)
+    assert loop_lines.is_in(case, inside.stack, loop)
+    assert not loop_lines.is_in(case, gone.stack, loop)
     assert loop_lines.loop_of_one(case, gone, inside) is None
     assert loop_lines.loop_of_one(case, inside, inside) is None
 
 
 def test_what_ends_a_loop_early_must_be_decided_by_all(tmp_path: Path) -> None:
     case, candidate = left(tmp_path, [3, 3])
-    found = loop_lines.loop_left(case, candidate)
+    found = loop_lines.left(case, candidate)
     assert found is not None
     assert "what ends it at train.py:5 must be decided by all" in (
         loop_lines.even_length(case, found.loop)
@@ -95,7 +95,7 @@ def test_what_ends_a_loop_early_must_be_decided_by_all(tmp_path: Path) -> None:
 def test_a_loop_without_a_way_out_is_evened_by_its_data(tmp_path: Path) -> None:
     script = EPOCHS.replace("            break", "            pass")
     case, candidate = left(tmp_path, [3, 3], script=script)
-    found = loop_lines.loop_left(case, candidate)
+    found = loop_lines.left(case, candidate)
     assert found is not None
     assert found.loop.way_out == ""
     assert "cut or pad its data" in loop_lines.even_length(case, found.loop)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from collectrace.findings import Finding
 from tests.support.judging import aligned
 from tests.support.kind_examples import LOST, STEP, crash, steps
@@ -131,20 +133,19 @@ def test_with_all_files_it_is_the_network(tmp_path: Path) -> None:
 # -- ended by the launcher when all was done -----------------------------------------------------
 
 
-def test_all_done_and_ended_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("done", "status"),
+    [
+        pytest.param(3, "aligned", id="all done"),
+        pytest.param(2, "unknown", id="with a call open"),
+    ],
+)
+def test_ended_together(done: int, status: str, tmp_path: Path) -> None:
     run = steps(3)
     for rank in run:
-        rank.done(3)
+        rank.done(done)
         rank.alive()
-    assert aligned(run, tmp_path).status == "aligned"
-
-
-def test_ended_together_with_a_call_open(tmp_path: Path) -> None:
-    run = steps(3)
-    for rank in run:
-        rank.done(2)
-        rank.alive()
-    assert aligned(run, tmp_path).status == "unknown"
+    assert aligned(run, tmp_path).status == status
 
 
 def test_ended_while_a_rank_had_gone_on(tmp_path: Path) -> None:

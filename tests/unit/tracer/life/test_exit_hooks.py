@@ -265,19 +265,23 @@ def test_a_hook_that_was_put_over_ours_stays_and_ours_goes_quiet(
 
 
 @pytest.mark.parametrize(
-    ("problem", "said"),
-    [(ValueError("bad"), "ended with ValueError"), (KeyboardInterrupt(), "was interrupted")],
+    ("problem", "rank", "said"),
+    [
+        (ValueError("bad"), 3, "rank 3 ended with ValueError"),
+        (ValueError("bad"), None, "this process ended with ValueError"),
+        (KeyboardInterrupt(), 3, "rank 3 was interrupted"),
+    ],
 )
 def test_a_crash_says_how_to_ask_once_its_traceback_is_there(
-    problem: BaseException, said: str, exits: ExitHooks, told: Told, hooks: list[Any],
-    capsys: pytest.CaptureFixture[str],
+    problem: BaseException, rank: int | None, said: str, exits: ExitHooks, told: Told,
+    hooks: list[Any], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     exits.install()
-    told.folder = Path("logs/run")
+    told.folder, told.rank = Path("logs/run"), rank
     sys.excepthook(type(problem), problem, None)
     assert len(hooks) == 1
     assert capsys.readouterr().err == (
-        f"collectrace: rank 3 {said}. Why: python -m collectrace.align logs/run\n"
+        f"collectrace: {said}. Why: python -m collectrace.align logs/run\n"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.tracer.life import run_folder
+from collectrace.tracer.life import telling
 from collectrace.tracer.life.run_folder import remove_old
 
 OVER = b'{"kind":"header","t":1}\n{"kind":"exit","t":2,"reason":"finished"}\n'
@@ -79,4 +79,4 @@ def test_a_standard_error_that_is_not_there_is_no_matter(
     closed = (tmp_path / "err").open("w")
     closed.close()
     monkeypatch.setattr("sys.stderr", None if stream is None else closed)
-    run_folder._tell(tmp_path)
+    telling.announce(tmp_path)

@@ -1,0 +1,24 @@
+"""How a log folder is laid out: what its runs are called, and the files of their ranks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+STAMP: Final = "%Y%m%d-%H%M%S"
+"""When a run began, in UTC, as its id begins."""
+
+RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
+"""Ids of the tracer's own making: when the run began, and something of its own. They sort by it."""
+
+PENDING: Final = "pending"
+"""The folder of provisional files, of ranks that have not got past ``init_process_group``; and the
+id of a run that has nothing else."""
+
+RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
+"""Rank, and ordinal of a segment; the first segment has none."""
+
+
+def rank_file(rank: int) -> str:
+    """``rank00000.jsonl``: the first segment of a rank."""
+    return f"rank{rank:05d}.jsonl"

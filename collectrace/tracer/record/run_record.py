@@ -1,0 +1,178 @@
+"""The record of a run but for its calls: other lines, checkpoints, failures, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+from collectrace import records
+from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.tracer.guard import is_users
+from collectrace.tracer.record import groups
+from collectrace.tracer.record.groups import GroupBook, GroupState
+from collectrace.tracer.record.repeated import Repeated
+from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.sources import Sources
+from collectrace.tracer.record.stacks import Stacks
+from collectrace.tracer.record.writer import Writer
+
+log = logging.getLogger("collectrace")
+
+MAX_TEXT: Final = 500
+"""Characters of an exception's text that are written down."""
+
+
+class RunRecord:
+    """What is written of one run of this process, and what has failed.
+
+    After ``max_failures`` failures of the tracer's own it records no more.
+    """
+
+    def __init__(self, writer: Writer, max_failures: int, *, sources: bool = True) -> None:
+        self.writer = writer
+        self.book = GroupBook()
+        self.lock = threading.RLock()
+        """Held while lines are numbered and written. Reentrant: a signal handler may issue a
+        collective while one is being recorded."""
+        self.active = True
+        """False: nothing is recorded any more."""
+        self.ended = False
+        """Its last line is written."""
+        self.global_rank: int | None = None
+        """None until the ranks have met."""
+        self.world_size: int | None = None
+        """Likewise."""
+        self.sources = Sources() if sources else None
+        """None: the record is to hold no line of the program's text."""
+        self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
+        self._repeated = Repeated()
+        self.calls = 0
+        """Calls recorded."""
+        self.ns = 0
+        """Time spent on recording."""
+        self.failures = 0
+        """Internal failures."""
+        self._max_failures = max_failures
+
+    def write(self, record: records.Record) -> None:
+        """Write a record other than a call, with the present time unless it has one."""
+        if self.book.is_other_rank():
+            return
+        with self.lock:
+            t = now()
+            if not record.t:
+                record.t = t
+            self.writer.write(records.encode(record))
+            self.ns += now() - t
+
+    def adopt(self, pg: Any) -> GroupState | None:
+        """Know a group whose creation was not seen, such as one that C++ made, and write it down.
+
+        None where the calling thread is another rank: its groups are none of this record's; and
+        where nobody knows which ranks the group has: its calls could be held against the wrong
+        ones.
+        """
+        if self.book.is_other_rank() or pg in self.book.strange:
+            return None
+        ranks = groups.members(pg, self.world_size)
+        name = groups.c10d_name(pg)
+        if ranks is None:
+            self.book.strange.add(pg)
+            log.warning(
+                "collectrace: the calls of group %s are not recorded: which %d of the %s ranks it"
+                " has is not known, for the program constructed it by itself.",
+                name, pg.size(), self.world_size,
+            )  # fmt: skip
+            return None
+        record = groups.ready_record(pg, self.book.name_of(name), ranks, ordinal=self.book.asked)
+        self.write(record)
+        return self.book.adopt(pg, record)
+
+    def checkpoint(self) -> None:
+        """Write where every stream and channel stands."""
+        self.writer.next_checkpoint = self.writer.total + CHECKPOINT_EVERY
+        self.writer.write(self.checkpoint_line())
+
+    def checkpoint_line(self, known_stacks: int | None = None) -> bytes:
+        """The line of a checkpoint made now; ``known_stacks``: None for those known now."""
+        states = list(self.book.states.values())
+        return records.encode(
+            records.Checkpoint(
+                t=now(),
+                streams=[s.row() for g in states for s in list(g.streams.values())],
+                channels=[c.row() for g in states for c in list(g.channels.values())],
+                known_stacks=self.stacks.known if known_stacks is None else known_stacks,
+                dropped=self.writer.dropped,
+                failures=self.failures,
+                rotated=self.writer.rotated,
+            )
+        )
+
+    def write_repeated(self, record: records.Record) -> None:
+        """Write a record now, and again at the head of each later segment."""
+        with self.lock:
+            began = record.t = now()
+            line = records.encode(record)
+            self._repeated.add(line, self.stacks.known)
+            self.writer.write(line)
+            self.ns += now() - began
+
+    def repeat(self, record: records.Record) -> None:
+        """Write a record at the head of each segment that is begun from now on."""
+        with self.lock:
+            self._repeated.add(records.encode(record), self.stacks.known)
+
+    def head(self) -> Iterator[bytes]:
+        """The lines that a segment begins with, after its header and the groups."""
+        yield from self._repeated.head(self.writer.segment_bytes // 4, self.checkpoint_line)
+        yield self.checkpoint_line()
+
+    def count_failure(self, problem: BaseException, doing: str) -> None:
+        """Count an internal failure: warn of the first, stop recording after too many.
+
+        ``doing`` says what failed, as in "recording a batch".
+
+        Raises:
+            BaseException: ``problem`` itself, where it comes from a signal handler of the program,
+                which expects it to arrive.
+        """
+        if is_users(problem):
+            raise problem
+        self.failures += 1
+        if self.failures == 1:
+            log.warning(
+                "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
+                doing, type(problem).__name__, problem,
+            )  # fmt: skip
+        if self.failures >= self._max_failures and self.active:
+            self.give_up(problem)
+
+    def give_up(self, problem: BaseException) -> None:
+        """Record no more, and end the file: what comes now cannot be relied on."""
+        self.active = False
+        last = records.Exit(
+            reason="disabled", error=type(problem).__name__, message=str(problem)[:MAX_TEXT]
+        )
+        with contextlib.suppress(Exception):  # it may be writing that fails
+            self.end(last)
+
+    def end(self, last: records.Exit) -> None:
+        """Write the line that ends the file; nothing, where it has one already.
+
+        Nothing can be written after it.
+        """
+        with self.lock:
+            if self.ended:
+                return
+            self.add_bill(last)
+            last.t = now()
+            self.writer.finish(records.encode(last))
+            self.ended = True
+
+    def add_bill(self, last: records.Exit) -> None:
+        """Enter what tracing has cost and lost so far."""
+        last.calls, last.ns, last.failures = self.calls, self.ns, self.failures
+        last.bytes, last.dropped = self.writer.total, self.writer.dropped

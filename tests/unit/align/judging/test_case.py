@@ -1,0 +1,71 @@
+"""What is asked of a run before anybody is blamed, and what it says where nothing is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.records import Source
+from tests.support.judging import case_of
+from tests.support.synthetic import Run
+
+CALLS = 5
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    run = Run(2)
+    for rank in run:
+        for n in range(CALLS):
+            rank.call("all_reduce", site=f"/job/train.py:{n + 1}")
+    first = run.rank(0)
+    first.done(2, failed=True, error="RuntimeError: of the collective")
+    first.send(1)
+    first.done(2, peer=1, tag=0, op="send", failed=True, error="RuntimeError: of the message")
+    run.finish()
+    return case_of(run, tmp_path)
+
+
+@pytest.fixture
+def stream(case: Case) -> StreamKey:
+    (only,) = case.comparison.streams
+    return only
+
+
+def sites(case: Case, rank: int, stream: StreamKey | None, seq: int | None, most: int) -> str:
+    return "".join(
+        c.site[-1] if c and c.site else "-" for c in case.before(rank, stream, seq, most)
+    )
+
+
+def test_the_calls_before_a_row(case: Case, stream: StreamKey) -> None:
+    assert sites(case, 0, stream, 4, 2) == "23"
+    assert sites(case, 0, stream, 4, 3) == sites(case, 0, stream, 4, 400) == "123"
+    assert sites(case, 0, stream, 1, 400) == ""
+
+
+def test_of_what_is_not_known_there_are_no_calls(case: Case, stream: StreamKey) -> None:
+    assert sites(case, 7, stream, 4, 2) == ""
+    assert sites(case, 0, None, 4, 2) == sites(case, 0, stream, None, 2) == ""
+
+
+def test_a_message_that_raised_is_no_collective_of_its_number(
+    case: Case, stream: StreamKey
+) -> None:
+    assert [done.error for done in case.failed(0, stream)] == ["RuntimeError: of the collective"]
+    assert case.failed(1, stream) == case.failed(7, stream) == case.failed(0, None) == []
+
+
+def test_what_was_recorded_counts_more_than_the_file_as_it_is_now(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("if now:\n    step()\n    step()\n")
+    run = Run(1)
+    run.rank(0).record(Source(site=f"{script}:2", lines=["1 if then:", "2     step()"]))
+    run.finish()
+    case = case_of(run, tmp_path / "logs")
+    assert list(case.statements(f"{script}:2")) == ["1 if then:", "2     step()"]
+    assert list(case.statements(f"{script}:3")) == ["1 if now:", "3     step()"]
+    assert list(case.statements(None)) == list(case.statements("/gone.py:3")) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -270,7 +271,10 @@ def _spans(file: str) -> _Spans:
     if text is None or max(map(len, text.splitlines()), default=0) > _DEEPEST:
         return _Spans()
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        with warnings.catch_warnings():
+            # Of "\\d" a compiler warns, on standard error; the program has been told.
+            warnings.simplefilter("ignore")
+            nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _Spans()
     return _Spans(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,12 @@ def test_a_comment_does_not_ask_for_the_rank() -> None:
     assert code_lines.rank_condition(lines) is None
     lines[1] = "12 if rank == 0:  # the others wait"
     assert code_lines.rank_condition(lines) == lines[1]
+
+
+def test_an_escape_that_python_does_not_know_is_not_warned_of(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text('for name in names:\n    work(re.sub("\\d", "", name))\n')
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert code_lines.enclosing(f"{script}:2")
+    assert warned == []

@@ -103,7 +103,7 @@ class Ranks:
         *args: Any,
         trace: bool = True,
         init: bool = True,
-        limit: float = 60,
+        limit: float = 150,
         timeout: float = 40,
         env: Mapping[str, str] | None = None,
         exits: tuple[int | None, ...] | None = None,

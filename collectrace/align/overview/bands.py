@@ -1,0 +1,282 @@
+"""Ranks by calls, in little room: equal ranks as one band, equal groups as one stream."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.overview.repeats import Packer
+from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.overview import Band, Stream
+from collectrace.records import Call
+
+_MOST_CALLS: Final = 2_000_000
+"""Calls that are read again to draw logs of which only a part was read."""
+
+_MOST_READ: Final = 16
+"""Ranks whose logs are read again for that."""
+
+_MOST_FORMS: Final = 1500
+"""Calls that are told apart; beyond them, only by op, role and line."""
+
+_MOST_CODES: Final = 120_000
+"""Numbers that packed calls may take, over all streams: some 600 KB of a page."""
+
+_MOST_BANDS: Final = 1024
+_MOST_STREAMS: Final = 400
+
+UNREAD: Final = 0
+"""In a band: a call that was not read. Any other number is one more than the index of a form."""
+
+_Key = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Forms:
+    """The calls of a run, interned: an example of each, without number, time and digests."""
+
+    calls: list[Call] = field(default_factory=list)
+    _ids: dict[_Key, int] = field(default_factory=dict)
+
+    def number(self, call: Call, key: _Key) -> int:
+        """One more than the index of a call's form; ``key``: all that tells it apart."""
+        if key not in self._ids and len(self.calls) >= _MOST_FORMS:
+            key = call.op, call.role, call.site
+        known = self._ids.get(key)
+        if known is None:
+            self.calls.append(
+                replace(call, t=0, seq=0, digest=None, program=None, pairs=None, iteration=None,
+                        stack=None, splits=None)
+            )  # fmt: skip
+            known = self._ids[key] = len(self.calls)
+        return known
+
+
+class _Side(NamedTuple):
+    """Ranks with equal calls, before they are packed."""
+
+    ranks: tuple[int, ...]
+    last: int
+    calls: array[int]
+
+
+def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
+    """Forms of calls, the streams that are made of them, and what was left out, in sentences."""
+    forms, told = Forms(), []
+    logs, notes = _read_enough(case)
+    drawn: dict[_Key, Stream] = {}
+    parted = {d.stream for d in case.comparison.divergences}
+    order = sorted(
+        case.comparison.streams, key=lambda s: (s not in parted, -len(case.comparison.streams[s]))
+    )
+    room = _MOST_CODES
+    for key in order:
+        ranks = case.comparison.streams[key]
+        sides = _sides(case, logs, key, ranks, forms)
+        if not sides:
+            continue
+        info = case.comparison.groups.get(key.group)
+        # Sisters that did the same and did not part are one picture.
+        alike: _Key = (key,)
+        if len(sides) == 1 and key not in parted and info is not None and info.description:
+            alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
+        first = drawn.get(alike)
+        if first is not None:
+            drawn[alike] = _joined(first, key.group, sides[0].ranks)
+            continue
+        if len(drawn) >= _MOST_STREAMS or room <= 0:
+            told.append(words.group(info) if info is not None else key.group)
+            continue
+        bands, left = _packed(case, key, sides, room)
+        room -= sum(len(band.codes) for band in bands)
+        if left:
+            notes.append(f"{words.ranks(left)}: calls in {words.named_group(key.group)}.")
+        drawn[alike] = Stream(
+            group=key.group,
+            description=info.description if info is not None else "",
+            backend=info.backend if info is not None else "",
+            device=key.device,
+            ranks=tuple(ranks),
+            agreed=case.comparison.agreed.get(key, 0),
+            bands=tuple(bands),
+        )
+    if told:
+        notes.append(f"The calls of {words.counted(len(told), 'group')}.")
+    return forms.calls, list(drawn.values()), notes
+
+
+def _joined(stream: Stream, group: str, ranks: Sequence[int]) -> Stream:
+    """A stream and one of another group that is as it is."""
+    (band,) = stream.bands
+    both = tuple(sorted((*band.ranks, *ranks)))
+    return replace(
+        stream, alike=(*stream.alike, group), ranks=both, bands=(replace(band, ranks=both),)
+    )
+
+
+def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
+    """The logs, with one of every kind of rank read whole where that does not take for ever."""
+    evidence = case.evidence
+    unread = [rank for rank, log in evidence.logs.items() if not log.scanned]
+    if not unread or evidence.read_whole is None:
+        return evidence.logs, []
+    kinds: dict[_Key, list[int]] = {}
+    for rank in unread:
+        log = evidence.logs[rank]
+        kinds.setdefault(_kind(log), []).append(rank)
+    chosen, calls = [], 0
+    for ranks in sorted(kinds.values(), key=len, reverse=True)[:_MOST_READ]:
+        count = sum(evidence.logs[ranks[0]].last_seq.values())
+        if calls + count <= _MOST_CALLS:
+            chosen.append(ranks[0])
+            calls += count
+    notes = []
+    if chosen:
+        whole = evidence.read_whole(chosen)
+        notes.append(
+            f"The logs are large: {words.ranks(chosen)} was read whole, the others where the "
+            "digests say that they agree stand for it."
+            if len(chosen) == 1
+            else f"The logs are large: {words.ranks(chosen)} were read whole, and stand for the "
+            "ranks whose digests are equal."
+        )
+        return whole.logs, notes
+    return evidence.logs, ["The logs are large: of calls, what had to be read to judge."]
+
+
+def _kind(log: RankLog) -> _Key:
+    """What ranks have in common whose calls are equal, by what was read of them."""
+    return tuple(
+        (stream, last, found.program if (found := log.digests(stream, last)) is not None else None)
+        for stream, last in sorted(log.last_seq.items())
+        if last
+    )
+
+
+def _sides(
+    case: Case, logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int], forms: Forms
+) -> list[_Side]:
+    """The ranks of a stream by their calls, most ranks first."""
+    by_digest: dict[_Key, list[int]] = {}
+    for rank in ranks:
+        log = logs.get(rank)
+        if log is None or not log.last_seq.get(stream):
+            continue
+        last = log.last_seq[stream]
+        found = log.digests(stream, last) if not log.scanned else None
+        # A log that was read whole tells more than its digests: the lines.
+        rows, shift = log.rows(stream)
+        key: _Key = (last, shift)
+        if found is not None and found.program is not None:
+            key += ("digest", found.program)
+        else:
+            key += (rows.seq.tobytes(), rows.meaning.tobytes(), rows.appearance.tobytes())
+        by_digest.setdefault(key, []).append(rank)
+    joined: dict[tuple[int, bytes], list[int]] = {}
+    texts: dict[tuple[int, bytes], array[int]] = {}
+    for some in by_digest.values():
+        best = max(some, key=lambda rank: len(logs[rank].rows(stream)[0]))
+        calls = _calls(logs[best], stream, forms)
+        same = len(calls), calls.tobytes()
+        joined.setdefault(same, []).extend(some)
+        texts[same] = calls
+    joined = _by_prefix(joined, texts, case, logs, stream)
+    return sorted(
+        (_Side(tuple(sorted(some)), same[0], texts[same]) for same, some in joined.items()),
+        key=lambda side: (-len(side.ranks), side.ranks),
+    )
+
+
+def _by_prefix(
+    joined: dict[tuple[int, bytes], list[int]],
+    texts: dict[tuple[int, bytes], array[int]],
+    case: Case,
+    logs: Mapping[int, RankLog],
+    stream: StreamKey,
+) -> dict[tuple[int, bytes], list[int]]:
+    """Ranks of which only a part was read, filled in with what they agree on with one read whole.
+
+    Up to the last call that all agree on, one stands for all.
+    """
+    whole = [key for key, some in joined.items() if any(logs[r].scanned for r in some)]
+    if not whole or len(whole) == len(joined):
+        return joined
+    agreed = case.comparison.agreed.get(stream, 0)
+    base = texts[max(whole)]
+    out: dict[tuple[int, bytes], list[int]] = {}
+    for key, some in joined.items():
+        text = texts[key]
+        if key not in whole:
+            text = array("i", text)
+            upto = min(agreed, len(text), len(base))
+            text[:upto] = base[:upto]
+        same = len(text), text.tobytes()
+        texts[same] = text
+        out.setdefault(same, []).extend(some)
+    return out
+
+
+def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
+    """The form of every call of a rank, by its place; UNREAD where it was not read."""
+    rows, shift = log.rows(stream)
+    vocabulary = rows.vocabulary
+    known: dict[tuple[int, int], int] = {}
+    pairs = list(zip(rows.meaning, rows.appearance, strict=True))
+    for at, pair in enumerate(pairs):
+        if pair in known:
+            continue
+        seen = vocabulary.appearances[pair[1]]
+        seq = rows.seq[at] + shift
+        (call,) = log.calls(stream, seq, seq + 1)
+        key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape
+        known[pair] = UNREAD if call is None else forms.number(call, key)
+    numbers = array("i", (known[pair] for pair in pairs))
+    last = log.last_seq.get(stream, 0)
+    calls = array("i", bytes(4 * last))
+    for first, end, at in rows.runs():
+        start = first + shift - 1
+        calls[start : start + end - first + 1] = numbers[at : at + end - first + 1]
+    return calls
+
+
+def _packed(
+    case: Case, key: StreamKey, sides: Sequence[_Side], room: int
+) -> tuple[list[Band], list[int]]:
+    """The bands of a stream, and the ranks for whose calls there is no room."""
+    bands: list[Band] = []
+    left: list[int] = []
+    packer = Packer(array("i"))
+    for side in sides:
+        codes = packer.pack(side.calls)
+        room -= len(codes)
+        if room < 0 or len(bands) >= _MOST_BANDS:
+            codes = ()
+            left += side.ranks
+        if not bands:
+            packer = Packer(side.calls)
+        bands.append(_band(case, key, side, codes))
+    return bands, sorted(left)
+
+
+def _band(case: Case, key: StreamKey, side: _Side, codes: tuple[int, ...]) -> Band:
+    done: Counter[int] = Counter()
+    times = []
+    for rank in side.ranks:
+        log = case.evidence.logs[rank]
+        watermark = log.dones.get(key)
+        done[watermark.seq if watermark is not None else 0] += 1
+        (call,) = log.calls(key, side.last, side.last + 1)
+        if call is not None:
+            times.append(case.clocks.when(rank, call.t))
+    return Band(
+        ranks=side.ranks,
+        last=side.last,
+        done=min(done, default=0),
+        codes=codes,
+        t=(min(times), max(times)) if times else None,
+    )

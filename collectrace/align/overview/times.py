@@ -1,0 +1,113 @@
+"""Who was late, by how much and when; how long ranks waited for data; what merged stacks show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from collectrace.align.judging.case import Case
+from collectrace.align.observations import delays
+from collectrace.align.observations.delays import StreamDelays
+from collectrace.overview import Frame, Lateness, Loading
+
+_MOST_STREAMS: Final = 6
+_MOST_RANKS: Final = 48
+"""Ranks whose lateness is told call by call."""
+_MOST_MARKS: Final = 160
+_MOST_LOADERS: Final = 1024
+_DEEPEST: Final = 60
+_MOST_FRAMES: Final = 1500
+
+
+def lateness(case: Case) -> tuple[Lateness, ...]:
+    """By stream; of streams between hosts whose clocks nothing ties together, nothing."""
+    if case.clocks.unknown:
+        return ()
+    found = sorted(delays.of_streams(case), key=lambda d: -d.total)
+    return tuple(_lateness(case, one) for one in found[:_MOST_STREAMS])
+
+
+def _lateness(case: Case, found: StreamDelays) -> Lateness:
+    order = sorted(found.by_rank.values(), key=lambda d: (-d.total, d.rank))
+    shown = sorted(d.rank for d in order[:_MOST_RANKS])
+    marks, course = _course(case, found, shown)
+    return Lateness(
+        group=found.stream.group,
+        device=found.stream.device,
+        rows=found.rows,
+        span=found.span,
+        totals=tuple((d.rank, d.total, d.last) for d in order),
+        marks=marks,
+        course=course,
+    )
+
+
+def _course(
+    case: Case, found: StreamDelays, shown: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
+    """Times after the first rank, us, at calls that are spread over a stream."""
+    last = case.comparison.agreed.get(found.stream, 0)
+    rows = {rank: case.evidence.logs[rank].rows(found.stream) for rank in found.by_rank}
+    marks: list[int] = []
+    late: dict[int, list[int]] = {rank: [] for rank in shown}
+    step = max(1, last // _MOST_MARKS)
+    for seq in range(1, last + 1, step):
+        times = {}
+        for rank, (held, shift) in rows.items():
+            at = held.find(seq - shift)
+            if at is None:
+                break
+            times[rank] = case.clocks.when(rank, held.t[at])
+        else:
+            first = min(times.values())
+            marks.append(seq)
+            for rank in shown:
+                late[rank].append((times[rank] - first) // 1000)
+    return tuple(marks), tuple((rank, tuple(late[rank])) for rank in shown) if marks else ()
+
+
+def loading(case: Case) -> tuple[Loading, ...]:
+    """Batches of every rank that has a DataLoader, as far as its log was read."""
+    found = [
+        Loading(
+            rank=rank,
+            batches=sum(not batch.end for batch in log.batches),
+            waited=sum(batch.wait for batch in log.batches),
+            longest=max(batch.wait for batch in log.batches),
+        )
+        for rank, log in sorted(case.evidence.logs.items())
+        if log.batches
+    ]
+    return tuple(found[:_MOST_LOADERS])
+
+
+def stacks(case: Case) -> tuple[Frame, ...]:
+    """The last stacks of all ranks, merged: what most have in common is told once."""
+    by_thread: dict[str, dict[int, Sequence[str]]] = {}
+    for rank, log in case.evidence.logs.items():
+        dump = log.stack_dumps.end or log.stack_dumps.held
+        found: Mapping[str, Sequence[str]] = (
+            log.stall.stacks if log.stall is not None else dump.stacks if dump is not None else {}
+        )
+        for thread, frames in found.items():
+            by_thread.setdefault(thread, {})[rank] = frames[:_DEEPEST]
+    room = [_MOST_FRAMES]
+    return tuple(
+        Frame(name=thread, ranks=tuple(sorted(of)), inner=_merged(of, room))
+        for thread, of in sorted(by_thread.items(), key=lambda one: (-len(one[1]), one[0]))
+        if any(of.values())
+    )
+
+
+def _merged(stacks: Mapping[int, Sequence[str]], room: list[int]) -> tuple[Frame, ...]:
+    by_frame: dict[str, dict[int, Sequence[str]]] = {}
+    for rank, frames in stacks.items():
+        if frames:
+            by_frame.setdefault(frames[0], {})[rank] = frames[1:]
+    out = []
+    for name, rest in sorted(by_frame.items(), key=lambda one: (-len(one[1]), one[0])):
+        room[0] -= 1
+        if room[0] < 0:
+            break
+        out.append(Frame(name=name, ranks=tuple(sorted(rest)), inner=_merged(rest, room)))
+    return tuple(out)

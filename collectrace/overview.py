@@ -36,7 +36,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """The collectives of one process group on one device type."""
+    """The collectives of one process group on one device type; or messages of one channel."""
 
     group: str
     """Name of the group."""
@@ -58,6 +58,10 @@ class Stream:
 
     bands: tuple[Band, ...]
     """Bands of its ranks, the largest first; a rank that is in none left no file."""
+
+    channel: tuple[int, int, int] | None = None
+    """(source, destination, tag) of a point-to-point channel, whose first band are the sends and
+    whose second the receives; None: collectives. A source of -1 is any."""
 
     alike: tuple[str, ...] = ()
     """Names of other groups whose calls are these too; their ranks are in the bands."""

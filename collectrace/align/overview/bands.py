@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.overview.repeats import Packer
-from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.rows import Rows
 from collectrace.overview import Band, Stream
 from collectrace.records import Call
 
@@ -28,6 +29,7 @@ _MOST_CODES: Final = 120_000
 """Numbers that packed calls may take, over all streams: some 600 KB of a page."""
 
 _MOST_BANDS: Final = 1024
+_MOST_CHANNELS: Final = 128
 _MOST_STREAMS: Final = 400
 
 UNREAD: Final = 0
@@ -105,6 +107,10 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
             agreed=case.comparison.agreed.get(key, 0),
             bands=tuple(bands),
         )
+    for channel in _channels(case, forms):
+        if room > 0:
+            room -= sum(len(band.codes) for band in channel.bands)
+            drawn[channel.group, channel.device, channel.channel] = channel
     if told:
         notes.append(f"The calls of {words.counted(len(told), 'group')}.")
     return forms.calls, list(drawn.values()), notes
@@ -163,13 +169,14 @@ def _sides(
 ) -> list[_Side]:
     """The ranks of a stream by their calls, most ranks first."""
     by_digest: dict[_Key, list[int]] = {}
+    is_whole = all(logs[rank].scanned for rank in ranks if rank in logs)
     for rank in ranks:
         log = logs.get(rank)
         if log is None or not log.last_seq.get(stream):
             continue
         last = log.last_seq[stream]
-        found = log.digests(stream, last) if not log.scanned else None
-        # A log that was read whole tells more than its digests: the lines.
+        found = None if is_whole else log.digests(stream, last)
+        # Logs that were read whole tell more than their digests: the lines.
         rows, shift = log.rows(stream)
         key: _Key = (last, shift)
         if found is not None and found.program is not None:
@@ -224,6 +231,17 @@ def _by_prefix(
 def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
     """The form of every call of a rank, by its place; UNREAD where it was not read."""
     rows, shift = log.rows(stream)
+
+    def decoded(seq: int) -> Call | None:
+        return log.calls(stream, seq, seq + 1)[0]
+
+    return _numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
+
+
+def _numbers(
+    rows: Rows, shift: int, last: int, forms: Forms, decoded: Callable[[int], Call | None]
+) -> array[int]:
+    """The forms of rows, by their place."""
     vocabulary = rows.vocabulary
     known: dict[tuple[int, int], int] = {}
     pairs = list(zip(rows.meaning, rows.appearance, strict=True))
@@ -231,17 +249,56 @@ def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
         if pair in known:
             continue
         seen = vocabulary.appearances[pair[1]]
-        seq = rows.seq[at] + shift
-        (call,) = log.calls(stream, seq, seq + 1)
+        call = decoded(rows.seq[at] + shift)
         key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape
         known[pair] = UNREAD if call is None else forms.number(call, key)
     numbers = array("i", (known[pair] for pair in pairs))
-    last = log.last_seq.get(stream, 0)
     calls = array("i", bytes(4 * last))
     for first, end, at in rows.runs():
         start = first + shift - 1
         calls[start : start + end - first + 1] = numbers[at : at + end - first + 1]
     return calls
+
+
+def _channels(case: Case, forms: Forms) -> list[Stream]:
+    """Point-to-point channels as streams of two bands; those whose sides are uneven first."""
+    logs = case.evidence.logs
+    keys = {key for log in logs.values() for key in log.last_channel_seq if key.source >= 0}
+    ends = {
+        key: tuple(
+            logs[rank].last_channel_seq.get(key, 0) if rank in logs else 0
+            for rank in (key.source, key.destination)
+        )
+        for key in keys
+    }
+    found = []
+    for key in sorted(keys, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
+        info = case.comparison.groups.get(key.group)
+        bands: list[Band] = []
+        packer = Packer(array("i"))
+        for rank, last in zip((key.source, key.destination), ends[key], strict=True):
+            if not last:
+                continue
+            numbers = _side_of_channel(logs[rank], key, last, forms)
+            done = logs[rank].channel_dones.get(key)
+            bands.append(
+                Band(ranks=(rank,), last=last, done=done.seq if done is not None else 0,
+                     codes=packer.pack(numbers))
+            )  # fmt: skip
+            packer = Packer(numbers)
+        found.append(
+            Stream(group=key.group, description=info.description if info is not None else "",
+                   backend=info.backend if info is not None else "", device=key.device,
+                   ranks=(key.source, key.destination), agreed=min(ends[key]),
+                   bands=tuple(bands), channel=(key.source, key.destination, key.tag))
+        )  # fmt: skip
+    return found
+
+
+def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
+    return _numbers(
+        log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq)
+    )
 
 
 def _packed(

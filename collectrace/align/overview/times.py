@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,11 +12,19 @@ from collectrace.align.observations.delays import StreamDelays
 from collectrace.overview import Frame, Lateness, Loading
 
 _MOST_STREAMS: Final = 6
+_FEWEST_ROWS: Final = 8
+"""Rows that are worth a picture, unless they cost time."""
+_LEAST: Final = 100_000_000
+"""ns that are."""
 _MOST_RANKS: Final = 48
 """Ranks whose lateness is told call by call."""
 _MOST_MARKS: Final = 160
 _MOST_LOADERS: Final = 1024
 _DEEPEST: Final = 60
+_TRACER: Final = "/collectrace/tracer/"
+"""In the path of a frame that is of the tracer's own wrappers."""
+_NUMBER: Final = re.compile(r" \(\d+\)$")
+"""Of the thread, behind its name: another on every rank."""
 _MOST_FRAMES: Final = 1500
 
 
@@ -24,7 +33,8 @@ def lateness(case: Case) -> tuple[Lateness, ...]:
     if case.clocks.unknown:
         return ()
     found = sorted(delays.of_streams(case), key=lambda d: -d.total)
-    return tuple(_lateness(case, one) for one in found[:_MOST_STREAMS])
+    telling = [one for one in found if one.rows >= _FEWEST_ROWS or one.total >= _LEAST]
+    return tuple(_lateness(case, one) for one in telling[:_MOST_STREAMS])
 
 
 def _lateness(case: Case, found: StreamDelays) -> Lateness:
@@ -90,7 +100,8 @@ def stacks(case: Case) -> tuple[Frame, ...]:
             log.stall.stacks if log.stall is not None else dump.stacks if dump is not None else {}
         )
         for thread, frames in found.items():
-            by_thread.setdefault(thread, {})[rank] = frames[:_DEEPEST]
+            own = [frame for frame in frames if _TRACER not in frame]
+            by_thread.setdefault(_NUMBER.sub("", thread), {})[rank] = own[:_DEEPEST]
     room = [_MOST_FRAMES]
     return tuple(
         Frame(name=thread, ranks=tuple(sorted(of)), inner=_merged(of, room))

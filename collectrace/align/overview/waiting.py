@@ -105,8 +105,10 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
     if best is None:
         return None
     frees, edge = best
+    # What frees a message is its other half.
+    op = {"recv": "send", "send": "recv"}.get(edge.waiting.op, edge.waiting.op)
     return Freeing(
-        rank=edge.target[0], op=edge.waiting.op, group=edge.waiting.group, row=edge.row,
+        rank=edge.target[0], op=op, group=edge.waiting.group, row=edge.row,
         site=edge.waiting.site, frees=frees, waiting=len(waiting),
     )  # fmt: skip
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from collectrace import words
 from collectrace.findings import Alignment, Finding, RankState, Side, SourceLine, Table, cause_of
-from collectrace.overview import Overview
+from collectrace.ops import POINT_TO_POINT
+from collectrace.overview import Overview, Setting
 from collectrace.report import ending, opening, sidebyside, terminal, text
 from collectrace.report.opening import STATUS_STYLE
 from collectrace.report.page import data
@@ -25,7 +26,8 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     findings = alignment.findings
     job = alignment.job
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
-    roots = [one for one in told if one["cause_index"] is None]
+    # What the evidence lacks is told among what the logs cannot tell.
+    roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
     errors = [one for one in roots if one["severity"] == "error"]
     lead = errors[0] if errors else None
     left_out = [text.clean(one) for one in overview.left_out]
@@ -192,7 +194,8 @@ def _freeing(overview: Overview) -> str:
     if free is None:
         return ""
     at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""
-    row = f", call {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
+    numbered = "message" if free.op in POINT_TO_POINT else "call"
+    row = f", {numbered} {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
     goes = "all" if free.frees == free.waiting else f"{free.frees} of {free.waiting}"
     return (
         f"One call would free {goes} of the waiting threads: {text.clean(free.op)} by rank "
@@ -200,7 +203,7 @@ def _freeing(overview: Overview) -> str:
     ).replace("free all of the waiting threads", "free all that wait")
 
 
-def _setting(setting: Any) -> dict[str, Any]:
+def _setting(setting: Setting) -> dict[str, Any]:
     values = setting.values[:_MOST_VALUES]
     more = len(setting.values) - len(values)
     return {

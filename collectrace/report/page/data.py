@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from collectrace import roles, words
 from collectrace.findings import KINDS, Alignment, Finding
+from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Frame, Overview, Stream
 from collectrace.records import Call
 from collectrace.report import text
@@ -15,8 +16,8 @@ from collectrace.report.ending import rank_told
 
 FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("your script", ("user",)),
-    ("DDP forward", ("ddp.forward", "ddp.construct", "ddp")),
-    ("gradients", ("ddp.backward",)),
+    ("DDP forward", ("ddp",)),
+    ("DDP backward", ("ddp.backward",)),
     ("join()", ("join",)),
     ("optimizer", ("zero", "averaging")),
     ("sharding", ("fsdp", "fsdp_one", "dtensor", "cp", "pp", "dcp", "syncbn", "compile")),
@@ -64,11 +65,14 @@ def ranges(ranks: Iterable[int]) -> str:
 
 
 def family(role: str) -> int:
-    """The index of a role's family."""
-    for n, (_, starts) in enumerate(FAMILIES):
-        if any(role == start or role.startswith(f"{start}.") for start in starts):
-            return n
-    return _LIBRARIES
+    """The index of a role's family: of several that it may belong to, the closest."""
+    found = [
+        (len(start), n)
+        for n, (_, starts) in enumerate(FAMILIES)
+        for start in starts
+        if role == start or role.startswith(f"{start}.")
+    ]
+    return max(found)[1] if found else _LIBRARIES
 
 
 def _states(alignment: Alignment) -> list[dict[str, Any]]:
@@ -98,8 +102,13 @@ def _stream(stream: Stream) -> dict[str, Any]:
     name = text.named_group(stream.group)
     described = text.clean(stream.description)
     is_default = name == words.DEFAULT_GROUP or not described
+    told = name if is_default else f"{described} ({text.clean(stream.group)})"
+    if stream.channel is not None:
+        source, destination, tag = stream.channel
+        told = f"messages from rank {source} to rank {destination}" + (f", tag {tag}" if tag else "")
     return {
-        "name": name if is_default else f"{described} ({text.clean(stream.group)})",
+        "name": told,
+        "message": stream.channel is not None,
         "group": stream.group,
         "device": text.clean(stream.device),
         "ranks": ranges(stream.ranks),
@@ -131,12 +140,24 @@ def _finding(finding: Finding, overview: Overview) -> dict[str, Any]:
 
 def stream_of(finding: Finding, overview: Overview) -> int | None:
     """The index of the stream that a finding about a row of one is about."""
-    if finding.group is None or finding.seq is None or KINDS[finding.kind].family == "message":
+    if finding.group is None or finding.seq is None:
         return None
+    channels = [
+        (rank, c.peer, c.tag or 0) if c.op == "send" else (c.peer, rank, c.tag or 0)
+        for side in finding.sides
+        if (c := side.call) is not None and c.op in POINT_TO_POINT and c.seq == finding.seq
+        for rank in side.ranks[:1]
+    ]
+    if channels or KINDS[finding.kind].family == "message":
+        return next(
+            (n for n, s in enumerate(overview.streams)
+             if s.group == finding.group.name and s.channel in channels),
+            None,
+        )  # fmt: skip
     devices = {side.call.device for side in finding.sides if side.call is not None}
     for n, stream in enumerate(overview.streams):
         names = (stream.group, *stream.alike)
-        if finding.group.name in names and (not devices or stream.device in devices):
+        if stream.channel is None and finding.group.name in names and (not devices or stream.device in devices):
             return n
     return None
 
@@ -147,7 +168,7 @@ def _waits(overview: Overview) -> dict[str, Any]:
             {
                 "ranks": ranges(node.ranks), "thread": text.clean(node.thread),
                 "state": node.state, "told": text.STATES.get(node.state, node.state),  # type: ignore[call-overload]
-                "op": text.clean(node.op), "group": text.named_group(node.group),
+                "op": text.clean(node.op), "message": node.op in POINT_TO_POINT, "group": text.named_group(node.group),
                 "seq": node.seq, "site": text.short_site(node.site or ""),
                 "held": words.seconds(node.held * 1e9) if node.held else "",
             }

@@ -106,10 +106,21 @@
     for (const band of stream.bands) {
       band.runs = runs(band.ranks);
       band.doing = doing(band.runs);
+      band.waits = each(band.runs.slice(0, 8)).some((rank) => ["blocked", "raised", "died"].includes(stateOf.get(rank)?.state));
       band.suspect = suspects.length > 0 && each(band.runs.slice(0, 64)).every((rank) => holds(suspects, rank));
     }
     const seen = stream.bands.flatMap((band) => band.runs);
-    stream.absent = each(stream.runs).filter((rank) => !holds(seen, rank));
+    // Ranks that issued nothing here are a band without calls.
+    const absent = each(stream.runs).filter((rank) => !holds(seen, rank));
+    const by = new Map();
+    for (const rank of absent) {
+      const told = stateOf.get(rank)?.told ?? "";
+      by.set(told, [...(by.get(told) ?? []), rank]);
+    }
+    for (const [told, ranks] of by) {
+      const list = runs(ranks.join(","));
+      stream.bands.push({ ranks: ranks.join(","), runs: list, last: 0, done: 0, codes: [], doing: told, suspect: suspects.length > 0 && ranks.every((rank) => holds(suspects, rank)) });
+    }
   }
   D.findings.forEach((finding, n) => {
     if (finding.stream !== null && finding.severity !== "info")
@@ -164,17 +175,19 @@
           const most = focused ? one.bands.length : Math.min(4, one.bands.length);
           for (let b = 0; b < most; b++) add({ kind: "band", s, b, focused }, h);
         }
-        if (one.absent.length && focused) add({ kind: "none", s }, 22);
         if (focused) y += 8;
       }
       total = y;
-      // Few rows need little room; many get what there is, and scroll.
       spacer.style.height = `${Math.max(0, total - height)}px`;
     }
 
     function resize() {
+      // Few rows need little room; many get what there is, and scroll.
+      height = most();
+      layout();
+      height = Math.max(90, Math.min(height, total));
+      scroll.style.height = `${height + 2}px`;
       width = scroll.clientWidth;
-      height = scroll.clientHeight;
       gutter = width < 520 ? NARROW_GUTTER : GUTTER;
       const scale = window.devicePixelRatio || 1;
       for (const [c, p, h] of [[canvas, paper, height], [strip, stripPaper, 14]]) {
@@ -194,6 +207,10 @@
       requestAnimationFrame(() => { queued = false; draw(); });
     }
 
+    const most = () => {
+      const wide = $("map").closest(".first").classList.contains("enlarged");
+      return Math.max(200, Math.min(wide ? 2000 : 400, innerHeight - (wide ? 240 : 390)));
+    };
     const inner = () => width - gutter - 8;
     const perCall = () => inner() / (state.x1 - state.x0);
     const xOf = (seq) => gutter + (seq - 1 - state.x0) * perCall();
@@ -247,20 +264,16 @@
         const y = row.y - top;
         if (y + row.h < 0 || y > height) continue;
         if (row.kind === "head") drawHead(row, y);
-        else if (row.kind === "none") {
-          text(`${named(shortList(D.streams[row.s].absent))}: no file`, 8, y + row.h / 2, width - 16, ink.quiet);
-        } else drawBand(row, y);
+        else drawBand(row, y);
       }
       drawMarks(top);
       drawStrip();
       $("map-where").textContent = where();
     }
 
-    const shortList = (ranks) => ranks.map(String).join(",");
-
     function where() {
       const from = Math.floor(state.x0) + 1, to = Math.min(stream().last, Math.ceil(state.x1));
-      return `${stream().name}, calls ${from}\u2013${to} of ${stream().last.toLocaleString("en")}`;
+      return `${stream().name}, ${stream().message ? "" : "calls "}${from}\u2013${to} of ${stream().last.toLocaleString("en")}`;
     }
 
     function drawHead(row, y) {
@@ -270,14 +283,14 @@
       paper.fillStyle = ink.line;
       paper.fillRect(0, y, width, 1);
       if (!row.focused) {
-        text(`${one.name}${one.device && one.device !== "cpu" ? ` on ${one.device}` : ""}${alike}: ${one.last.toLocaleString("en")} calls${parted}`, 8, y + 13, width - 16, ink.quiet);
+        text(`${one.name}${one.device && one.device !== "cpu" ? ` on ${one.device}` : ""}${alike}: ${one.last.toLocaleString("en")} call${one.last === 1 ? "" : "s"}${parted}`, 8, y + 13, width - 16, ink.quiet);
         return;
       }
       const per = perCall();
       const raw = 64 / per;
       const power = 10 ** Math.floor(Math.log10(Math.max(1, raw)));
       const step = Math.max(1, [1, 2, 5, 10].map((n) => n * power).find((n) => n >= raw) ?? 10 * power);
-      text(`${one.device || "call"}${alike}`, 8, y + HEAD / 2 + 3, gutter - 12, ink.quiet);
+      text(`${one.message ? "message" : "call"}${alike}`, 8, y + HEAD / 2 + 3, gutter - 12, ink.quiet);
       paper.textAlign = "center";
       const first = Math.ceil((state.x0 + 1) / step) * step;
       const marked = new Set(one.marks.map((mark) => mark.seq));
@@ -319,23 +332,28 @@
     }
 
     function drawCells(row, band, x0, x1, per, y, h) {
+      const one = D.streams[row.s];
       const codes = calls(row.s, row.b), main = row.b ? calls(row.s, 0) : codes;
       const gap = per >= 8 ? 1 : 0;
       for (let i = Math.max(0, Math.floor(x0)); i < Math.min(band.last, Math.ceil(x1)); i++) {
         const f = D.forms[codes[i] - 1];
         const x = gutter + (i - x0) * per;
-        const pending = i + 1 > band.done && band.done > 0;
+        // Issued, and not known to be complete.
+        const pending = per >= 8 && (band.done ? i + 1 > band.done : i + 1 === band.last && band.waits);
         paper.fillStyle = f ? ink.roles[f.f] : ink.line;
-        paper.globalAlpha = pending ? 0.55 : 1;
         paper.fillRect(x, y, per - gap, h);
-        paper.globalAlpha = 1;
-        if (codes[i] !== main[i] && codes[i] && main[i] && row.focused) {
+        if (pending) {
+          paper.fillStyle = ink.panel;
+          paper.fillRect(x + 3, y + 3, per - gap - 6, h - 6);
+        }
+        if (!one.message && codes[i] !== main[i] && codes[i] && main[i] && row.focused) {
           paper.fillStyle = ink.text;
           paper.fillRect(x, y + h - 3, per - gap, 3);
         }
         if (f && per >= 40 && h >= 18) {
-          text(f.op, x + 4, y + (h >= 30 ? h / 2 - 6 : h / 2), per - 8, "#111");
-          if (h >= 30) text(f.short || f.who, x + 4, y + h / 2 + 7, per - 8, "#111");
+          const colour = pending ? ink.text : "#111";
+          text(f.op, x + 5, y + (h >= 30 ? h / 2 - 6 : h / 2), per - 8, colour);
+          if (h >= 30) text(f.short || f.who, x + 5, y + h / 2 + 7, per - 8, colour);
         }
       }
     }
@@ -387,7 +405,7 @@
         paper.textAlign = "left";
       }
       for (const [seq, row, colour] of [[hover?.seq, hover?.row, ink.quiet], [state.seq, state.row, ink.other]]) {
-        if (!seq) continue;
+        if (!seq || row < 0) continue;
         const at = rows[row];
         paper.strokeStyle = colour;
         paper.lineWidth = 2;
@@ -438,7 +456,7 @@
       const mine = chosen && chosen.kind === "band" ? form(state.focus, chosen.b, seq) : null;
       const order = [...by.keys()].sort((a, b) => (b === mine) - (a === mine));
       box.replaceChildren(
-        el("p", {}, el("a", { href: `#call-${state.focus}-${seq}` }, `call ${seq.toLocaleString("en")}`), ` of ${one.name}`),
+        el("p", {}, el("a", { href: `#call-${state.focus}-${seq}` }, `${one.message ? "message" : "call"} ${seq.toLocaleString("en")}`), `${one.message ? ` of the ${one.name}` : ` of ${one.name}`}`),
         el("ul", {}, ...order.slice(0, 6).map((f) => {
           const list = by.get(f).flat().sort((a, b) => a[0] - b[0]);
           const told = named(list.map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`)).join(","));
@@ -475,7 +493,7 @@
       if (s === state.focus) return;
       state.focus = s;
       state.seq = 0;
-      layout();
+      resize();
       scroll.scrollTop = 0;
       whole();
     }
@@ -488,7 +506,9 @@
       const n = Math.max(LEAST, Math.min(48, Math.round(inner() / 66)));
       const before = Math.round(n * 0.62);
       show(seq - 1 - before, seq - 1 - before + n);
-      select(seq, undefined, { reveal: false });
+      state.seq = seq;
+      state.row = -1;
+      tell(seq, -1, true);
     }
 
     function start() {
@@ -569,8 +589,7 @@
     function toggleEach() {
       state.each = !state.each;
       $("map-each").setAttribute("aria-pressed", String(state.each));
-      layout();
-      ask();
+      resize();
     }
     function toggleWide() {
       const wide = $("map").closest(".first").classList.toggle("enlarged");
@@ -584,9 +603,15 @@
     $("map-out").addEventListener("click", () => zoom(2));
     $("map-each").addEventListener("click", toggleEach);
     $("map-wide").addEventListener("click", toggleWide);
-    new ResizeObserver(resize).observe(scroll);
+    let before = 0;
+    new ResizeObserver(() => {
+      if (scroll.clientWidth !== before) { before = scroll.clientWidth; resize(); }
+    }).observe(scroll);
+    addEventListener("resize", resize);
     const used = new Set(D.forms.map((f) => f.f));
-    $("legend").replaceChildren(...D.families.map((name, n) => (used.has(n) ? el("li", {}, el("i", { class: `role-${n}` }), name) : null)).filter(Boolean));
+    $("legend").replaceChildren(
+      ...D.families.map((name, n) => (used.has(n) ? el("li", {}, el("i", { class: `role-${n}` }), name) : null)).filter(Boolean),
+      el("li", {}, el("i", { class: "pending" }), "issued, not known complete"), el("li", {}, el("i", { class: "other" }), "not as in the first row"));
 
     /** The first call of a form, as [stream, call]; null where no band has it. */
     function first(n) {
@@ -732,13 +757,14 @@
       const mx = (x1 + x2) / 2 - ((y2 - y1) / long) * bend, my = (y1 + y2) / 2 + ((x2 - x1) / long) * bend;
       picture.append(svg("path", { class: circular ? "edge circle" : "edge", d: `M${x1} ${y1}Q${mx} ${my} ${x2} ${y2}`, "marker-end": `url(#arrow-${circular ? "circle" : "plain"})` }));
       if (row !== null && edges.length < 40)
-        picture.append(svg("text", { class: "edge-label", x: (x1 + x2) / 4 + mx / 2, y: (y1 + y2) / 4 + my / 2 - 5, "text-anchor": "middle" }, `call ${row}`));
+        picture.append(svg("text", { class: "edge-label", x: (x1 + x2) / 4 + mx / 2, y: (y1 + y2) / 4 + my / 2 - 5, "text-anchor": "middle" }, `${nodes[a].message ? "message" : "call"} ${row}`));
     }
     const cut = (told, most) => (told.length > most ? `${told.slice(0, most - 1)}\u2026` : told);
     nodes.forEach((node, n) => {
       const [nx, ny] = place.get(n);
       const guilty = runs(node.ranks).every(([a, b]) => holds(suspects, a) && holds(suspects, b)) && suspects.length;
-      const what = node.op ? `${node.op}${node.seq !== null ? `, call ${node.seq}` : ""} of ${node.group}` : node.told;
+      const of = node.group === "the default group" ? "" : ` of ${node.group}`;
+      const what = node.op ? `${node.op}${node.seq !== null ? `, ${node.message ? "message" : "call"} ${node.seq}` : ""}${of}` : node.told;
       const last = node.op ? [node.site, node.held].filter(Boolean).join(" \u00b7 ") : "waits for nobody";
       picture.append(svg("g", { class: `node${guilty ? " suspect" : ""}${node.op ? "" : " end"}${ring.includes(n) ? " ring" : ""}` },
         svg("title", {}, `${node.ranks}: ${what}`),
@@ -756,10 +782,11 @@
   function drawFlame(box) {
     const whole = Math.max(...D.stacks.map((root) => count(runs(root.ranks))));
     const short = (name) => name.replace(/^.*\/(?=[^/]*:\d+ )/, "");
+    const foreign = (name) => /^<frozen|\/(site|dist)-packages\/|\/lib\/python\d|\/torch\//.test(name);
     const part = (frame, all) => {
       const n = count(runs(frame.ranks));
-      const item = el("li", { class: n <= all / 4 && all > 2 ? "odd" : null },
-        el("div", { class: "frame", title: `${frame.name}\n${frame.ranks}` }, el("b", {}, n === all ? "" : `${named(frame.ranks)} `), short(frame.name)));
+      const item = el("li", { class: n < all / 2 ? "odd" : null },
+        el("div", { class: foreign(frame.name) ? "frame foreign" : "frame", title: `${frame.name}\n${frame.ranks}` }, el("b", {}, n === all ? "" : `${named(frame.ranks)} `), short(frame.name)));
       item.style.flexGrow = String(n);
       if (frame.inner.length) item.append(el("ul", {}, ...frame.inner.map((inner) => part(inner, all))));
       return item;
@@ -778,10 +805,10 @@
   const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
   /** A bar per rank; what stands far above the others is marked. */
-  function bars(title, values, told) {
+  function bars(title, values, told, least = 0) {
     const most = Math.max(...values.map((v) => v[1]), 1e-9);
     const usual = median(values.map((v) => v[1]));
-    const odd = (v) => values.length > 1 && v > 2 * usual && v > most / 2;
+    const odd = (v) => values.length > 1 && v > 2 * usual && v > most / 2 && v > least;
     const listed = `${title}: ${values.slice(0, 32).map(([rank, v]) => `rank ${rank} ${told(v)}`).join(", ")}`;
     if (values.length <= 16) {
       const rows = values.map(([rank, v], n) => svg("g", { class: odd(v) ? "odd" : null },
@@ -827,7 +854,7 @@
   function drawCharts(box) {
     for (const one of D.lateness.slice(0, 3)) {
       if (one.marks.length > 1) box.append(course(one));
-      box.append(bars(`${one.group}: time by which each rank kept the others waiting, over ${one.rows.toLocaleString("en")} calls in ${time(one.span)}`, one.totals.map(([rank, ns]) => [rank, ns]), time));
+      box.append(bars(`${one.group}: time by which each rank kept the others waiting, over ${one.rows.toLocaleString("en")} calls in ${time(one.span)}`, one.totals.map(([rank, ns]) => [rank, ns]), time, one.span / 50));
     }
     if (D.loading.length) {
       box.append(bars("batches fetched, by rank", D.loading.map(([rank, n]) => [rank, n]), String));

@@ -127,6 +127,8 @@ class Freeing:
     """Threads that would go on, once it has been issued."""
     waiting: int
     """Threads that wait."""
+    peer: int | None = None
+    """Of a message, the rank at its other end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,15 +93,15 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
 
     A thread goes on when all it waits for has come, and whoever waits for it may then, too.
     """
-    calls: dict[tuple[Node, str, int | None], list[Edge]] = {}
+    calls: dict[_Key, Edge] = {}
     for edges in waiting.values():
         for edge in edges:
-            calls.setdefault((edge.target, edge.waiting.group, edge.row), []).append(edge)
+            calls.setdefault(_call(edge), edge)
     best: tuple[int, Edge] | None = None
-    for key, those in list(calls.items())[:_MOST_TRIED]:
+    for key, edge in list(calls.items())[:_MOST_TRIED]:
         free = _freed(graph, waiting, key)
         if free and (best is None or free > best[0]):
-            best = free, those[0]
+            best = free, edge
     if best is None:
         return None
     frees, edge = best
@@ -110,23 +110,21 @@ def _freeing(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]]) -> Free
     return Freeing(
         rank=edge.target[0], op=op, group=edge.waiting.group, row=edge.row,
         site=edge.waiting.site, frees=frees, waiting=len(waiting),
+        peer=edge.waiting.rank if edge.waiting.channel is not None else None,
     )  # fmt: skip
 
 
+def _call(edge: Edge) -> _Key:
+    """The call that an edge waits for."""
+    w = edge.waiting
+    return edge.target, w.group, w.device, w.channel, edge.row, edge.queued
+
+
 def _freed(
-    graph: WaitGraph,
-    waiting: Mapping[Node, tuple[Edge, ...]],
-    call: tuple[Node, str, int | None],
+    graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key
 ) -> int:
     """How many threads go on once a call has been issued."""
-    target, group, row = call
-    left = {
-        node: tuple(
-            e for e in edges
-            if not (e.target == target and e.waiting.group == group and e.row == row)
-        )
-        for node, edges in waiting.items()
-    }  # fmt: skip
+    left = {n: tuple(e for e in edges if _call(e) != call) for n, edges in waiting.items()}
     ends = {e.target for edges in left.values() for e in edges} - waiting.keys()
     if not ends:
         cut = WaitGraph(left, graph.any_of)

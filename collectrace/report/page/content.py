@@ -196,9 +196,12 @@ def _freeing(overview: Overview) -> str:
     at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""
     numbered = "message" if free.op in POINT_TO_POINT else "call"
     row = f", {numbered} {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
+    told = text.clean(free.op)
+    if free.peer is not None:
+        told += f" {'to' if free.op == 'send' else 'from'} rank {free.peer}"
     goes = "all" if free.frees == free.waiting else f"{free.frees} of {free.waiting}"
     return (
-        f"One call would free {goes} of the waiting threads: {text.clean(free.op)} by rank "
+        f"One call would free {goes} of the waiting threads: {told} by rank "
         f"{free.rank}{row}{at}."
     ).replace("free all of the waiting threads", "free all that wait")
 

@@ -339,7 +339,7 @@
         const f = D.forms[codes[i] - 1];
         const x = gutter + (i - x0) * per;
         // Issued, and not known to be complete.
-        const pending = per >= 8 && (band.done ? i + 1 > band.done : i + 1 === band.last && band.waits);
+        const pending = row.focused && per >= 8 && (band.done ? i + 1 > band.done : i + 1 === band.last && band.waits);
         paper.fillStyle = f ? ink.roles[f.f] : ink.line;
         paper.fillRect(x, y, per - gap, h);
         if (pending) {
@@ -718,7 +718,7 @@
     const deepest = Math.max(0, ...columns.keys());
     const ordered = [...columns.keys()].sort((a, b) => b - a);
     const tallest = Math.max(1, ...[...columns.values()].map((list) => list.length));
-    const height = Math.max(tallest * (H + 18), base ? 2 * radius + H : 0) + 24;
+    const height = Math.max(tallest * (H + 18), ring.length === 2 ? H + 44 : base ? (ring.length === 3 ? 1.5 : 2) * radius + H : 0) + 24;
     let x = 12;
     for (const d of ordered) {
       const list = columns.get(d);
@@ -730,10 +730,11 @@
       const next = new Map(edges.filter((e) => e[3]).map((e) => [e[0], e[1]]));
       const order = [];
       for (let n of ring) while (n !== undefined && !order.includes(n)) { order.push(n); n = next.get(n); }
+      const down = ring.length === 3 ? radius / 4 : 0; // the middle of a triangle is not that of its circle
       const cx = x + (ring.length > 1 ? radius * stretch : 0) + W / 2;
       order.forEach((n, i) => {
         const angle = (ring.length === 2 ? Math.PI : -Math.PI / 2) + (2 * Math.PI * i) / order.length;
-        place.set(n, [cx + radius * stretch * Math.cos(angle) - W / 2, height / 2 + radius * Math.sin(angle) - H / 2]);
+        place.set(n, [cx + radius * stretch * Math.cos(angle) - W / 2, height / 2 + down + radius * Math.sin(angle) - H / 2]);
       });
       x = cx + radius * stretch + W / 2 + 24;
     }

@@ -39,7 +39,6 @@ def _plain(value: Any) -> Any:
         return {
             field.name: _plain(item)
             for field, item in named
-            if field.metadata != UNTOLD
-            and (item is not None or field.metadata != LEFT_OUT)
+            if field.metadata != UNTOLD and (item is not None or field.metadata != LEFT_OUT)
         }
     return value

@@ -295,9 +295,7 @@ def _remark(page: Page, findings: Sequence[Finding], n: int, *, whole: bool) -> 
         return
     for side in finding.sides[:_MOST_SIDES]:
         if side.call is not None and side.call.site is not None:
-            spot = (
-                f"{words.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
-            )
+            spot = f"{words.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
             page.prose(spot, indent=2 * INDENT, hang=INDENT)
     _explanation(page, finding, depth=1)
     _consequences(page, findings, n, depth=1)

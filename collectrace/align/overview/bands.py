@@ -26,7 +26,11 @@ _MOST_FORMS: Final = 1500
 """Calls that are told apart; beyond them, only by op, role and line."""
 
 _MOST_CODES: Final = 120_000
-"""Numbers that packed calls may take, over all streams: some 600 KB of a page."""
+"""Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
+for the calls around a difference where that is not enough."""
+
+_WINDOW: Final = 200
+"""Calls before and after one where ranks part that are kept where there is no room for all."""
 
 _MOST_BANDS: Final = 1024
 _MOST_CHANNELS: Final = 128
@@ -97,7 +101,10 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
         bands, left = _packed(case, key, sides, room)
         room -= sum(len(band.codes) for band in bands)
         if left:
-            notes.append(f"{words.ranks(left)}: calls in {words.named_group(key.group)}.")
+            notes.append(
+                f"Of {words.ranks(left)}, the calls in {words.named_group(key.group)} that are far "
+                "from where the ranks part and from their end."
+            )
         drawn[alike] = Stream(
             group=key.group,
             description=info.description if info is not None else "",
@@ -296,28 +303,38 @@ def _channels(case: Case, forms: Forms) -> list[Stream]:
 
 
 def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
-    return _numbers(
-        log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq)
-    )
+    return _numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
 
 
 def _packed(
     case: Case, key: StreamKey, sides: Sequence[_Side], room: int
 ) -> tuple[list[Band], list[int]]:
-    """The bands of a stream, and the ranks for whose calls there is no room."""
+    """The bands of a stream, and the ranks of which there is room only for a part."""
     bands: list[Band] = []
     left: list[int] = []
+    marks = [d.seq for d in case.comparison.divergences if d.stream == key]
     packer = Packer(array("i"))
     for side in sides:
-        codes = packer.pack(side.calls)
-        room -= len(codes)
-        if room < 0 or len(bands) >= _MOST_BANDS:
-            codes = ()
+        calls = side.calls
+        codes = packer.pack(calls) if len(bands) < _MOST_BANDS else ()
+        if len(codes) > room:
             left += side.ranks
+            calls = _telling(side, marks)
+            codes = packer.pack(calls) if room > -_MOST_CODES else ()
+        room -= len(codes)
         if not bands:
-            packer = Packer(side.calls)
+            packer = Packer(calls)
         bands.append(_band(case, key, side, codes))
     return bands, sorted(left)
+
+
+def _telling(side: _Side, marks: Sequence[int]) -> array[int]:
+    """A rank's calls around those where the ranks part, and its last; the others as not read."""
+    calls = array("i", bytes(4 * len(side.calls)))
+    for seq in (*marks, side.last):
+        start, stop = max(0, seq - _WINDOW), seq + _WINDOW
+        calls[start:stop] = side.calls[start:stop]
+    return calls
 
 
 def _band(case: Case, key: StreamKey, side: _Side, codes: tuple[int, ...]) -> Band:

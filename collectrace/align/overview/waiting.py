@@ -120,9 +120,7 @@ def _call(edge: Edge) -> _Key:
     return edge.target, w.group, w.device, w.channel, edge.row, edge.queued
 
 
-def _freed(
-    graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key
-) -> int:
+def _freed(graph: WaitGraph, waiting: Mapping[Node, tuple[Edge, ...]], call: _Key) -> int:
     """How many threads go on once a call has been issued."""
     left = {n: tuple(e for e in edges if _call(e) != call) for n, edges in waiting.items()}
     ends = {e.target for edges in left.values() for e in edges} - waiting.keys()

@@ -48,7 +48,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "lead": lead,
         "roots": [one for one in roots if one is not lead],
         "tables": [one for one in told if one["table"] is not None],
-        "rank_rows": _rank_rows(alignment.ranks, overview),
+        "rank_rows": _rank_rows(alignment.ranks),
         "ranks_left": _ranks_left(alignment.ranks),
         "channels": [
             {
@@ -166,7 +166,7 @@ def _rank_groups(ranks: Sequence[RankState]) -> list[tuple[tuple[str, ...], list
     return list(order)
 
 
-def _rank_rows(ranks: Sequence[RankState], overview: Overview) -> list[dict[str, Any]]:
+def _rank_rows(ranks: Sequence[RankState]) -> list[dict[str, Any]]:
     """Ranks that ended alike on one line; what tells most of an end first."""
     rows = []
     for key, members in _rank_groups(ranks)[:_MOST_RANK_ROWS]:
@@ -175,7 +175,7 @@ def _rank_rows(ranks: Sequence[RankState], overview: Overview) -> list[dict[str,
         rows.append(
             {
                 "ranks": words.ranges(r.rank for r in members), "count": len(members),
-                "ids": [r.rank for r in members], "kind": key[0], "state": state,
+                "kind": key[0], "state": state,
                 "detail": detail, "last": last,
                 "held": words.seconds(max(held) * 1e9) if held else "",
             }
@@ -195,14 +195,15 @@ def _freeing(overview: Overview) -> str:
         return ""
     at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""
     numbered = "message" if free.op in POINT_TO_POINT else "call"
-    row = f", {numbered} {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
+    row = (
+        f", {numbered} {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
+    )
     told = text.clean(free.op)
     if free.peer is not None:
         told += f" {'to' if free.op == 'send' else 'from'} rank {free.peer}"
     goes = "all" if free.frees == free.waiting else f"{free.frees} of {free.waiting}"
     return (
-        f"One call would free {goes} of the waiting threads: {told} by rank "
-        f"{free.rank}{row}{at}."
+        f"One call would free {goes} of the waiting threads: {told} by rank {free.rank}{row}{at}."
     ).replace("free all of the waiting threads", "free all that wait")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-from collectrace import roles, words
+from collectrace import words
 from collectrace.findings import KINDS, Alignment, Finding
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Frame, Overview, Stream
@@ -28,6 +28,7 @@ FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 Packages have no row of their own."""
 
 _LIBRARIES: Final = 6
+_STATES: Final[Mapping[str, str]] = {**text.STATES}
 
 
 def data(alignment: Alignment, overview: Overview) -> dict[str, Any]:
@@ -105,7 +106,9 @@ def _stream(stream: Stream) -> dict[str, Any]:
     told = name if is_default else f"{described} ({text.clean(stream.group)})"
     if stream.channel is not None:
         source, destination, tag = stream.channel
-        told = f"messages from rank {source} to rank {destination}" + (f", tag {tag}" if tag else "")
+        told = f"messages from rank {source} to rank {destination}" + (
+            f", tag {tag}" if tag else ""
+        )
     return {
         "name": told,
         "message": stream.channel is not None,
@@ -157,7 +160,11 @@ def stream_of(finding: Finding, overview: Overview) -> int | None:
     devices = {side.call.device for side in finding.sides if side.call is not None}
     for n, stream in enumerate(overview.streams):
         names = (stream.group, *stream.alike)
-        if stream.channel is None and finding.group.name in names and (not devices or stream.device in devices):
+        if (
+            stream.channel is None
+            and finding.group.name in names
+            and (not devices or stream.device in devices)
+        ):
             return n
     return None
 
@@ -167,8 +174,9 @@ def _waits(overview: Overview) -> dict[str, Any]:
         "nodes": [
             {
                 "ranks": ranges(node.ranks), "thread": text.clean(node.thread),
-                "state": node.state, "told": text.STATES.get(node.state, node.state),  # type: ignore[call-overload]
-                "op": text.clean(node.op), "message": node.op in POINT_TO_POINT, "group": text.named_group(node.group),
+                "state": node.state, "told": _STATES[node.state],
+                "op": text.clean(node.op), "message": node.op in POINT_TO_POINT,
+                "group": text.named_group(node.group),
                 "seq": node.seq, "site": text.short_site(node.site or ""),
                 "held": words.seconds(node.held * 1e9) if node.held else "",
             }

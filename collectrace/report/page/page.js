@@ -240,18 +240,28 @@
       if (most < 8) return;
       paper.fillStyle = colour;
       paper.font = `${weight} 11px system-ui, sans-serif`;
-      let cut = told;
-      if (paper.measureText(cut).width > most) {
-        let low = 0, high = told.length;
-        while (low < high) {
-          const mid = (low + high + 1) >> 1;
-          if (paper.measureText(`${told.slice(0, mid)}\u2026`).width <= most) low = mid;
-          else high = mid - 1;
-        }
-        if (low < 3) return;
-        cut = `${told.slice(0, low)}\u2026`;
+      // Measuring costs more than drawing, and most frames show the same words.
+      const key = `${weight}|${Math.floor(most / 2)}|${told}`;
+      let cut = fitted.get(key);
+      if (cut === undefined) {
+        if (fitted.size > 4000) fitted.clear();
+        fitted.set(key, (cut = fit(told, most)));
       }
-      paper.fillText(cut, x, y);
+      if (cut) paper.fillText(cut, x, y);
+    }
+
+    const fitted = new Map();
+
+    /** As much of a text as there is room for; nothing where that says nothing. */
+    function fit(told, most) {
+      if (paper.measureText(told).width <= most) return told;
+      let low = 0, high = told.length;
+      while (low < high) {
+        const mid = (low + high + 1) >> 1;
+        if (paper.measureText(`${told.slice(0, mid)}\u2026`).width <= most) low = mid;
+        else high = mid - 1;
+      }
+      return low < 3 ? "" : `${told.slice(0, low)}\u2026`;
     }
 
     function draw() {

@@ -13,9 +13,10 @@ from collectrace.overview import Frame, Lateness, Loading
 
 _MOST_STREAMS: Final = 6
 _FEWEST_ROWS: Final = 8
-"""Rows that are worth a picture, unless they cost time."""
+_SHARE: Final = 0.01
+"""Rows, and of their time what was lost, that are worth a picture."""
 _LEAST: Final = 100_000_000
-"""ns that are."""
+"""ns lost that are worth one anyway."""
 _MOST_RANKS: Final = 48
 """Ranks whose lateness is told call by call."""
 _MOST_MARKS: Final = 160
@@ -29,11 +30,15 @@ _MOST_FRAMES: Final = 1500
 
 
 def lateness(case: Case) -> tuple[Lateness, ...]:
-    """By stream; of streams between hosts whose clocks nothing ties together, nothing."""
+    """By stream, where it is more than the clocks' uncertainty and more than the job's noise."""
     if case.clocks.unknown:
         return ()
     found = sorted(delays.of_streams(case), key=lambda d: -d.total)
-    telling = [one for one in found if one.rows >= _FEWEST_ROWS or one.total >= _LEAST]
+    telling = [
+        one for one in found
+        if one.slowest.typical > 2 * case.clocks.uncertainty
+        and (one.total >= _LEAST or (one.rows >= _FEWEST_ROWS and one.total > _SHARE * one.span))
+    ]  # fmt: skip
     return tuple(_lateness(case, one) for one in telling[:_MOST_STREAMS])
 
 

@@ -33,6 +33,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     left_out = [text.clean(one) for one in overview.left_out]
     if len(findings) > _MOST_FINDINGS:
         left_out.append(f"{len(findings) - _MOST_FINDINGS} findings: they are in --json.")
+    verdict = ending.verdict(alignment).plain
     is_alive = any(rank.ended == "alive" for rank in alignment.ranks)
     return {
         "outcome": alignment.outcome,
@@ -44,7 +45,9 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "states": opening.states(alignment.ranks) if alignment.ranks else "",
         "attempt": job.attempt if job is not None else 1,
         "earlier": [text.clean(one) for one in job.earlier] if job is not None else [],
-        "verdict": ending.verdict(alignment).plain,
+        "verdict": verdict,
+        # What a program reads is no headline.
+        "headline": verdict.partition(" Exit status")[0],
         "lead": lead,
         "roots": [one for one in roots if one is not lead],
         "tables": [one for one in told if one["table"] is not None],

@@ -147,6 +147,7 @@
   const NARROW_GUTTER = 84;
   const HEAD = 30;
   const LEAST = 4; // calls that a window shows at least
+  const ROOM = 9; // calls that there is room for at least, however few there are
   const map = $("canvas") ? makeMap() : null;
 
   function makeMap() {
@@ -217,7 +218,7 @@
 
     function clamp() {
       const last = stream().last;
-      let span = Math.max(Math.min(LEAST, last), Math.min(state.x1 - state.x0, last + 1));
+      const span = Math.max(LEAST, Math.min(state.x1 - state.x0, Math.max(ROOM, last + 1)));
       const middle = (state.x0 + state.x1) / 2;
       state.x0 = Math.max(0, Math.min(middle - span / 2, last + 1 - span));
       state.x1 = state.x0 + span;
@@ -508,7 +509,7 @@
       whole();
     }
 
-    function whole() { show(0, stream().last + 1); }
+    function whole() { show(0, Math.max(ROOM, stream().last + 1)); }
 
     /** The window in which a call stands with what came before it. */
     function around(s, seq) {
@@ -725,15 +726,19 @@
       if (!columns.has(depth[n])) columns.set(depth[n], []);
       columns.get(depth[n]).push(n);
     });
-    const deepest = Math.max(0, ...columns.keys());
     const ordered = [...columns.keys()].sort((a, b) => b - a);
     const tallest = Math.max(1, ...[...columns.values()].map((list) => list.length));
-    const height = Math.max(tallest * (H + 18), ring.length === 2 ? H + 44 : base ? (ring.length === 3 ? 1.5 : 2) * radius + H : 0) + 24;
+    // Around a circle those who wait stand below it, in rows; else who waits stands left.
+    const rows = ring.length ? ordered.reverse() : [];
+    const middle = ring.length === 2 ? H + 44 : base ? (ring.length === 3 ? 1.5 : 2) * radius + H + 24 : tallest * (H + 18) + 24;
+    const height = middle + rows.length * (H + 46);
     let x = 12;
-    for (const d of ordered) {
-      const list = columns.get(d);
-      list.forEach((n, i) => place.set(n, [x, height / 2 + (i - (list.length - 1) / 2) * (H + 18) - H / 2]));
-      x += W + GAP;
+    if (!ring.length) {
+      for (const d of ordered) {
+        const list = columns.get(d);
+        list.forEach((n, i) => place.set(n, [x, middle / 2 + (i - (list.length - 1) / 2) * (H + 18) - H / 2]));
+        x += W + GAP;
+      }
     }
     if (ring.length) {
       // In the order of the circle.
@@ -744,9 +749,13 @@
       const cx = x + (ring.length > 1 ? radius * stretch : 0) + W / 2;
       order.forEach((n, i) => {
         const angle = (ring.length === 2 ? Math.PI : -Math.PI / 2) + (2 * Math.PI * i) / order.length;
-        place.set(n, [cx + radius * stretch * Math.cos(angle) - W / 2, height / 2 + down + radius * Math.sin(angle) - H / 2]);
+        place.set(n, [cx + radius * stretch * Math.cos(angle) - W / 2, middle / 2 + down + radius * Math.sin(angle) - H / 2]);
       });
       x = cx + radius * stretch + W / 2 + 24;
+      rows.forEach((d, r) => columns.get(d).forEach((n, i) => {
+        place.set(n, [12 + i * (W + 24), middle + 34 + r * (H + 46)]);
+        x = Math.max(x, 12 + i * (W + 24) + W + 24);
+      }));
     }
     const width = Math.max(x - (ring.length ? 0 : GAP) + 12, 240);
     const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-labelledby": "graph-title" },

@@ -28,10 +28,10 @@
   const holds = (list, rank) => list.some(([a, b]) => a <= rank && rank <= b);
   const count = (list) => list.reduce((sum, [a, b]) => sum + b - a + 1, 0);
   const each = (list) => list.flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i));
-  const named = (told) => {
+  const named = (told, most = 26) => {
     const list = runs(told);
     const text = list.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a},${b}` : `${a}-${b}`)).join(",");
-    return `rank${count(list) === 1 ? "" : "s"} ${text.length > 26 ? `${text.slice(0, 22)}\u2026 (${count(list)})` : text}`;
+    return `rank${count(list) === 1 ? "" : "s"} ${text.length > most ? `${text.slice(0, most - 4)}\u2026 (${count(list)})` : text}`;
   };
   const stateOf = new Map();
   for (const state of D.states) for (const rank of each(runs(state.ranks))) stateOf.set(rank, state);
@@ -753,8 +753,10 @@
       });
       x = cx + radius * stretch + W / 2 + 24;
       rows.forEach((d, r) => columns.get(d).forEach((n, i) => {
-        place.set(n, [12 + i * (W + 24), middle + 34 + r * (H + 46)]);
-        x = Math.max(x, 12 + i * (W + 24) + W + 24);
+        // Every other row is moved, so that what waits for the circle itself can be seen to.
+        const left = 12 + i * (W + 24) + (r % 2 ? 0 : W * 0.7);
+        place.set(n, [left, middle + 34 + r * (H + 46)]);
+        x = Math.max(x, left + W + 24);
       }));
     }
     const width = Math.max(x - (ring.length ? 0 : GAP) + 12, 240);
@@ -789,7 +791,7 @@
       picture.append(svg("g", { class: `node${guilty ? " suspect" : ""}${node.op ? "" : " end"}${ring.includes(n) ? " ring" : ""}` },
         svg("title", {}, `${node.ranks}: ${what}`),
         svg("rect", { x: nx, y: ny, width: W, height: H, rx: 4 }),
-        svg("text", { x: nx + 10, y: ny + 18, class: "name" }, cut(`${named(node.ranks)}${node.thread ? `, ${node.thread}` : ""}`, 30)),
+        svg("text", { x: nx + 10, y: ny + 18, class: "name" }, cut(`${named(node.ranks, 18)}${node.thread ? `, ${node.thread}` : ""}`, 30)),
         svg("text", { x: nx + 10, y: ny + 34 }, cut(what, 35)),
         svg("text", { x: nx + 10, y: ny + 49, class: "quiet" }, cut(last, 36))));
     });

@@ -167,9 +167,9 @@ class Lateness:
     totals: tuple[tuple[int, int, int], ...]
     """(rank, ns it kept the others waiting in all, calls it came last to), the latest first."""
     marks: tuple[int, ...] = ()
-    """Calls of which ``course`` tells, spread over the stream."""
+    """The first calls of the stretches of which ``course`` tells."""
     course: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(rank, us after the first rank at each of ``marks``), by rank, of those that were latest."""
+    """(rank, us after the first rank, the most in each stretch), of those that were latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ _LEAST: Final = 100_000_000
 _MOST_RANKS: Final = 48
 """Ranks whose lateness is told call by call."""
 _MOST_MARKS: Final = 160
+_MOST_TIMES: Final = 400_000
+"""Times that are compared for that; beyond them not every call is looked at."""
 _MOST_LOADERS: Final = 1024
 _DEEPEST: Final = 60
 _TRACER: Final = "/collectrace/tracer/"
@@ -60,24 +62,30 @@ def _lateness(case: Case, found: StreamDelays) -> Lateness:
 def _course(
     case: Case, found: StreamDelays, shown: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]:
-    """Times after the first rank, us, at calls that are spread over a stream."""
+    """Times after the first rank, us, over a stream: of each stretch of calls the worst."""
     last = case.comparison.agreed.get(found.stream, 0)
-    rows = {rank: case.evidence.logs[rank].rows(found.stream) for rank in found.by_rank}
+    logs = {rank: case.evidence.logs[rank].rows(found.stream) for rank in found.by_rank}
+    stretch = max(1, -(-last // _MOST_MARKS))
+    step = max(1, last * len(logs) // _MOST_TIMES)
     marks: list[int] = []
     late: dict[int, list[int]] = {rank: [] for rank in shown}
-    step = max(1, last // _MOST_MARKS)
-    for seq in range(1, last + 1, step):
-        times = {}
-        for rank, (held, shift) in rows.items():
-            at = held.find(seq - shift)
-            if at is None:
-                break
-            times[rank] = case.clocks.when(rank, held.t[at])
-        else:
-            first = min(times.values())
-            marks.append(seq)
+    for start in range(1, last + 1, stretch):
+        worst = dict.fromkeys(shown, -1)
+        for seq in range(start, min(start + stretch, last + 1), step):
+            times = {}
+            for rank, (rows, shift) in logs.items():
+                at = rows.find(seq - shift)
+                if at is None:
+                    break
+                times[rank] = case.clocks.when(rank, rows.t[at])
+            else:
+                first = min(times.values())
+                for rank in shown:
+                    worst[rank] = max(worst[rank], (times[rank] - first) // 1000)
+        if min(worst.values()) >= 0:
+            marks.append(start)
             for rank in shown:
-                late[rank].append((times[rank] - first) // 1000)
+                late[rank].append(worst[rank])
     return tuple(marks), tuple((rank, tuple(late[rank])) for rank in shown) if marks else ()
 
 

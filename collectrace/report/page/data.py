@@ -28,7 +28,7 @@ FAMILIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 Packages have no row of their own."""
 
 _LIBRARIES: Final = 6
-_STATES: Final[Mapping[str, str]] = {**text.STATES}
+_STATES: Final[Mapping[str, str]] = {str(k): v for k, v in text.STATES.items()}
 
 
 def data(alignment: Alignment, overview: Overview) -> dict[str, Any]:

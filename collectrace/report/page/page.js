@@ -28,8 +28,14 @@
   const holds = (list, rank) => list.some(([a, b]) => a <= rank && rank <= b);
   const count = (list) => list.reduce((sum, [a, b]) => sum + b - a + 1, 0);
   const each = (list) => list.flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i));
+  const joined = (list) => [...list].sort((a, b) => a[0] - b[0]).reduce((out, [a, b]) => {
+    const last = out[out.length - 1];
+    if (last && a <= last[1] + 1) last[1] = Math.max(last[1], b);
+    else out.push([a, b]);
+    return out;
+  }, []);
   const named = (told, most = 26) => {
-    const list = runs(told);
+    const list = joined(runs(told));
     const text = list.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a},${b}` : `${a}-${b}`)).join(",");
     return `rank${count(list) === 1 ? "" : "s"} ${text.length > most ? `${text.slice(0, most - 4)}\u2026 (${count(list)})` : text}`;
   };
@@ -274,10 +280,17 @@
       for (const row of rows) {
         const y = row.y - top;
         if (y + row.h < 0 || y > height) continue;
+        if (row.kind === "head" && row.focused) continue;
         if (row.kind === "head") drawHead(row, y);
         else drawBand(row, y);
       }
-      drawMarks(top);
+      // The numbers of the calls stay in sight while the rows below them scroll.
+      const bottom = rows.reduce((end, row) => (row.focused ? Math.max(end, row.y + row.h) : end), 0) - top;
+      const head = Math.min(0, bottom - HEAD);
+      paper.fillStyle = ink.panel;
+      paper.fillRect(0, head, width, HEAD);
+      drawHead(rows[0], head);
+      drawMarks(top, head, bottom);
       drawStrip();
       $("map-where").textContent = where();
     }
@@ -372,6 +385,7 @@
     /** Where calls are narrower than a pixel: of each stretch, the shares of the roles, stacked. */
     function drawShares(row, band, x0, x1, per, y, h) {
       const codes = calls(row.s, row.b);
+      const main = row.b && row.focused && !D.streams[row.s].message ? calls(row.s, 0) : codes;
       const column = 2, families = D.families.length;
       const shares = new Uint32Array(families + 1);
       for (let x = 0; x < inner(); x += column) {
@@ -379,8 +393,9 @@
         if (from >= band.last) break;
         const n = Math.max(1, to - from), step = Math.max(1, Math.floor(n / 61));
         shares.fill(0);
-        let sum = 0;
+        let sum = 0, differs = false;
         for (let i = from; i < from + n; i += step) {
+          differs ||= codes[i] !== main[i] && codes[i] && main[i];
           const f = D.forms[codes[i] - 1];
           shares[f ? f.f : families]++;
           sum++;
@@ -393,12 +408,16 @@
           paper.fillRect(gutter + x, at, column, part);
           at += part;
         }
+        if (differs) {
+          paper.fillStyle = ink.text;
+          paper.fillRect(gutter + x, y + h - 3, column, 3);
+        }
       }
     }
 
-    function drawMarks(top) {
+    function drawMarks(top, head, bottom) {
       const per = perCall();
-      const bottom = rows.filter((row) => row.s === state.focus).reduce((y, row) => Math.max(y, row.y + row.h), 0) - top;
+      const begin = head + HEAD;
       paper.save();
       paper.beginPath();
       paper.rect(gutter - 1, 0, width - gutter, height);
@@ -409,20 +428,20 @@
         paper.strokeStyle = paper.fillStyle = mark.follows ? ink.quiet : ink.suspect;
         paper.lineWidth = 2;
         if (mark.follows) paper.setLineDash([4, 3]);
-        paper.strokeRect(x - 1, HEAD - top, w, bottom - HEAD);
+        paper.strokeRect(x - 1, begin, w, bottom - begin);
         paper.setLineDash([]);
         paper.textAlign = "center";
-        text(`${mark.seq.toLocaleString("en")}`, x + w / 2, HEAD / 2 + 3 - top, 80, mark.follows ? ink.quiet : ink.suspect, "600");
+        text(`${mark.seq.toLocaleString("en")}`, x + w / 2, head + HEAD / 2 + 3, 80, mark.follows ? ink.quiet : ink.suspect, "600");
         paper.textAlign = "left";
       }
       for (const [seq, row, colour] of [[hover?.seq, hover?.row, ink.quiet], [state.seq, state.row, ink.other]]) {
-        if (!seq || row < 0) continue;
+        if (!seq || (row < 0 && stream().marks.some((mark) => mark.seq === seq))) continue;
         const at = rows[row];
         paper.strokeStyle = colour;
         paper.lineWidth = 2;
         const x = xOf(seq), w = Math.max(3, per);
         if (at && at.kind === "band" && at.focused) paper.strokeRect(x, at.y - top + 1, w, at.h - 2);
-        else paper.strokeRect(x, HEAD - top, w, bottom - HEAD);
+        else paper.strokeRect(x, begin, w, bottom - begin);
       }
       paper.restore();
     }
@@ -469,7 +488,7 @@
       box.replaceChildren(
         el("p", {}, el("a", { href: `#call-${state.focus}-${seq}` }, `${one.message ? "message" : "call"} ${seq.toLocaleString("en")}`), `${one.message ? ` of the ${one.name}` : ` of ${one.name}`}`),
         el("ul", {}, ...order.slice(0, 6).map((f) => {
-          const list = by.get(f).flat().sort((a, b) => a[0] - b[0]);
+          const list = by.get(f).flat();
           const told = named(list.map(([a, b]) => (a === b ? `${a}` : `${a}-${b}`)).join(","));
           const what = D.forms[f - 1];
           const swatch = el("i", { class: what ? `role-${what.f}` : "role-none" });
@@ -606,6 +625,7 @@
       const wide = $("map").closest(".first").classList.toggle("enlarged");
       $("map-wide").setAttribute("aria-pressed", String(wide));
       resize();
+      $("map").scrollIntoView({ block: wide ? "start" : "nearest" });
     }
     $("map-finding").addEventListener("click", start);
     $("map-finding").hidden = lead < 0;
@@ -863,7 +883,7 @@
     const y = (us) => h - 22 - (us / most) * (h - 42);
     const line = ([rank, late]) => svg("polyline", { class: rank === worst ? "odd" : null, points: late.map((us, i) => `${x(i).toFixed(1)},${y(us).toFixed(1)}`).join(" ") }, svg("title", {}, `rank ${rank}`));
     const order = [...one.course].sort((a, b) => (a[0] === worst) - (b[0] === worst));
-    return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: how long after the first rank each came, by call; rank ${worst} marked`),
+    return el("figure", { class: "chart broad" }, el("figcaption", {}, `${one.group}: how long after the first rank each came, at worst, along the calls; rank ${worst} marked`),
       svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `rank ${worst} came up to ${time(Math.max(...(one.course.find((c) => c[0] === worst)?.[1] ?? [0])) * 1000)} after the first` },
         svg("line", { x1: 54, y1: h - 22, x2: w - 16, y2: h - 22 }),
         svg("text", { x: 48, y: 26, "text-anchor": "end" }, time(most * 1000)),

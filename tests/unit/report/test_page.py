@@ -97,7 +97,7 @@ def test_irregular_runs_keep_what_is_around_a_difference_and_say_what_they_left_
     run = Run(4)
     draw = random.Random(7)
     for rank in run:
-        for i in range(3000):
+        for _ in range(3000):
             rank.call("all_reduce", shape=[4], site=f"/t.py:{draw.randrange(30)}")
         rank.call("barrier" if rank.rank == 2 else "all_reduce", site="/t.py:99")
     run.finish()

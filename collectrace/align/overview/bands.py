@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging.case import Case
+from collectrace.align.overview.forms import Forms, Key, numbers
 from collectrace.align.overview.repeats import Packer
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
-from collectrace.align.reading.rows import Rows
 from collectrace.overview import Band, Stream
 from collectrace.records import Call
 
@@ -21,9 +21,6 @@ _MOST_CALLS: Final = 2_000_000
 
 _MOST_READ: Final = 16
 """Ranks whose logs are read again for that."""
-
-_MOST_FORMS: Final = 1500
-"""Calls that are told apart; beyond them, only by op, role and line."""
 
 _MOST_CODES: Final = 120_000
 """Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
@@ -35,32 +32,6 @@ _WINDOW: Final = 200
 _MOST_BANDS: Final = 1024
 _MOST_CHANNELS: Final = 128
 _MOST_STREAMS: Final = 400
-
-UNREAD: Final = 0
-"""In a band: a call that was not read. Any other number is one more than the index of a form."""
-
-_Key = tuple[object, ...]
-
-
-@dataclass(slots=True)
-class Forms:
-    """The calls of a run, interned: an example of each, without number, time and digests."""
-
-    calls: list[Call] = field(default_factory=list)
-    _ids: dict[_Key, int] = field(default_factory=dict)
-
-    def number(self, call: Call, key: _Key) -> int:
-        """One more than the index of a call's form; ``key``: all that tells it apart."""
-        if key not in self._ids and len(self.calls) >= _MOST_FORMS:
-            key = call.op, call.role, call.site
-        known = self._ids.get(key)
-        if known is None:
-            self.calls.append(
-                replace(call, t=0, seq=0, digest=None, program=None, pairs=None, iteration=None,
-                        stack=None, splits=None)
-            )  # fmt: skip
-            known = self._ids[key] = len(self.calls)
-        return known
 
 
 class _Side(NamedTuple):
@@ -75,7 +46,7 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
     """Forms of calls, the streams that are made of them, and what was left out, in sentences."""
     forms, told = Forms(), []
     logs, notes = _read_enough(case)
-    drawn: dict[_Key, Stream] = {}
+    drawn: dict[Key, Stream] = {}
     parted = {d.stream for d in case.comparison.divergences}
     order = sorted(
         case.comparison.streams, key=lambda s: (s not in parted, -len(case.comparison.streams[s]))
@@ -88,7 +59,7 @@ def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
             continue
         info = case.comparison.groups.get(key.group)
         # Sisters that did the same and did not part are one picture.
-        alike: _Key = (key,)
+        alike: Key = (key,)
         if len(sides) == 1 and key not in parted and info is not None and info.description:
             alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
         first = drawn.get(alike)
@@ -138,7 +109,7 @@ def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
     unread = [rank for rank, log in evidence.logs.items() if not log.scanned]
     if not unread or evidence.read_whole is None:
         return evidence.logs, []
-    kinds: dict[_Key, list[int]] = {}
+    kinds: dict[Key, list[int]] = {}
     for rank in unread:
         log = evidence.logs[rank]
         kinds.setdefault(_kind(log), []).append(rank)
@@ -162,7 +133,7 @@ def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
     return evidence.logs, ["The logs are large: of calls, what had to be read to judge."]
 
 
-def _kind(log: RankLog) -> _Key:
+def _kind(log: RankLog) -> Key:
     """What ranks have in common whose calls are equal, by what was read of them."""
     return tuple(
         (stream, last, found.program if (found := log.digests(stream, last)) is not None else None)
@@ -175,7 +146,7 @@ def _sides(
     case: Case, logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int], forms: Forms
 ) -> list[_Side]:
     """The ranks of a stream by their calls, most ranks first."""
-    by_digest: dict[_Key, list[int]] = {}
+    by_digest: dict[Key, list[int]] = {}
     is_whole = all(logs[rank].scanned for rank in ranks if rank in logs)
     for rank in ranks:
         log = logs.get(rank)
@@ -185,7 +156,7 @@ def _sides(
         found = None if is_whole else log.digests(stream, last)
         # Logs that were read whole tell more than their digests: the lines.
         rows, shift = log.rows(stream)
-        key: _Key = (last, shift)
+        key: Key = (last, shift)
         if found is not None and found.program is not None:
             key += ("digest", found.program)
         else:
@@ -242,29 +213,7 @@ def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
     def decoded(seq: int) -> Call | None:
         return log.calls(stream, seq, seq + 1)[0]
 
-    return _numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
-
-
-def _numbers(
-    rows: Rows, shift: int, last: int, forms: Forms, decoded: Callable[[int], Call | None]
-) -> array[int]:
-    """The forms of rows, by their place."""
-    vocabulary = rows.vocabulary
-    known: dict[tuple[int, int], int] = {}
-    pairs = list(zip(rows.meaning, rows.appearance, strict=True))
-    for at, pair in enumerate(pairs):
-        if pair in known:
-            continue
-        seen = vocabulary.appearances[pair[1]]
-        call = decoded(rows.seq[at] + shift)
-        key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape
-        known[pair] = UNREAD if call is None else forms.number(call, key)
-    numbers = array("i", (known[pair] for pair in pairs))
-    calls = array("i", bytes(4 * last))
-    for first, end, at in rows.runs():
-        start = first + shift - 1
-        calls[start : start + end - first + 1] = numbers[at : at + end - first + 1]
-    return calls
+    return numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
 
 
 def _channels(case: Case, forms: Forms) -> list[Stream]:
@@ -286,13 +235,13 @@ def _channels(case: Case, forms: Forms) -> list[Stream]:
         for rank, last in zip((key.source, key.destination), ends[key], strict=True):
             if not last:
                 continue
-            numbers = _side_of_channel(logs[rank], key, last, forms)
+            calls = _side_of_channel(logs[rank], key, last, forms)
             done = logs[rank].channel_dones.get(key)
             bands.append(
                 Band(ranks=(rank,), last=last, done=done.seq if done is not None else 0,
-                     codes=packer.pack(numbers))
+                     codes=packer.pack(calls))
             )  # fmt: skip
-            packer = Packer(numbers)
+            packer = Packer(calls)
         found.append(
             Stream(group=key.group, description=info.description if info is not None else "",
                    backend=info.backend if info is not None else "", device=key.device,
@@ -303,7 +252,7 @@ def _channels(case: Case, forms: Forms) -> list[Stream]:
 
 
 def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
-    return _numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
+    return numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
 
 
 def _packed(

@@ -1,9 +1,9 @@
 """The report as one page for a browser: it needs no network and works from where it lies.
 
-``page.html`` is the frame and what can be read without a script; ``page.css`` and ``page.js`` are
-put into it, and ``data`` beside them as JSON. Everything that comes from a log passes through
-``text.clean``, is escaped by jinja2 on the way in, and is set as text by the script. A policy in
-the page allows the one script and the one style sheet by their hashes, and nothing else.
+``page.html`` is the frame and what can be read without a script; ``page.css`` and the parts of the
+script are put into it, and ``data`` beside them as JSON. Everything that comes from a log passes
+through ``text.clean``, is escaped by jinja2 on the way in, and is set as text by the script. A
+policy in the page allows the one script and the one style sheet by their hashes, and nothing else.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ _ESCAPES: Final = str.maketrans(
 """What could end a script element, or begin a comment in one, as JSON writes it otherwise."""
 
 
+_SCRIPTS: Final = ("base", "map", "rows", "waits", "charts", "search", "main")
+
+
 def write(alignment: Alignment, out: TextIO) -> None:
     """Write the page, in ASCII and with a final newline."""
     overview = alignment.overview() if alignment.overview is not None else Overview()
@@ -37,7 +40,7 @@ def write(alignment: Alignment, out: TextIO) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    css, js = _part("page.css"), _part("page.js")
+    css, js = _part("page.css"), _script()
     page = environment.get_template("page.html").render(
         content.content(alignment, overview),
         # Files of this package, and JSON that is escaped for where it stands.
@@ -53,6 +56,11 @@ def write(alignment: Alignment, out: TextIO) -> None:
 def embedded(value: Any) -> str:
     """JSON that can stand in a script element."""
     return json.dumps(value, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _script() -> str:
+    """Its parts, which share one scope of their own."""
+    return f"(() => {{\n{''.join(_part(f'{name}.js') for name in _SCRIPTS)}}})();"
 
 
 def _part(name: str) -> str:

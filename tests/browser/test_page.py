@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,55 @@ def test_what_can_be_read_can_be_read_without_a_script(opened: Open) -> None:
     assert "rank" in plain.locator("h1").inner_text()
     assert plain.locator("#rows tbody tr").count() >= 4
     context.close()
+
+
+def test_the_script_unpacks_calls_as_they_were_packed(opened: Open) -> None:
+    """Told from the packed numbers, one at a time, and drawn from all of them: both are right."""
+    run = Run(3)
+    draw = random.Random(4)
+    program = [draw.randrange(6) for _ in range(150)] + [1, 2, 3] * 60 + [draw.randrange(6)] * 30
+    for rank in run:
+        own = program if rank.rank < 2 else [*program[:200], 5, *program[190:340]]
+        for line in own:
+            rank.call("all_reduce", shape=[4], site=f"/job/train.py:{line}")
+    run.finish()
+    page = opened(run)
+    other = [*program[:200], 5, *program[190:340]]
+    for seq in (1, 77, 150, 151, 199, 200, 201, 202, 260, 300, 351):
+        page.evaluate("seq => { location.hash = `#call-0-${seq}`; }", seq)
+        expect(page.locator("#detail p a")).to_have_text(f"call {seq}")
+        told = " ".join(page.locator("#detail").inner_text().split())
+        assert f"train.py:{program[seq - 1]}" in told
+        assert f"train.py:{other[seq - 1]}" in told
+
+
+def test_every_call_is_drawn_in_the_colour_of_its_role(opened: Open) -> None:
+    """The canvas, cell by cell, of a rank whose calls are packed against another's."""
+    roles = ["user", "ddp.backward.bucket", "ddp.forward.notify_join", "fsdp.unshard"]
+    families = [0, 2, 1, 5]
+    program = [n * n % 7 % 4 for n in range(60)]
+    other = [*program[:30], 3, *program[30:58]]
+    run = Run(2)
+    for rank in run:
+        for kind in program if rank.rank == 0 else other:
+            rank.call("all_reduce", role=roles[kind], site="/job/train.py:1")
+    run.finish()
+    page = opened(run)
+    page.locator("#map-all").click()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn = page.evaluate(
+        """() => {
+          const c = document.getElementById('canvas'), p = c.getContext('2d');
+          const style = getComputedStyle(document.documentElement);
+          const names = [0, 1, 2, 3, 4, 5].map(n => style.getPropertyValue('--role-' + n).trim());
+          const per = (c.clientWidth - 128 - 8) / 61;
+          const all = p.getImageData(0, 0, c.width, c.height).data;
+          return [48, 100].map(y => Array.from({length: 59}, (_, i) => {
+            const at = 4 * (y * c.width + Math.floor(128 + (i + 0.3) * per));
+            const rgb = [0, 1, 2].map(n => all[at + n].toString(16).padStart(2, '0')).join('');
+            return names.indexOf('#' + rgb);
+          }));
+        }"""
+    )
+    assert drawn[0][:50] == [families[kind] for kind in program[:50]]
+    assert drawn[1][:50] == [families[kind] for kind in other[:50]]

@@ -70,27 +70,31 @@ function calls(s, b) {
     return known;
   }
   const band = D.streams[s].bands[b];
-  const before = b ? calls(s, 0) : new Uint16Array(0);
-  const all = new Uint16Array(before.length + band.last);
-  all.set(before);
-  let at = before.length;
+  const first = b ? calls(s, 0) : new Uint16Array(0);
+  const own = new Uint16Array(band.last);
+  let at = 0;
   for (let i = 0; i < band.codes.length; i++) {
     const code = band.codes[i];
     if (code >= 0) {
-      all[at++] = code;
+      own[at++] = code;
       continue;
     }
-    const from = at + code;
-    const length = band.codes[++i];
-    // A copy that reaches into itself grows by what is there already.
-    for (let done = 0; done < length;) {
-      const step = Math.min(length - done, at + done - from);
-      all.copyWithin(at + done, from, from + step);
-      done += step;
+    let from = at + code, left = band.codes[++i];
+    if (from < 0) {
+      const start = first.length + from, length = Math.min(left, -from);
+      own.set(first.subarray(start, start + length), at);
+      at += length;
+      left -= length;
+      from = 0;
     }
-    at += length;
+    // A copy that reaches into itself grows by what is there already.
+    while (left > 0) {
+      const step = Math.min(left, at - from);
+      own.copyWithin(at, from, from + step);
+      at += step;
+      left -= step;
+    }
   }
-  const own = b ? all.slice(before.length) : all;
   cached.set(key, own);
   held += own.length;
   for (const [old, text] of cached) {
@@ -101,10 +105,36 @@ function calls(s, b) {
   }
   return own;
 }
-const form = (s, b, seq) => {
+
+/** The form of one call, as `calls` has it, without unpacking the band; -1 where there is none. */
+function form(s, b, seq) {
   const band = D.streams[s].bands[b];
-  return seq >= 1 && seq <= band.last ? calls(s, b)[seq - 1] : -1;
-};
+  if (seq < 1 || seq > band.last) return -1;
+  if (!b) return calls(s, b)[seq - 1];
+  if (!band.starts) {
+    // Where each number, or each copy, begins: [place, index of its code].
+    band.starts = [];
+    let at = 0;
+    for (let i = 0; i < band.codes.length; i++) {
+      band.starts.push([at, i]);
+      at += band.codes[i] < 0 ? band.codes[++i] : 1;
+    }
+  }
+  let place = seq - 1;
+  for (;;) {
+    let low = 0, high = band.starts.length - 1;
+    if (high < 0) return 0;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (band.starts[middle][0] <= place) low = middle;
+      else high = middle - 1;
+    }
+    const [start, i] = band.starts[low], code = band.codes[i];
+    if (code >= 0) return code;
+    place = start + code + ((place - start) % -code);
+    if (place < 0) return calls(s, 0)[D.streams[s].bands[0].last + place];
+  }
+}
 
 for (const stream of D.streams) {
   stream.runs = runs(stream.ranks);

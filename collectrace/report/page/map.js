@@ -242,35 +242,54 @@ function makeMap() {
     return rest.length ? [f.op, first, rest.join(" ")] : [f.op, first];
   }
 
-  /** Where calls are narrower than a pixel: of each stretch, the shares of the roles, stacked. */
+  const pictures = new Map();
+
+  /** Where calls are narrower than a pixel: a picture of the band, which is made once for a view. */
   function drawShares(row, band, x0, x1, per, y, h) {
+    const key = [row.s, row.b, row.focused, x0, x1, width, h, ink.panel].join();
+    let picture = pictures.get(key);
+    if (!picture) {
+      if (pictures.size > 400) pictures.clear();
+      picture = document.createElement("canvas");
+      picture.width = Math.ceil(inner());
+      picture.height = Math.round(h * (window.devicePixelRatio || 1));
+      pictures.set(key, picture);
+      const paint = picture.getContext("2d");
+      paint.scale(1, picture.height / h);
+      shares(paint, row, band, x0, per, h);
+    }
+    paper.drawImage(picture, gutter, y, picture.width, h);
+  }
+
+  /** Of each stretch of a band, the shares of the roles, stacked; and whether it is like the first. */
+  function shares(paint, row, band, x0, per, h) {
     const codes = calls(row.s, row.b);
     const main = row.b && row.focused && !D.streams[row.s].message ? calls(row.s, 0) : codes;
     const column = 2, families = D.families.length;
-    const shares = new Uint32Array(families + 1);
+    const counts = new Uint32Array(families + 1);
     for (let x = 0; x < inner(); x += column) {
       const from = Math.floor(x0 + x / per), to = Math.min(band.last, Math.floor(x0 + (x + column) / per));
       if (from >= band.last) break;
       const n = Math.max(1, to - from), step = Math.max(1, Math.floor(n / 61));
-      shares.fill(0);
+      counts.fill(0);
       let sum = 0, differs = false;
       for (let i = from; i < from + n; i += step) {
         differs ||= codes[i] !== main[i] && codes[i] && main[i];
         const f = D.forms[codes[i] - 1];
-        shares[f ? f.f : families]++;
+        counts[f ? f.f : families]++;
         sum++;
       }
-      let at = y;
+      let at = 0;
       for (let k = 0; k <= families; k++) {
-        if (!shares[k]) continue;
-        const part = (h * shares[k]) / sum;
-        paper.fillStyle = k < families ? ink.roles[k] : ink.line;
-        paper.fillRect(gutter + x, at, column, part);
+        if (!counts[k]) continue;
+        const part = (h * counts[k]) / sum;
+        paint.fillStyle = k < families ? ink.roles[k] : ink.line;
+        paint.fillRect(x, at, column, part);
         at += part;
       }
       if (differs) {
-        paper.fillStyle = ink.text;
-        paper.fillRect(gutter + x, y + h - 3, column, 3);
+        paint.fillStyle = ink.text;
+        paint.fillRect(x, h - 3, column, 3);
       }
     }
   }
@@ -393,7 +412,7 @@ function makeMap() {
   /** The window in which a call stands with what came before it. */
   function around(s, seq) {
     focus(s);
-    const n = Math.max(LEAST, Math.min(48, Math.round(inner() / 66)));
+    const n = Math.max(LEAST, Math.min(48, Math.round(inner() / 74)));
     const before = Math.round(n * 0.62);
     show(seq - 1 - before, seq - 1 - before + n);
     state.seq = seq;

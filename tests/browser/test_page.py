@@ -323,3 +323,20 @@ def test_every_call_is_drawn_in_the_colour_of_its_role(opened: Open) -> None:
     )
     assert drawn[0][:50] == [families[kind] for kind in program[:50]]
     assert drawn[1][:50] == [families[kind] for kind in other[:50]]
+
+
+def test_the_suspect_is_in_view_among_many_that_differ(opened: Open) -> None:
+    run = Run(60)
+    for rank in run:
+        # Every rank ends at a call of its own, so none can be told with another.
+        rank.calls(100, "all_reduce", shape=[4], site="/job/train.py:1")
+        wrong = rank.rank == 50
+        rank.call("all_reduce", shape=[4], dtype="int64" if wrong else "float32", site="/t.py:2")
+        rank.calls(rank.rank, "all_reduce", shape=[4], site="/job/train.py:3")
+    run.finish()
+    page = opened(run)
+    page.keyboard.press("m")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    # The second row is the suspect's: its own call is told first.
+    expect(page.locator("#detail li").first).to_contain_text("rank 50 all_reduce int64[4]")

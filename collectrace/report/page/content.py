@@ -174,6 +174,8 @@ def _rank_rows(ranks: Sequence[RankState]) -> list[dict[str, Any]]:
     rows = []
     for key, members in _rank_groups(ranks)[:_MOST_RANK_ROWS]:
         state, detail, last = ending.rank_told(members[0])
+        if any(ending.rank_told(other)[1] != detail for other in members):
+            detail += f" (rank {members[0].rank}; the others likewise)"
         held = [r.held for r in members if r.held is not None and r.state != "finished"]
         rows.append(
             {

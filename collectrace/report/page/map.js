@@ -15,6 +15,10 @@ function makeMap() {
 
   const stream = () => D.streams[state.focus];
 
+  /** The bands of a stream: what the others are compared with, the suspects, the others. */
+  const shown = (one) => [...one.bands.keys()].sort((a, b) =>
+    (b === 0) - (a === 0) || one.bands[b].suspect - one.bands[a].suspect || a - b);
+
   function layout() {
     rows = [];
     let y = 0;
@@ -31,7 +35,7 @@ function makeMap() {
         const room = (height - HEAD - 24 * Math.min(3, order.length - 1) - 8) / one.bands.length;
         const h = focused ? Math.max(24, Math.min(52, room)) : 12;
         const most = focused ? one.bands.length : Math.min(4, one.bands.length);
-        for (let b = 0; b < most; b++) add({ kind: "band", s, b, focused }, h);
+        for (const b of shown(one).slice(0, most)) add({ kind: "band", s, b, focused }, h);
       }
       if (focused) y += 8;
     }

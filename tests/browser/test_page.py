@@ -163,7 +163,7 @@ def test_keys_go_from_finding_to_finding(opened: Open) -> None:
     expect(page.locator("#detail")).to_contain_text("call 31 of")
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="close").click()
     expect(page.locator("#help")).to_be_hidden()
 
 

@@ -13,17 +13,21 @@ Format history
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from collectrace.overview import Overview
 from collectrace.records import Call
 
 FORMAT: Final = 1
 
 LEFT_OUT: Final[Mapping[str, bool]] = MappingProxyType({"left_out": True})
 """Metadata of a field that the JSON leaves out where it is None; any other is null then."""
+
+UNTOLD: Final[Mapping[str, bool]] = MappingProxyType({"untold": True})
+"""Metadata of a field that is no part of the JSON."""
 
 Status = Literal["aligned", "diverged", "hung", "unknown"]
 Severity = Literal["error", "warning", "info"]
@@ -403,6 +407,11 @@ class Alignment:
 
     job: Job | None = field(default=None, metadata=LEFT_OUT)
     """What was run; left out where no rank's file says."""
+
+    overview: Callable[[], Overview] | None = field(
+        default=None, metadata=UNTOLD, compare=False, repr=False
+    )
+    """Makes what a picture of the run shows; it may read the logs again. None: there is none."""
 
     @property
     def warnings(self) -> int:

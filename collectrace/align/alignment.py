@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from collectrace import words
@@ -16,6 +17,7 @@ from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
 from collectrace.align.observations.collect import information
+from collectrace.align.overview import build as overview
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog, RunEvidence
@@ -132,6 +134,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             other_runs=evidence.other_runs or None,
         ),
         job=describe(evidence.logs),
+        overview=partial(overview, case),
     )
 
 

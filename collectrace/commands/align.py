@@ -4,6 +4,7 @@ for example:
   python -m collectrace align logs/                    the latest run in this folder
   python -m collectrace align logs/ --context 20       more rows around the difference
   python -m collectrace align logs/ --follow           beside a job that runs
+  python -m collectrace align logs/ --html report.html the findings as a page, with pictures
   python -m collectrace align logs/ --json -           the findings, for programs
 
 exit status:
@@ -25,6 +26,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -128,6 +130,11 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
         name = None if report.option is None else getattr(arguments, report.option)
         if name is not None:
             output.check(f"--{report.option}", name)
+            if report.needs is not None and find_spec(report.needs) is None:
+                raise CollectraceError(
+                    f"--{report.option} needs {report.needs}, which is not installed: "
+                    f"pip install 'collectrace[{report.option}]'"
+                )
             if name in asked.values():
                 raise CollectraceError(f"--{report.option} {name}: another report goes there")
             asked[report] = name

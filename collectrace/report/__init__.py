@@ -29,6 +29,10 @@ class Report:
     """``json`` for the option ``--json FILE`` that asks for it; None: it goes to standard output
     unless another report does."""
 
+    needs: str | None = None
+    """A package that it needs, and that is not installed with this one but as the extra that is
+    named as the option."""
+
     def write(self, alignment: Alignment, out: TextIO) -> None:
         """Write the whole report.
 
@@ -42,5 +46,6 @@ class Report:
 REPORTS: Final = (
     Report(module="terminal", what="the report for people"),
     Report(module="machine", what="the findings as JSON", option="json"),
+    Report(module="page", what="one page for a browser", option="html", needs="jinja2"),
 )
 """In the order in which they are written: what a person waits for first."""

@@ -27,7 +27,7 @@ _MOST_RUNS: Final = 2
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
 
-_NUMBER: Final = re.compile(r"\d+")
+NUMBER: Final = re.compile(r"\d+")
 """Ports and seconds: details that differ in nothing else are told once."""
 
 _ENDED: Final[dict[Ended, str]] = {
@@ -43,7 +43,7 @@ def show(page: Page, alignment: Alignment) -> None:
     _ranks(page, alignment)
     _gaps(page, alignment)
     page.prose(_run(alignment), hang=INDENT)
-    page.prose(_verdict(alignment))
+    page.prose(verdict(alignment))
 
 
 def _run(alignment: Alignment) -> str:
@@ -62,8 +62,8 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     page.heading("ranks")
     groups: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
-        state, detail, last = _rank(rank)
-        groups.setdefault((state, _NUMBER.sub("#", detail), last), []).append(rank)
+        state, detail, last = rank_told(rank)
+        groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
     labels = [words.ranges([r.rank for r in one]) for one in alike]
     indent = min(max(LABEL, max(map(len, labels)) + 2 * INDENT), 2 * LABEL)
@@ -71,8 +71,8 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         if len(label) > indent - 2 * INDENT:
             page.prose(label, indent=INDENT)
             label = ""
-        state, detail, last = _rank(one[0])
-        if any(_rank(other)[1] != detail for other in one):
+        state, detail, last = rank_told(one[0])
+        if any(rank_told(other)[1] != detail for other in one):
             detail += f" (rank {one[0].rank}; the others likewise)"
         told = "\n".join(line for line in (state, detail, last) if line)
         page.prose(told, indent=indent, label=label.ljust(indent - 2 * INDENT) if label else "")
@@ -82,7 +82,7 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     page.line()
 
 
-def _rank(rank: RankState) -> tuple[str, str, str]:
+def rank_told(rank: RankState) -> tuple[str, str, str]:
     """What is said of a rank, in three lines: its state and end, details, its last call."""
     ended = "" if rank.state == "missing" else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
@@ -101,22 +101,27 @@ def _rank(rank: RankState) -> tuple[str, str, str]:
 
 
 def _gaps(page: Page, alignment: Alignment) -> None:
-    evidence = alignment.evidence
-    gaps = []
-    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
-    if evidence.missing_ranks and not told:
-        gaps.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
-    if evidence.damaged_lines:
-        gaps.append(f"{words.counted(evidence.damaged_lines, 'line')} could not be read.")
-    if evidence.dropped:
-        gaps.append(f"{words.counted(evidence.dropped, 'record')} could not be written.")
-    gaps += [text.clean(note) for note in evidence.notes]
-    gaps += told
-    if gaps:
+    told = gaps(alignment)
+    if told:
         page.heading("what the logs cannot tell")
-        for gap in gaps:
+        for gap in told:
             page.prose(gap, indent=INDENT, hang=INDENT)
         page.line()
+
+
+def gaps(alignment: Alignment) -> list[str]:
+    """What the logs cannot tell, in sentences."""
+    evidence = alignment.evidence
+    found = []
+    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    if evidence.missing_ranks and not told:
+        found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
+    if evidence.damaged_lines:
+        found.append(f"{words.counted(evidence.damaged_lines, 'line')} could not be read.")
+    if evidence.dropped:
+        found.append(f"{words.counted(evidence.dropped, 'record')} could not be written.")
+    found += [text.clean(note) for note in evidence.notes]
+    return found + told
 
 
 def _gap(finding: Finding) -> str:
@@ -124,7 +129,8 @@ def _gap(finding: Finding) -> str:
     return ". ".join(sentences) + "."
 
 
-def _verdict(alignment: Alignment) -> Text:
+def verdict(alignment: Alignment) -> Text:
+    """The last line: the status, what it covers, and the exit status."""
     # "aligned" stands for what agrees, though the job itself may have crashed over other things.
     said = "aligned" if alignment.status == "aligned" else alignment.outcome
     status = (said, f"bold {STATUS_STYLE[said]}")

@@ -10,7 +10,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any, TextIO
 
-from collectrace.findings import FORMAT, LEFT_OUT, Alignment
+from collectrace.findings import FORMAT, LEFT_OUT, UNTOLD, Alignment
 from collectrace.records import Call, to_dict
 
 
@@ -39,6 +39,6 @@ def _plain(value: Any) -> Any:
         return {
             field.name: _plain(item)
             for field, item in named
-            if item is not None or field.metadata != LEFT_OUT
+            if field.metadata != UNTOLD and (item is not None or field.metadata != LEFT_OUT)
         }
     return value

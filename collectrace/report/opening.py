@@ -21,7 +21,7 @@ STATUS_STYLE: Final = {
 _MOST_HOSTS: Final = 3
 _LONGEST_SCRIPT: Final = 160
 
-_TELLING: Final[tuple[State, ...]] = (
+TELLING: Final[tuple[State, ...]] = (
     "died", "raised", "silent", "missing", "busy", "blocked", "running", "finished",
 )  # fmt: skip
 """The states, what tells most of an end first."""
@@ -37,21 +37,22 @@ def show(page: Page, alignment: Alignment) -> None:
     if len(script) > _LONGEST_SCRIPT:
         script = script[: _LONGEST_SCRIPT - 2] + ".."
     style = f"bold {STATUS_STYLE[outcome]}"
-    who = words.counted(alignment.world_size, "rank") + _hosts(job)
+    who = words.counted(alignment.world_size, "rank") + hosts(job)
     said = f"{script}, {who}" if script else who
     page.prose(Text.assemble((f"{outcome}: ", style), said), hang=INDENT)
-    when = _when(job, is_alive=any(rank.ended == "alive" for rank in alignment.ranks))
-    if when:
-        page.prose(when, indent=INDENT, hang=INDENT)
+    moment = when(job, is_alive=any(rank.ended == "alive" for rank in alignment.ranks))
+    if moment:
+        page.prose(moment, indent=INDENT, hang=INDENT)
     if job.attempt > 1:
         earlier = [text.clean(one) for one in job.earlier]
         page.prose("; ".join([f"attempt {job.attempt}", *earlier]), indent=INDENT, hang=INDENT)
     if alignment.ranks:
-        page.prose(_states(alignment.ranks), indent=INDENT, hang=INDENT)
+        page.prose(states(alignment.ranks), indent=INDENT, hang=INDENT)
     page.line()
 
 
-def _hosts(job: Job) -> str:
+def hosts(job: Job) -> str:
+    """`` on node0``: the machines, as far as there is room."""
     if not job.hosts:
         return ""
     named = [text.clean(host) for host in job.hosts[:_MOST_HOSTS]]
@@ -61,7 +62,8 @@ def _hosts(job: Job) -> str:
     return f" on {len(job.hosts)} hosts ({', '.join(named)}{more})"
 
 
-def _when(job: Job, *, is_alive: bool) -> str:
+def when(job: Job, *, is_alive: bool) -> str:
+    """From when to when, and how long that is."""
     began, ended = _moment(job.began), _moment(job.ended)
     if began is None or ended is None or job.began is None or job.ended is None:
         return ""
@@ -79,13 +81,13 @@ def _moment(wall: int | None) -> datetime | None:
         return None
 
 
-def _states(ranks: tuple[RankState, ...]) -> str:
+def states(ranks: tuple[RankState, ...]) -> str:
     """``ranks 3,6 raised an exception; ranks 0-2,4-5,7 blocked, still alive``."""
     alike: dict[State, list[RankState]] = {}
     for rank in ranks:
         alike.setdefault(rank.state, []).append(rank)
     parts = []
-    for state in _TELLING:
+    for state in TELLING:
         those = alike.get(state, [])
         if those:
             alive = ", still alive" if all(rank.ended == "alive" for rank in those) else ""

@@ -81,7 +81,7 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     _labelled(page, "cause", cause)
     _labelled(page, "fix", fix)
     page.line()
-    page.prose(_place(finding), indent=INDENT)
+    page.prose(place(finding), indent=INDENT)
     page.line()
     sources = {line.site: line for line in finding.sources}
     for side in finding.sides[:_MOST_SIDES]:
@@ -106,7 +106,8 @@ def _explanation(page: Page, finding: Finding, *, depth: int) -> None:
     _labelled(page, "note", "\n".join(finding.notes), depth=depth)
 
 
-def _place(finding: Finding) -> str:
+def place(finding: Finding) -> str:
+    """Kind, row and group of a finding, in words."""
     where: str = finding.kind
     if finding.seq is not None and finding.kind != "group_mismatch":
         # Messages are numbered per channel, calls per group.
@@ -157,13 +158,13 @@ def _site(page: Page, c: Call, sources: dict[str, SourceLine]) -> None:
 
 def _place_of(page: Page, site: str, sources: dict[str, SourceLine]) -> None:
     """A line of the user's code, and what stands there."""
-    place = Text.assemble((text.site(site), "cyan"))
+    spot = Text.assemble((text.site(site), "cyan"))
     known = sources.get(site)
     source = text.clean(known.text.strip()) if known is not None else ""
-    if source and 2 * INDENT + len(place) + 3 + len(source) <= page.width:
-        place.append(f"   {source}")
+    if source and 2 * INDENT + len(spot) + 3 + len(source) <= page.width:
+        spot.append(f"   {source}")
         source = ""
-    page.line(place, indent=2 * INDENT)
+    page.line(spot, indent=2 * INDENT)
     if source:
         page.prose(source, indent=4 * INDENT)
     around = (known.enclosing or ()) if known is not None else ()
@@ -179,7 +180,7 @@ def _place_of(page: Page, site: str, sources: dict[str, SourceLine]) -> None:
 def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState]) -> None:
     rows = sidebyside.rows(table)
     ends = _ends(finding, table, ranks)
-    order = _by_blame(table, finding.suspects)
+    order = by_blame(table, finding.suspects)
     two = _chosen(order, _FEWEST_COLUMNS)
     file = sidebyside.only_file(table)
     if file and not page.fits(_lines(page, table, two, rows, ends), indent=INDENT, fixed=3):
@@ -195,7 +196,7 @@ def _table(page: Page, finding: Finding, table: Table, ranks: Sequence[RankState
         page.line(f"not shown: {words.ranks(rest)} (see --json)", indent=INDENT)
 
 
-def _by_blame(table: Table, suspects: Sequence[int]) -> list[int]:
+def by_blame(table: Table, suspects: Sequence[int]) -> list[int]:
     """Indices of the columns, the first to keep first: one with suspects in it is never cut."""
     columns = range(len(table.columns))
     guilty = [n for n in columns if set(table.columns[n]) & set(suspects)][:1]
@@ -271,10 +272,10 @@ def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth:
     for n in effects[:_MOST_EFFECTS]:
         finding = findings[n]
         at = "" if finding.seq is None else f" at call {finding.seq}"
-        place = f"{finding.kind}{at}"
+        spot = f"{finding.kind}{at}"
         if finding.group is not None and finding.group != findings[cause].group:
-            place += f" of {text.group(finding.group)}"
-        told = f"{finding.headline} ({place})"
+            spot += f" of {text.group(finding.group)}"
+        told = f"{finding.headline} ({spot})"
         if n == effects[0]:
             told += f"\n{finding.cause}"
         _labelled(page, "led to", told, depth=depth)
@@ -294,9 +295,7 @@ def _remark(page: Page, findings: Sequence[Finding], n: int, *, whole: bool) -> 
         return
     for side in finding.sides[:_MOST_SIDES]:
         if side.call is not None and side.call.site is not None:
-            place = (
-                f"{words.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
-            )
-            page.prose(place, indent=2 * INDENT, hang=INDENT)
+            spot = f"{words.ranks(side.ranks)}: {text.call(side.call)}, {text.site(side.call.site)}"
+            page.prose(spot, indent=2 * INDENT, hang=INDENT)
     _explanation(page, finding, depth=1)
     _consequences(page, findings, n, depth=1)

@@ -94,6 +94,8 @@ def items(cls: type[Any]) -> Iterator[Item]:
     docs = _docstrings(cls)
     hints = typing.get_type_hints(cls)
     for field in fields(cls):
+        if field.metadata == findings.UNTOLD:
+            continue
         if issubclass(cls, Record | Activity):
             required = records.is_required(field)
         else:

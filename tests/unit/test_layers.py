@@ -23,6 +23,7 @@ FLOORS = (
     {"", "launch", "schema", "tracer", "align", "report"},
     {"words", "chain"},
     {"signature", "findings"},
+    {"overview"},
     {"records", "roles", "config", "exceptions"},
     {"ops", "errors", "dumps", "version", "quiet", "log_folder"},
 )
@@ -37,6 +38,7 @@ ROOMS = {
         {"align.judging"},
         {"align.diagnosis"},
         {"align.observations"},
+        {"align.overview"},
         {"align.alignment"},
         {"align.follow"},
         {"align"},

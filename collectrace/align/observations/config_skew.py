@@ -43,8 +43,8 @@ def config_skew(case: Case) -> Finding | None:
     headers = {rank: log.header for rank, log in logs.items()}
     parts = [
         f"{what}: {_listed(values, headers, absent)}"
-        for what, name, values, absent in _settings(headers)
-        if len({values.get(rank) for rank in headers}) > 1 and not _is_own(name, values, headers)
+        for what, name, values, absent in settings(headers)
+        if len({values.get(rank) for rank in headers}) > 1 and not is_own(name, values, headers)
     ]
     parts += [
         f"backend of {words.group(info)}: {_listed(values, values, '')}"
@@ -64,7 +64,7 @@ def config_skew(case: Case) -> Finding | None:
     )
 
 
-def _settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:
+def settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:
     """Every setting: words for it, its name, each rank's value, a word for ranks without one."""
     versions = {rank: header.versions for rank, header in headers.items()}
     for name, values in _by_name(versions):
@@ -108,7 +108,7 @@ def _arguments(argv: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
+def is_own(name: str, values: Values, headers: Mapping[int, Header]) -> bool:
     """Whether a setting is meant to differ between ranks: by its name, or by its values.
 
     Values that are the ranks' own numbers are, whatever the name.

@@ -1,0 +1,305 @@
+"""Ranks by calls, in little room: equal ranks as one band, equal groups as one stream."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.overview.forms import Forms, Key, numbers
+from collectrace.align.overview.repeats import Packer
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.overview import Band, Stream
+from collectrace.records import Call
+
+_MOST_CALLS: Final = 2_000_000
+"""Calls that are read again to draw logs of which only a part was read."""
+
+_MOST_READ: Final = 16
+"""Ranks whose logs are read again for that."""
+
+_MOST_CODES: Final = 120_000
+"""Numbers that packed calls may take, over all streams: some 600 KB of a page; and as many again
+for the calls around a difference where that is not enough."""
+
+_WINDOW: Final = 200
+"""Calls before and after one where ranks part that are kept where there is no room for all."""
+
+_MOST_BANDS: Final = 1024
+_MOST_CHANNELS: Final = 128
+_MOST_STREAMS: Final = 400
+
+
+class _Side(NamedTuple):
+    """Ranks with equal calls, before they are packed."""
+
+    ranks: tuple[int, ...]
+    last: int
+    calls: array[int]
+
+
+def streams(case: Case) -> tuple[list[Call], list[Stream], list[str]]:
+    """Forms of calls, the streams that are made of them, and what was left out, in sentences."""
+    forms, told = Forms(), []
+    logs, notes = _read_enough(case)
+    drawn: dict[Key, Stream] = {}
+    parted = {d.stream for d in case.comparison.divergences}
+    order = sorted(
+        case.comparison.streams, key=lambda s: (s not in parted, -len(case.comparison.streams[s]))
+    )
+    room = _MOST_CODES
+    for key in order:
+        ranks = case.comparison.streams[key]
+        sides = _sides(case, logs, key, ranks, forms)
+        if not sides:
+            continue
+        info = case.comparison.groups.get(key.group)
+        # Sisters that did the same and did not part are one picture.
+        alike: Key = (key,)
+        if len(sides) == 1 and key not in parted and info is not None and info.description:
+            alike = (info.description, len(ranks), key.device, sides[0].calls.tobytes())
+        first = drawn.get(alike)
+        if first is not None:
+            drawn[alike] = _joined(first, key.group, sides[0].ranks)
+            continue
+        if len(drawn) >= _MOST_STREAMS or room <= 0:
+            told.append(words.group(info) if info is not None else key.group)
+            continue
+        bands, left = _packed(case, key, sides, room)
+        room -= sum(len(band.codes) for band in bands)
+        if left:
+            notes.append(
+                f"Of {words.ranks(left)}, the calls in {words.named_group(key.group)} that are far "
+                "from where the ranks part and from their end."
+            )
+        drawn[alike] = Stream(
+            group=key.group,
+            description=info.description if info is not None else "",
+            backend=info.backend if info is not None else "",
+            device=key.device,
+            ranks=tuple(ranks),
+            agreed=case.comparison.agreed.get(key, 0),
+            bands=tuple(bands),
+        )
+    for channel in _channels(case, forms):
+        if room > 0:
+            room -= sum(len(band.codes) for band in channel.bands)
+            drawn[channel.group, channel.device, channel.channel] = channel
+    if told:
+        notes.append(f"The calls of {words.counted(len(told), 'group')}.")
+    return forms.calls, list(drawn.values()), notes
+
+
+def _joined(stream: Stream, group: str, ranks: Sequence[int]) -> Stream:
+    """A stream and one of another group that is as it is."""
+    (band,) = stream.bands
+    both = tuple(sorted((*band.ranks, *ranks)))
+    return replace(
+        stream, alike=(*stream.alike, group), ranks=both, bands=(replace(band, ranks=both),)
+    )
+
+
+def _read_enough(case: Case) -> tuple[Mapping[int, RankLog], list[str]]:
+    """The logs, with one of every kind of rank read whole where that does not take for ever."""
+    evidence = case.evidence
+    unread = [rank for rank, log in evidence.logs.items() if not log.scanned]
+    if not unread or evidence.read_whole is None:
+        return evidence.logs, []
+    kinds: dict[Key, list[int]] = {}
+    for rank in unread:
+        log = evidence.logs[rank]
+        kinds.setdefault(_kind(log), []).append(rank)
+    chosen, calls = [], 0
+    for ranks in sorted(kinds.values(), key=len, reverse=True)[:_MOST_READ]:
+        count = sum(evidence.logs[ranks[0]].last_seq.values())
+        if calls + count <= _MOST_CALLS:
+            chosen.append(ranks[0])
+            calls += count
+    notes = []
+    if chosen:
+        whole = evidence.read_whole(chosen)
+        notes.append(
+            f"The logs are large: {words.ranks(chosen)} was read whole, the others where the "
+            "digests say that they agree stand for it."
+            if len(chosen) == 1
+            else f"The logs are large: {words.ranks(chosen)} were read whole, and stand for the "
+            "ranks whose digests are equal."
+        )
+        return whole.logs, notes
+    return evidence.logs, ["The logs are large: of calls, what had to be read to judge."]
+
+
+def _kind(log: RankLog) -> Key:
+    """What ranks have in common whose calls are equal, by what was read of them."""
+    return tuple(
+        (stream, last, found.program if (found := log.digests(stream, last)) is not None else None)
+        for stream, last in sorted(log.last_seq.items())
+        if last
+    )
+
+
+def _sides(
+    case: Case, logs: Mapping[int, RankLog], stream: StreamKey, ranks: Sequence[int], forms: Forms
+) -> list[_Side]:
+    """The ranks of a stream by their calls, most ranks first."""
+    by_digest: dict[Key, list[int]] = {}
+    is_whole = all(logs[rank].scanned for rank in ranks if rank in logs)
+    for rank in ranks:
+        log = logs.get(rank)
+        if log is None or not log.last_seq.get(stream):
+            continue
+        last = log.last_seq[stream]
+        found = None if is_whole else log.digests(stream, last)
+        # Logs that were read whole tell more than their digests: the lines.
+        rows, shift = log.rows(stream)
+        key: Key = (last, shift)
+        if found is not None and found.program is not None:
+            key += ("digest", found.program)
+        else:
+            key += (rows.seq.tobytes(), rows.meaning.tobytes(), rows.appearance.tobytes())
+        by_digest.setdefault(key, []).append(rank)
+    joined: dict[tuple[int, bytes], list[int]] = {}
+    texts: dict[tuple[int, bytes], array[int]] = {}
+    for some in by_digest.values():
+        best = max(some, key=lambda rank: len(logs[rank].rows(stream)[0]))
+        calls = _calls(logs[best], stream, forms)
+        same = len(calls), calls.tobytes()
+        joined.setdefault(same, []).extend(some)
+        texts[same] = calls
+    joined = _by_prefix(joined, texts, case, logs, stream)
+    return sorted(
+        (_Side(tuple(sorted(some)), same[0], texts[same]) for same, some in joined.items()),
+        key=lambda side: (-len(side.ranks), side.ranks),
+    )
+
+
+def _by_prefix(
+    joined: dict[tuple[int, bytes], list[int]],
+    texts: dict[tuple[int, bytes], array[int]],
+    case: Case,
+    logs: Mapping[int, RankLog],
+    stream: StreamKey,
+) -> dict[tuple[int, bytes], list[int]]:
+    """Ranks of which only a part was read, filled in with what they agree on with one read whole.
+
+    Up to the last call that all agree on, one stands for all.
+    """
+    whole = [key for key, some in joined.items() if any(logs[r].scanned for r in some)]
+    if not whole or len(whole) == len(joined):
+        return joined
+    agreed = case.comparison.agreed.get(stream, 0)
+    base = texts[max(whole)]
+    out: dict[tuple[int, bytes], list[int]] = {}
+    for key, some in joined.items():
+        text = texts[key]
+        if key not in whole:
+            text = array("i", text)
+            upto = min(agreed, len(text), len(base))
+            text[:upto] = base[:upto]
+        same = len(text), text.tobytes()
+        texts[same] = text
+        out.setdefault(same, []).extend(some)
+    return out
+
+
+def _calls(log: RankLog, stream: StreamKey, forms: Forms) -> array[int]:
+    """The form of every call of a rank, by its place; UNREAD where it was not read."""
+    rows, shift = log.rows(stream)
+
+    def decoded(seq: int) -> Call | None:
+        return log.calls(stream, seq, seq + 1)[0]
+
+    return numbers(rows, shift, log.last_seq.get(stream, 0), forms, decoded)
+
+
+def _channels(case: Case, forms: Forms) -> list[Stream]:
+    """Point-to-point channels as streams of two bands; those whose sides are uneven first."""
+    logs = case.evidence.logs
+    keys = {key for log in logs.values() for key in log.last_channel_seq if key.source >= 0}
+    ends = {
+        key: tuple(
+            logs[rank].last_channel_seq.get(key, 0) if rank in logs else 0
+            for rank in (key.source, key.destination)
+        )
+        for key in keys
+    }
+    found = []
+    for key in sorted(keys, key=lambda k: (ends[k][0] == ends[k][1], k))[:_MOST_CHANNELS]:
+        info = case.comparison.groups.get(key.group)
+        bands: list[Band] = []
+        packer = Packer(array("i"))
+        for rank, last in zip((key.source, key.destination), ends[key], strict=True):
+            if not last:
+                continue
+            calls = _side_of_channel(logs[rank], key, last, forms)
+            done = logs[rank].channel_dones.get(key)
+            bands.append(
+                Band(ranks=(rank,), last=last, done=done.seq if done is not None else 0,
+                     codes=packer.pack(calls))
+            )  # fmt: skip
+            packer = Packer(calls)
+        found.append(
+            Stream(group=key.group, description=info.description if info is not None else "",
+                   backend=info.backend if info is not None else "", device=key.device,
+                   ranks=(key.source, key.destination), agreed=min(ends[key]),
+                   bands=tuple(bands), channel=(key.source, key.destination, key.tag))
+        )  # fmt: skip
+    return found
+
+
+def _side_of_channel(log: RankLog, key: ChannelKey, last: int, forms: Forms) -> array[int]:
+    return numbers(log.channel_rows(key), 0, last, forms, lambda seq: log.channel_call(key, seq))
+
+
+def _packed(
+    case: Case, key: StreamKey, sides: Sequence[_Side], room: int
+) -> tuple[list[Band], list[int]]:
+    """The bands of a stream, and the ranks of which there is room only for a part."""
+    bands: list[Band] = []
+    left: list[int] = []
+    marks = [d.seq for d in case.comparison.divergences if d.stream == key]
+    packer = Packer(array("i"))
+    for side in sides:
+        calls = side.calls
+        codes = packer.pack(calls) if len(bands) < _MOST_BANDS else ()
+        if len(codes) > room:
+            left += side.ranks
+            calls = _telling(side, marks)
+            codes = packer.pack(calls) if room > -_MOST_CODES else ()
+        room -= len(codes)
+        if not bands:
+            packer = Packer(calls)
+        bands.append(_band(case, key, side, codes))
+    return bands, sorted(left)
+
+
+def _telling(side: _Side, marks: Sequence[int]) -> array[int]:
+    """A rank's calls around those where the ranks part, and its last; the others as not read."""
+    calls = array("i", bytes(4 * len(side.calls)))
+    for seq in (*marks, side.last):
+        start, stop = max(0, seq - _WINDOW), seq + _WINDOW
+        calls[start:stop] = side.calls[start:stop]
+    return calls
+
+
+def _band(case: Case, key: StreamKey, side: _Side, codes: tuple[int, ...]) -> Band:
+    done: Counter[int] = Counter()
+    times = []
+    for rank in side.ranks:
+        log = case.evidence.logs[rank]
+        watermark = log.dones.get(key)
+        done[watermark.seq if watermark is not None else 0] += 1
+        (call,) = log.calls(key, side.last, side.last + 1)
+        if call is not None:
+            times.append(case.clocks.when(rank, call.t))
+    return Band(
+        ranks=side.ranks,
+        last=side.last,
+        done=min(done, default=0),
+        codes=codes,
+        t=(min(times), max(times)) if times else None,
+    )

@@ -1,0 +1,62 @@
+"""The calls of a run, interned: what tells them apart on a picture, and an example of each."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from collectrace.align.reading.rows import Rows
+from collectrace.records import Call
+
+UNREAD: Final = 0
+"""In a band: a call that was not read. Any other number is one more than the index of a form."""
+
+_MOST_FORMS: Final = 1500
+"""Calls that are told apart; beyond them, only by op, role and line."""
+
+Key = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Forms:
+    """The calls of a run, interned: an example of each, without number, time and digests."""
+
+    calls: list[Call] = field(default_factory=list)
+    _ids: dict[Key, int] = field(default_factory=dict)
+
+    def number(self, call: Call, key: Key) -> int:
+        """One more than the index of a call's form; ``key``: all that tells it apart."""
+        if key not in self._ids and len(self.calls) >= _MOST_FORMS:
+            key = call.op, call.role, call.site
+        known = self._ids.get(key)
+        if known is None:
+            self.calls.append(
+                replace(call, t=0, seq=0, digest=None, program=None, pairs=None, iteration=None,
+                        stack=None, splits=None)
+            )  # fmt: skip
+            known = self._ids[key] = len(self.calls)
+        return known
+
+
+def numbers(
+    rows: Rows, shift: int, last: int, forms: Forms, decoded: Callable[[int], Call | None]
+) -> array[int]:
+    """The forms of rows, by their place."""
+    vocabulary = rows.vocabulary
+    known: dict[tuple[int, int], int] = {}
+    pairs = list(zip(rows.meaning, rows.appearance, strict=True))
+    for at, pair in enumerate(pairs):
+        if pair in known:
+            continue
+        seen = vocabulary.appearances[pair[1]]
+        call = decoded(rows.seq[at] + shift)
+        key = pair[0], seen.site, seen.role, seen.op, seen.model, seen.shape
+        known[pair] = UNREAD if call is None else forms.number(call, key)
+    numbers = array("i", (known[pair] for pair in pairs))
+    calls = array("i", bytes(4 * last))
+    for first, end, at in rows.runs():
+        start = first + shift - 1
+        calls[start : start + end - first + 1] = numbers[at : at + end - first + 1]
+    return calls

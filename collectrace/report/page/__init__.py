@@ -1,0 +1,71 @@
+"""The report as one page for a browser: it needs no network and works from where it lies.
+
+``page.html`` is the frame and what can be read without a script; ``page.css`` and the parts of the
+script are put into it, and ``data`` beside them as JSON. Everything that comes from a log passes
+through ``text.clean``, is escaped by jinja2 on the way in, and is set as text by the script. A
+policy in the page allows the one script and the one style sheet by their hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from typing import Any, Final, TextIO
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from collectrace.findings import Alignment
+from collectrace.overview import Overview
+from collectrace.report.page import content, data
+
+_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+"""What could end a script element, or begin a comment in one, as JSON writes it otherwise."""
+
+
+_SCRIPTS: Final = ("base", "map", "rows", "waits", "charts", "search", "main")
+
+
+def write(alignment: Alignment, out: TextIO) -> None:
+    """Write the page, in ASCII and with a final newline."""
+    overview = alignment.overview() if alignment.overview is not None else Overview()
+    environment = Environment(
+        loader=FunctionLoader(_part),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    css, js = _part("page.css"), _script()
+    page = environment.get_template("page.html").render(
+        content.content(alignment, overview),
+        # Files of this package, and JSON that is escaped for where it stands.
+        css=Markup(css),
+        js=Markup(js),
+        policy=f"default-src 'none'; script-src '{_hash(js)}'; style-src '{_hash(css)}'; "
+        "base-uri 'none'; form-action 'none'",
+        data=Markup(embedded(data.data(alignment, overview))),
+    )
+    out.write(page.encode("ascii", "xmlcharrefreplace").decode() + "\n")
+
+
+def embedded(value: Any) -> str:
+    """JSON that can stand in a script element."""
+    return json.dumps(value, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _script() -> str:
+    """Its parts, which share one scope of their own."""
+    return f"(() => {{\n{''.join(_part(f'{name}.js') for name in _SCRIPTS)}}})();"
+
+
+def _part(name: str) -> str:
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,224 @@
+"""What the page says in words, for its template: all strings of a log made safe to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from collectrace import words
+from collectrace.findings import Alignment, Finding, RankState, Side, SourceLine, Table, cause_of
+from collectrace.ops import POINT_TO_POINT
+from collectrace.overview import Overview, Setting
+from collectrace.report import ending, opening, sidebyside, terminal, text
+from collectrace.report.opening import STATUS_STYLE
+from collectrace.report.page import data
+from collectrace.version import __version__
+
+_MOST_FINDINGS: Final = 60
+_MOST_RANK_ROWS: Final = 200
+_MOST_SIDES: Final = 8
+_MOST_COLUMNS: Final = 12
+_MOST_VALUES: Final = 8
+
+
+def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
+    """The template's variables."""
+    findings = alignment.findings
+    job = alignment.job
+    told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
+    # What the evidence lacks is told among what the logs cannot tell.
+    roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
+    errors = [one for one in roots if one["severity"] == "error"]
+    lead = errors[0] if errors else None
+    left_out = [text.clean(one) for one in overview.left_out]
+    if len(findings) > _MOST_FINDINGS:
+        left_out.append(f"{len(findings) - _MOST_FINDINGS} findings: they are in --json.")
+    verdict = ending.verdict(alignment).plain
+    is_alive = any(rank.ended == "alive" for rank in alignment.ranks)
+    return {
+        "outcome": alignment.outcome,
+        "tone": STATUS_STYLE[alignment.outcome],
+        "script": text.clean(job.script) if job is not None else "",
+        "who": words.counted(alignment.world_size, "rank")
+        + (opening.hosts(job) if job is not None else ""),
+        "when": opening.when(job, is_alive=is_alive) if job is not None else "",
+        "states": opening.states(alignment.ranks) if alignment.ranks else "",
+        "attempt": job.attempt if job is not None else 1,
+        "earlier": [text.clean(one) for one in job.earlier] if job is not None else [],
+        "verdict": verdict,
+        # What a program reads is no headline.
+        "headline": verdict.partition(" Exit status")[0],
+        "lead": lead,
+        "roots": [one for one in roots if one is not lead],
+        "tables": [one for one in told if one["table"] is not None],
+        "rank_rows": _rank_rows(alignment.ranks),
+        "ranks_left": _ranks_left(alignment.ranks),
+        "channels": [
+            {
+                "group": text.named_group(c.group), "source": c.source if c.source >= 0 else "any",
+                "destination": c.destination, "tag": c.tag, "sent": c.sent,
+                "received": c.received,
+            }
+            for c in overview.channels
+        ],
+        "freeing": _freeing(overview),
+        "has_waits": bool(overview.waits.nodes),
+        "has_stacks": bool(overview.stacks),
+        "has_streams": bool(overview.streams),
+        "has_time": bool(overview.lateness or overview.loading),
+        "clocks": text.clean(overview.clocks),
+        "hosts": [(text.clean(h), words.ranks(r)) for h, r in overview.hosts],
+        "settings": [_setting(s) for s in overview.settings],
+        "gaps": ending.gaps(alignment),
+        "blind": [
+            (text.clean(s.name), words.ranks(s.ranks), text.clean(s.how), text.clean(s.what))
+            for s in alignment.evidence.blind_spots or ()
+        ],
+        "left_out": left_out,
+        "run": text.clean(alignment.run),
+        "others": [text.clean(run) for run in alignment.evidence.other_runs or ()],
+        "version": __version__,
+        "families": [name for name, _ in data.FAMILIES],
+    }  # fmt: skip
+
+
+def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]:
+    findings = alignment.findings
+    finding = findings[n]
+    (cause, why), (fix, more) = opening.split(finding.cause), opening.split(finding.fix)
+    effects = [i for i in range(min(len(findings), _MOST_FINDINGS)) if cause_of(findings, i) == n]
+    sources = {line.site: line for line in finding.sources}
+    sides = finding.sides[:_MOST_SIDES]
+    rest = [rank for side in finding.sides[_MOST_SIDES:] for rank in side.ranks]
+    return {
+        "n": n + 1,
+        "cause_index": cause_of(findings, n),
+        "severity": finding.severity,
+        "kind": finding.kind,
+        "headline": text.clean(finding.headline),
+        "place": terminal.place(finding),
+        "cause": _clean(cause), "why": _clean(why), "fix": _clean(fix), "more": _clean(more),
+        "notes": [_clean(note) for note in finding.notes],
+        "sides": [_side(finding, side, sources) for side in sides],
+        "rest": words.ranks(rest) if rest else "",
+        "stream": data.stream_of(finding, overview),
+        "seq": finding.seq,
+        "table": _table(finding, finding.table) if finding.table is not None else None,
+        "effects": [_finding(alignment, overview, i) for i in effects],
+    }  # fmt: skip
+
+
+def _clean(prose: str) -> str:
+    return text.clean(prose, lines=True)
+
+
+def _side(finding: Finding, side: Side, sources: dict[str, SourceLine]) -> dict[str, Any]:
+    c = side.call
+    site = c.site if c is not None else side.site
+    came = c is not None or all(other.call is None for other in finding.sides)
+    return {
+        "ranks": words.ranks(side.ranks),
+        "state": text.STATES[side.state],
+        "suspect": bool(side.ranks) and set(side.ranks) <= set(finding.suspects),
+        "call": text.call(c) if c is not None else "" if came else sidebyside.NO_CALL,
+        "issuer": text.issuer(c) if c is not None else "",
+        "site": text.site(site) if site else "",
+        "via": text.site(c.via) if c is not None and c.via else "",
+        "code": _code(site, sources.get(site)) if site in sources else [],
+        "stack": [text.clean(frame) for frame in side.stack or ()],
+    }
+
+
+def _code(site: str | None, source: SourceLine | None) -> list[tuple[str, str, bool]]:
+    """(number, statement, whether it is the line itself), the enclosing ones first."""
+    if source is None or site is None:
+        return []
+    lines = [line.partition(" ") for line in source.enclosing or ()]
+    found = [(number, text.clean(rest.rstrip()), False) for number, _, rest in lines]
+    return [*found, (site.rpartition(":")[2], text.clean(source.text.rstrip()), True)]
+
+
+def _table(finding: Finding, table: Table) -> dict[str, Any]:
+    order = terminal.by_blame(table, finding.suspects)
+    chosen = sorted(order[:_MOST_COLUMNS])
+    rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
+    suspects = set(finding.suspects)
+    return {
+        "columns": [
+            (words.ranks(table.columns[n]), set(table.columns[n]) <= suspects) for n in chosen
+        ],
+        "numbers": ",".join(map(str, chosen)),
+        "rest": words.ranks(rest) if rest else "",
+        "rows": [
+            {
+                "mark": row.mark.rstrip(" >"), "seq": row.seq, "shared": row.shared,
+                "cells": [row.cells[n] for n in chosen] if row.cells else [],
+            }
+            for row in sidebyside.rows(table)
+        ],
+    }  # fmt: skip
+
+
+def _rank_groups(ranks: Sequence[RankState]) -> list[tuple[tuple[str, ...], list[RankState]]]:
+    alike: dict[tuple[str, ...], list[RankState]] = {}
+    for rank in ranks:
+        state, detail, last = ending.rank_told(rank)
+        key = rank.state, state, ending.NUMBER.sub("#", detail), last
+        alike.setdefault(key, []).append(rank)
+    order = sorted(alike.items(), key=lambda one: opening.TELLING.index(one[1][0].state))
+    return list(order)
+
+
+def _rank_rows(ranks: Sequence[RankState]) -> list[dict[str, Any]]:
+    """Ranks that ended alike on one line; what tells most of an end first."""
+    rows = []
+    for key, members in _rank_groups(ranks)[:_MOST_RANK_ROWS]:
+        state, detail, last = ending.rank_told(members[0])
+        if any(ending.rank_told(other)[1] != detail for other in members):
+            detail += f" (rank {members[0].rank}; the others likewise)"
+        held = [r.held for r in members if r.held is not None and r.state != "finished"]
+        rows.append(
+            {
+                "ranks": words.ranges(r.rank for r in members), "count": len(members),
+                "kind": key[0], "state": state,
+                "detail": detail, "last": last,
+                "held": words.seconds(max(held) * 1e9) if held else "",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _ranks_left(ranks: Sequence[RankState]) -> str:
+    rest = [r.rank for _, members in _rank_groups(ranks)[_MOST_RANK_ROWS:] for r in members]
+    return words.ranks(rest) if rest else ""
+
+
+def _freeing(overview: Overview) -> str:
+    """The one call that would let most threads go on, a sentence."""
+    free = overview.waits.freeing
+    if free is None:
+        return ""
+    at = f" (its peers are at {text.short_site(free.site)})" if free.site else ""
+    numbered = "message" if free.op in POINT_TO_POINT else "call"
+    row = (
+        f", {numbered} {free.row} of {text.named_group(free.group)}" if free.row is not None else ""
+    )
+    told = text.clean(free.op)
+    if free.peer is not None:
+        told += f" {'to' if free.op == 'send' else 'from'} rank {free.peer}"
+    goes = "all" if free.frees == free.waiting else f"{free.frees} of {free.waiting}"
+    return (
+        f"One call would free {goes} of the waiting threads: {told} by rank {free.rank}{row}{at}."
+    ).replace("free all of the waiting threads", "free all that wait")
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    values = setting.values[:_MOST_VALUES]
+    more = len(setting.values) - len(values)
+    return {
+        "name": text.clean(setting.name),
+        "values": [(text.clean(value) or "-", words.ranks(ranks)) for value, ranks in values],
+        "more": more,
+        "own": setting.own,
+        "differs": len(setting.values) > 1 and not setting.own,
+    }

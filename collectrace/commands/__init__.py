@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, Protocol, TextIO
 
-from collectrace.commands import align, run, schema
+from collectrace.commands import align, diff, gather, run, runs, schema, show
 
 
 class Command(Protocol):
@@ -40,4 +40,12 @@ class Command(Protocol):
         """
 
 
-COMMANDS: Final[dict[str, Command]] = {"run": run, "align": align, "schema": schema}
+COMMANDS: Final[dict[str, Command]] = {
+    "run": run,
+    "align": align,
+    "runs": runs,
+    "show": show,
+    "diff": diff,
+    "gather": gather,
+    "schema": schema,
+}

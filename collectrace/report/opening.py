@@ -62,7 +62,7 @@ def _hosts(job: Job) -> str:
 
 
 def _when(job: Job, *, is_alive: bool) -> str:
-    began, ended = _moment(job.began), _moment(job.ended)
+    began, ended = moment(job.began), moment(job.ended)
     if began is None or ended is None or job.began is None or job.ended is None:
         return ""
     same_day = began.date() == ended.date()
@@ -72,7 +72,8 @@ def _when(job: Job, *, is_alive: bool) -> str:
     return f"{began:%Y-%m-%d %H:%M:%S} {last} {until} UTC ({lasted})"
 
 
-def _moment(wall: int | None) -> datetime | None:
+def moment(wall: int | None) -> datetime | None:
+    """A time in ns since 1970; None where there is none, or no calendar has it."""
     try:
         return None if wall is None else datetime.fromtimestamp(wall / 1e9, UTC)
     except (OverflowError, ValueError, OSError):

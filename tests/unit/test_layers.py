@@ -20,8 +20,8 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload"},
-    {"", "launch", "schema", "tracer", "align", "report"},
-    {"words", "chain"},
+    {"", "launch", "gather", "schema", "tracer", "align", "report"},
+    {"words", "chain", "views"},
     {"signature", "findings"},
     {"records", "roles", "config", "exceptions"},
     {"ops", "errors", "dumps", "version", "quiet"},
@@ -38,6 +38,7 @@ ROOMS = {
         {"align.diagnosis"},
         {"align.observations"},
         {"align.alignment"},
+        {"align.browsing"},
         {"align.follow"},
         {"align"},
         {"align.__main__"},
@@ -53,7 +54,7 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
+    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "gather", "schema",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from collectrace.records import Call
+from collectrace.tabular import Tabular
 
 FORMAT: Final = 1
 
@@ -377,7 +378,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment:
+class Alignment(Tabular):
     """The whole answer."""
 
     status: Status

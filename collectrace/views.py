@@ -188,3 +188,20 @@ class ScheduleDiff:
     def is_same(self) -> bool:
         """Whether every rank issued the same calls in both."""
         return not (self.schedule or self.tensors or self.ended)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPosition:
+    """How far a stream has come."""
+
+    group: GroupInfo
+    """Its process group."""
+
+    device: str
+    """Its device type."""
+
+    rank: int | None
+    """Whose last call it is; null: all ranks of the group agree as far as that."""
+
+    seq: int
+    """Sequence number of the collective."""

@@ -36,6 +36,18 @@ def check(option: str, name: str) -> None:
         )
 
 
+def check_file(option: str, name: str) -> None:
+    """As :func:`check`, of an option that takes a file only.
+
+    Raises:
+        CollectraceError: it cannot be written, or is standard output.
+
+    """
+    if name == STDOUT:
+        raise CollectraceError(f"{option} {name}: name a file; it is written again and again")
+    check(option, name)
+
+
 def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> None:
     """Open what ``name`` says, have ``write`` write to it, and close it.
 

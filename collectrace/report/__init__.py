@@ -29,6 +29,9 @@ class Report:
     """``json`` for the option ``--json FILE`` that asks for it; None: it goes to standard output
     unless another report does."""
 
+    is_short: bool = False
+    """The option takes no file: the report stands in place of the one that needs no option."""
+
     def write(self, alignment: Alignment, out: TextIO) -> None:
         """Write the whole report.
 
@@ -41,6 +44,13 @@ class Report:
 
 REPORTS: Final = (
     Report(module="terminal", what="the report for people"),
+    Report(
+        module="brief",
+        what="ten lines at most, for a chat or an agent",
+        option="brief",
+        is_short=True,
+    ),
     Report(module="machine", what="the findings as JSON", option="json"),
+    Report(module="markdown", what="the report as Markdown", option="markdown"),
 )
 """In the order in which they are written: what a person waits for first."""

@@ -24,7 +24,8 @@ FLOORS = (
     {"words", "chain", "views"},
     {"signature", "findings"},
     {"records", "roles", "config", "exceptions"},
-    {"ops", "errors", "dumps", "version", "quiet"},
+    {"tabular"},
+    {"ops", "errors", "dumps", "version", "quiet", "printable"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

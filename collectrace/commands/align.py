@@ -74,6 +74,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="with --follow: seconds between two looks (default: 1)",
     )
     parser.add_argument(
+        "--perfetto",
+        metavar="FILE",
+        help="write a timeline for ui.perfetto.dev or chrome://tracing (.json, .json.gz)",
+    )
+    parser.add_argument(
         "--prometheus",
         metavar="FILE",
         help="with --follow: keep metrics of the job in this file, for Prometheus",
@@ -114,7 +119,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
     """Align, or follow until there is something to tell; write the reports; the exit status."""
     asked = _asked(arguments)
     # Standard output that one report was given to is for that report, and for nothing else.
-    taken = output.STDOUT in asked.values()
+    taken = output.STDOUT in (*asked.values(), arguments.perfetto)
     if arguments.follow:
         alignment = _follow(arguments, stderr if taken else stdout, stderr)
     else:
@@ -123,6 +128,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
         alignment = replace(alignment, strict=True)
     by_itself = {r: output.STDOUT for r in REPORTS if r.option is None and not taken}
     _deliver(alignment, by_itself | asked, stdout)
+    if arguments.perfetto is not None:
+        _timeline(arguments, alignment, stdout)
     step_summary.add(alignment, os.environ, stderr)
     return alignment.exit_status
 
@@ -143,6 +150,10 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
             if name in asked.values():
                 raise CollectraceError(f"--{report.option} {name}: another report goes there")
             asked[report] = name
+    if arguments.perfetto is not None:
+        output.check("--perfetto", arguments.perfetto)
+        if arguments.perfetto in asked.values():
+            raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")
     return asked
 
 
@@ -161,6 +172,16 @@ def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO)
             problems.append(str(problem))
     if problems:
         raise CollectraceError("; ".join(problems))
+
+
+def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> None:
+    """Write the timeline, event by event as it is read."""
+    from collectrace.align.browsing import timeline
+    from collectrace.report import perfetto
+
+    head = timeline.began(alignment)
+    found = timeline.events(arguments.path, alignment)
+    output.write_to(arguments.perfetto, stdout, lambda out: perfetto.write(head, found, out))
 
 
 def _align(arguments: Namespace, stderr: TextIO) -> Alignment:

@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from collectrace import ops, words
 from collectrace.align.alignment import compared, groups_named, judged
+from collectrace.align.browsing.places import place_of, places
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.errors import CollectraceError, LogError
-from collectrace.findings import KINDS, Alignment
 from collectrace.records import Activity, Call
 from collectrace.views import CallRow, CallsOfRank
 
@@ -65,13 +65,13 @@ def calls_of(
         first = max(0, _place(evidence, rank, order, around, group) - last // 2)
     chosen = order[first : first + last]
     ends = _Ends.of(log)
-    places = _places(alignment, rank)
+    marked = places(alignment, rank)
     rows = []
     for _, key, seq in chosen:
         call = _call(log, key, seq)
         if call is not None:
             wall = log.header.wall + call.t - log.header.t
-            finding = places.get(_place_of(call))
+            finding = marked.get(place_of(call))
             rows.append(CallRow(call=call, wall=wall, fate=ends.fate(key, seq), finding=finding))
     state = next(one for one in alignment.ranks if one.rank == rank)
     used = dict.fromkeys(row.call.group for row in rows)
@@ -141,27 +141,6 @@ def _place(
             f"--around {around}: rank {rank} recorded no such collective of {what}; {there}"
         )
     return found[0]
-
-
-def _place_of(call: Call) -> tuple[object, ...]:
-    """What tells a call's place from all others of its rank."""
-    if call.op in ops.POINT_TO_POINT:
-        return call.group, call.device, call.seq, call.op, call.peer, call.tag or 0
-    return call.group, call.seq
-
-
-def _places(alignment: Alignment, rank: int) -> dict[tuple[object, ...], int]:
-    """Index of the first finding that is about a place in what a rank issued."""
-    found: dict[tuple[object, ...], int] = {}
-    for n, finding in enumerate(alignment.findings):
-        family = KINDS[finding.kind].family
-        if family == "call" and finding.group is not None and finding.seq is not None:
-            found.setdefault((finding.group.name, finding.seq), n)
-        elif family in ("message", "together"):
-            for side in finding.sides:
-                if rank in side.ranks and side.call is not None:
-                    found.setdefault(_place_of(side.call), n)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

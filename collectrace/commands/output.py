@@ -107,7 +107,7 @@ def _plain(raw: BinaryIO) -> Iterator[TextIO]:
 def _packed(raw: BinaryIO) -> Iterator[TextIO]:
     """As gzip packs it, without a time in it: the same text gives the same file."""
     with (
-        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
         io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8") as out,
     ):
         yield out

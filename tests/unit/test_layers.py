@@ -19,7 +19,7 @@ ROOT = Path(collectrace.__file__).parent
 FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
-    {"commands", "testing", "autoload"},
+    {"commands", "testing", "autoload", "debug"},
     {"", "launch", "gather", "schema", "tracer", "align", "report"},
     {"words", "chain", "views"},
     {"signature", "findings"},

@@ -20,7 +20,7 @@ _TIMES: Final = ("ts", "dur")
 def write(head: Mapping[str, object], events: Iterable[Mapping[str, Any]], out: TextIO) -> None:
     """Write the file: ``head`` is what it is of, times of ``events`` are ns."""
     out.write('{"displayTimeUnit":"ms","otherData":')
-    out.write(_dumps(_plain(head)))
+    out.write(_dumps(_plain(dict(head))))
     out.write(',"traceEvents":[')
     between = "\n"
     for event in events:
@@ -31,22 +31,28 @@ def write(head: Mapping[str, object], events: Iterable[Mapping[str, Any]], out: 
 
 
 def _event(event: Mapping[str, Any]) -> str:
-    fields = _dumps(_plain({k: v for k, v in event.items() if k not in _TIMES}))
+    fields = _dumps({k: _plain(v) for k, v in event.items() if k not in _TIMES})
     # As decimal text: a float has no room for the nanoseconds of a long run.
     times = "".join(
-        f',"{name}":{event[name] // 1000}.{event[name] % 1000:03d}'
-        for name in _TIMES
-        if name in event
+        [
+            f',"{name}":{event[name] // 1000}.{event[name] % 1000:03d}'
+            for name in _TIMES
+            if name in event
+        ]
     )
     return f"{fields[:-1]}{times}}}"
 
 
 def _plain(value: Any) -> Any:
     """Strings made safe to show, and what is absent left out."""
-    if isinstance(value, str):
+    if value.__class__ is str:
         return _clean(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if value.__class__ is dict:
+        return {
+            key: _clean(item) if item.__class__ is str else item
+            for key, item in value.items()
+            if item is not None
+        }
     return value
 
 

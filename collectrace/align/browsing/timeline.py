@@ -19,7 +19,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, filterfalse
 from typing import Any, Final
 
 from collectrace import ops, words
@@ -45,10 +45,11 @@ _MOST_OPEN: Final = 100_000
 """Calls that are waited for at once, all ranks together; beyond it the oldest get no arrow's end.
 """
 
-_FIRST_TRACK: Final = 2_000_000
-"""Numbers of tracks are unlike all those of processes, which are ranks and 1."""
+_MOST_PID: Final = 1 << 22
+"""What Linux gives processes at most (/proc/sys/kernel/pid_max); a damaged one may say anything."""
 
 _DATA, _DEVICE, _GROUPS = "data loading", "device", "creation of groups"
+_FINDINGS, _EVENTS = "findings", "events"
 
 Place = tuple[object, ...]
 """What all calls share that meet: a row of a stream, or a message of a channel."""
@@ -91,8 +92,8 @@ class _Meeting:
 class _Rank:
     """One rank of the timeline: its tracks, and the call that is open on each."""
 
-    def __init__(self, rank: int, log: RankLog, tracks: Iterator[int]) -> None:
-        self.rank, self.log, self.pid = rank, log, rank + 1
+    def __init__(self, rank: int, log: RankLog, pid: int, tracks: Iterator[int]) -> None:
+        self.rank, self.log, self.pid = rank, log, pid
         self._numbers = tracks
         self._tracks: dict[str, int] = {}
         self.open: dict[int, _Slice] = {}
@@ -117,9 +118,7 @@ class _Rank:
         header = self.log.header
         return [
             self._meta("process_name", 0, {"name": f"rank {self.rank}"}),
-            self._meta(
-                "process_labels", 0, {"labels": f"{header.host}, pid {header.pid}; {detail}"}
-            ),
+            self._meta("process_labels", 0, {"labels": f"{header.host}; {detail}"}),
             self._meta("process_sort_index", 0, {"sort_index": self.rank}),
         ]
 
@@ -130,9 +129,12 @@ class _Rank:
 class _Timeline:
     def __init__(self, evidence: RunEvidence, clocks: Clocks, alignment: Alignment) -> None:
         self._evidence, self._clocks, self._alignment = evidence, clocks, alignment
-        tracks = count(_FIRST_TRACK)
+        pids = _pids(evidence)
+        # A thread that has its process's number is its main one to a viewer.
+        tracks = filterfalse(set(pids.values()).__contains__, count(1))
         self._ranks = {
-            rank: _Rank(rank, log, tracks) for rank, log in sorted(evidence.logs.items())
+            rank: _Rank(rank, log, pids[rank], tracks)
+            for rank, log in sorted(evidence.logs.items())
         }
         self._marked = {rank: places(alignment, rank) for rank in self._ranks}
         self._origin = min(
@@ -210,8 +212,6 @@ class _Timeline:
             track, begin, call, place, finding=self._marked[rank.rank].get(place_of(call))
         )
         rank.open[track] = slice_
-        if slice_.finding is not None:
-            yield self._mark(rank, slice_)
         if place is not None:
             yield from self._meet(at, rank, slice_, place)
 
@@ -271,6 +271,7 @@ class _Timeline:
         if slice_.finding is not None:
             event["cname"] = "terrible"
             args["finding"] = self._alignment.findings[slice_.finding].headline
+            yield from self._mark(rank, slice_, end)
         yield event
         if slice_.flow is not None:
             # Behind the slice, at its first moment: so both viewers find the slice that it is of.
@@ -282,26 +283,30 @@ class _Timeline:
 
     # -- what else a rank is in -----------------------------------------------------------------
 
-    def _mark(self, rank: _Rank, slice_: _Slice) -> Event:
+    def _mark(self, rank: _Rank, slice_: _Slice, end: int) -> Iterator[Event]:
         assert slice_.finding is not None
         finding = self._alignment.findings[slice_.finding]
-        return {
-            "name": f"{finding.kind}: {finding.headline}", "cat": "finding", "ph": "i", "s": "p",
-            "ts": slice_.begin, "pid": rank.pid, "tid": slice_.track,
-            "args": {"cause": finding.cause, "fix": finding.fix, "severity": finding.severity},
+        name = f"{finding.kind}: {finding.headline}"
+        args = {"cause": finding.cause, "fix": finding.fix, "severity": finding.severity}
+        yield from self._slice(rank, _FINDINGS, name, "finding", slice_.begin, end, args)
+
+    def _slice(
+        self, rank: _Rank, track: str, name: str, cat: str, begin: int, end: int, args: Event
+    ) -> Iterator[Event]:
+        """A slice of a track beside the calls; what would overlap the one before it is cut."""
+        number, introduction = rank.track(track)
+        yield from introduction
+        begin = max(begin, rank.ends.get(number, 0))
+        end = rank.ends[number] = max(end, begin)
+        yield {
+            "name": name, "cat": cat, "ph": "X", "ts": begin, "dur": end - begin,
+            "pid": rank.pid, "tid": number, "args": args,
         }  # fmt: skip
 
     def _wait(
         self, at: int, rank: _Rank, track: str, name: str, wait: int, args: Event
     ) -> Iterator[Event]:
-        number, introduction = rank.track(track)
-        yield from introduction
-        begin = max(at - max(wait, 0), rank.ends.get(number, 0))
-        end = rank.ends[number] = max(at, begin)
-        yield {
-            "name": name, "cat": "wait", "ph": "X", "ts": begin, "dur": end - begin,
-            "pid": rank.pid, "tid": number, "args": args,
-        }  # fmt: skip
+        return self._slice(rank, track, name, "wait", at - max(wait, 0), at, args)
 
     def _group(self, at: int, rank: _Rank, group: Group) -> Iterator[Event]:
         if group.phase == "asked":
@@ -313,12 +318,21 @@ class _Timeline:
             yield from self._wait(at, rank, _GROUPS, f"new group {name}", at - asked, args)
 
     def _instant(self, at: int, rank: _Rank, name: str, args: Event) -> Iterator[Event]:
-        number, introduction = rank.track("events")
+        number, introduction = rank.track(_EVENTS)
         yield from introduction
         yield {
             "name": name, "cat": "event", "ph": "i", "s": "t", "ts": at, "pid": rank.pid,
             "tid": number, "args": args,
         }  # fmt: skip
+
+
+def _pids(evidence: RunEvidence) -> dict[int, int]:
+    """The number of each rank's process: its own, unless two hosts gave the same."""
+    own = {rank: log.header.pid for rank, log in evidence.logs.items()}
+    is_good = all(0 < pid <= _MOST_PID for pid in own.values())
+    if is_good and len(set(own.values())) == len(own):
+        return own
+    return {rank: rank + 1 for rank in own}
 
 
 class _Expected:

@@ -41,7 +41,7 @@ def slices(events: list[Event], pid: int) -> list[tuple[str, Decimal, Decimal, s
     return [
         (e["name"], e["ts"], e["dur"], e["args"].get("until", ""))
         for e in events
-        if e["ph"] == "X" and e["pid"] == pid and e["cat"] != "wait"
+        if e["ph"] == "X" and e["pid"] == pid and e["cat"] in ("collective", "message")
     ]
 
 
@@ -69,7 +69,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def test_a_slice_is_the_wait_for_the_last_rank(tmp_path: Path) -> None:
-    first, *_ = slices(drawn(job(tmp_path)), pid=1)
+    first, *_ = slices(drawn(job(tmp_path)), pid=1000)
     name, _, wait, until = first
     assert name == "all_reduce"
     assert until == "every rank has come"
@@ -84,20 +84,20 @@ def test_a_call_that_nobody_met_lasts_as_long_as_the_log(tmp_path: Path) -> None
     run.rank(1).beat(50)
     run.write(tmp_path)
     events = drawn(tmp_path)
-    *_, wait, until = slices(events, pid=1)[-1]
+    *_, wait, until = slices(events, pid=1000)[-1]
     assert wait == 50_000_000
     assert until == "the log ends"
-    assert len(slices(events, pid=2)) == 1
+    assert len(slices(events, pid=1001)) == 1
 
 
 def test_tracks_are_ranks_and_groups(tmp_path: Path) -> None:
     events = drawn(job(tmp_path))
     names = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
-    assert names == {(1, "rank 0"), (2, "rank 1")}
-    tracks = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1]
+    assert names == {(1000, "rank 0"), (1001, "rank 1")}
+    tracks = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1000]
     assert set(tracks) == {
         "the default group", "group tp", "the default group, messages", "data loading",
-        "creation of groups", "events",
+        "creation of groups", "events", "findings",
     }  # fmt: skip
 
 
@@ -108,8 +108,8 @@ def test_arrows_join_the_calls_that_meet(tmp_path: Path) -> None:
         if event["ph"] in "stf":
             flows.setdefault(event["id"], {})[event["ph"]] = event["pid"]
     assert all(steps.keys() == {"s", "f"} for steps in flows.values())
-    assert all(set(steps.values()) == {1, 2} for steps in flows.values())
-    assert flows[1] == {"s": 1, "f": 2}  # rank 1 was late
+    assert all(set(steps.values()) == {1000, 1001} for steps in flows.values())
+    assert flows[1] == {"s": 1000, "f": 1001}  # rank 1 was late
     assert len(flows) == 4  # three rows and a message
 
 
@@ -117,23 +117,25 @@ def test_the_divergence_is_marked_on_both_ranks(tmp_path: Path) -> None:
     folder = job(tmp_path)
     headline = align(folder).findings[0].headline
     events = drawn(folder)
-    marks = [e for e in events if e["ph"] == "i" and e["cat"] == "finding"]
-    assert [(e["pid"], e["s"]) for e in sorted(marks, key=lambda e: e["pid"])] == [
-        (1, "p"), (2, "p"),
-    ]  # fmt: skip
-    assert all(headline in e["name"] for e in marks)
+    marks = {e["pid"]: e for e in events if e["ph"] == "X" and e["cat"] == "finding"}
+    assert marks.keys() == {1000, 1001}
+    assert all(headline in e["name"] for e in marks.values())
     guilty = [e for e in events if e["ph"] == "X" and "finding" in e["args"]]
     assert {e["name"] for e in guilty} == {"broadcast", "barrier"}
     assert {e["cname"] for e in guilty} == {"terrible"}
+    for call in guilty:  # the mark lasts as long as the call
+        assert (marks[call["pid"]]["ts"], marks[call["pid"]]["dur"]) == (call["ts"], call["dur"])
 
 
 def test_waits_and_events(tmp_path: Path) -> None:
     events = drawn(job(tmp_path))
-    (load,) = [e for e in events if e["name"] == "batch 1" and e["pid"] == 1]
+    (load,) = [e for e in events if e["name"] == "batch 1" and e["pid"] == 1000]
     assert load["dur"] == 300
-    told = [e["name"] for e in events if e["ph"] == "i" and e["cat"] == "event" and e["pid"] == 1]
+    told = [
+        e["name"] for e in events if e["ph"] == "i" and e["cat"] == "event" and e["pid"] == 1000
+    ]
     assert told == ["join: entered", "stall"]
-    made = [e for e in events if e["name"] == "new group tp" and e["pid"] == 1]
+    made = [e for e in events if e["name"] == "new group tp" and e["pid"] == 1000]
     assert [e["args"]["ranks"] for e in made] == ["0-1"]
 
 
@@ -163,7 +165,7 @@ def test_a_failed_call_ends_when_it_raised(tmp_path: Path) -> None:
     run.rank(0).exit("exception", error="RuntimeError")
     run.rank(1).beat(20)
     run.write(tmp_path)
-    ((_, _, wait, until),) = slices(drawn(tmp_path), pid=1)
+    ((_, _, wait, until),) = slices(drawn(tmp_path), pid=1000)
     assert (round(wait / 1_000_000), until) == (2, "RuntimeError: no")
 
 
@@ -175,7 +177,7 @@ def test_a_refused_call_is_issued_again_and_met_once(tmp_path: Path) -> None:
     run.finish()
     run.write(tmp_path)
     events = drawn(tmp_path)
-    assert [s[3] for s in slices(events, pid=1)] == ["every rank has come"]
+    assert [s[3] for s in slices(events, pid=1000)] == ["every rank has come"]
     told = [e["args"] for e in events if e["name"] == "refused: collective"]
     assert told == [{"error": "ValueError: bad"}] * 2
 
@@ -202,7 +204,7 @@ def test_hosts_are_put_on_one_clock(tmp_path: Path) -> None:
         rank.calls(50, "all_reduce", async_=None)
         rank.exit()
     run.write(tmp_path)
-    waits = [wait for pid in (1, 2) for _, _, wait, _ in slices(drawn(tmp_path), pid=pid)]
+    waits = [wait for pid in (1000, 1001) for _, _, wait, _ in slices(drawn(tmp_path), pid=pid)]
     assert max(waits) < 100_000
 
 
@@ -213,8 +215,21 @@ def test_ranks_without_a_file_leave_the_others_open(tmp_path: Path) -> None:
     run.omit(2)
     run.finish()
     run.write(tmp_path)
-    told = [until for _, _, _, until in slices(drawn(tmp_path), pid=1)]
+    told = [until for _, _, _, until in slices(drawn(tmp_path), pid=1000)]
     assert told == ["the rank went on", "the log ends"]
+
+
+@pytest.mark.parametrize("pids", [(7, 7), (0, 8), (1 << 60, 9), (-3, 9)])
+def test_processes_are_told_apart_whatever_their_pids(
+    tmp_path: Path, pids: tuple[int, int]
+) -> None:
+    run = Run(world=2)
+    for rank, pid in zip(run, pids, strict=True):
+        rank.header = replace(rank.header, pid=pid)
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    assert {e["pid"] for e in drawn(tmp_path)} == {1, 2}
 
 
 HOSTILE = '</script>"\x1b[2J\u202e\n\\'
@@ -334,10 +349,11 @@ def test_perfetto_reads_what_was_drawn(tmp_path: Path) -> None:
     ours = sorted(
         (int(e["ts"] * 1000), int(e["dur"] * 1000), e["name"]) for e in events if e["ph"] == "X"
     )
+    instants = [(int(e["ts"] * 1000), 0, e["name"]) for e in events if e["ph"] == "i"]
     theirs = sorted((ts, dur, name) for _, _, name, ts, dur in found)
-    assert [one for one in theirs if one in ours] == ours
-    marks = [row for row in found if row[2].startswith("op_mismatch")]
-    assert marks == [] or len(marks) == 2
+    assert theirs == sorted(ours + instants)
+    marks = [row[:2] for row in found if row[2].startswith("op_mismatch")]
+    assert sorted(marks) == [["rank 0", "findings"], ["rank 1", "findings"]]
     assert ("rank 1", "group tp", "all_gather") in {tuple(row[:3]) for row in found}
     assert flows == [[3]]  # of the row that differs the names do
 

@@ -6,7 +6,7 @@ rank, a thread one of its process groups, its messages, or what else it waits fo
 
 A collective's slice lasts from its issue until the last rank of the group has issued the same, or
 its own rank has gone on to the next: the wait for others. The transfer after it is not recorded. A
-call that nobody met lasts as long as the rank's log.
+call that nobody met lasts as long as the rank's log, and so do those at which the ranks parted.
 
 Ranks are merged by the shared clock, a few pages of each at a time, and what is written is
 forgotten: memory grows with ranks and with how far they are apart, not with the length of the run.
@@ -25,6 +25,7 @@ from typing import Any, Final
 from collectrace import ops, words
 from collectrace.align.alignment import compared
 from collectrace.align.browsing.places import place_of, places
+from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
@@ -65,7 +66,7 @@ def events(path: str | os.PathLike[str], alignment: Alignment) -> Iterator[Event
     evidence = run_reader.read(path, alignment.run)
     comparison = compared(evidence)
     clocks = estimate(comparison)
-    return _Timeline(comparison.evidence, clocks, alignment).events()
+    return _Timeline(comparison, clocks, alignment).events()
 
 
 @dataclass(slots=True)
@@ -127,7 +128,8 @@ class _Rank:
 
 
 class _Timeline:
-    def __init__(self, evidence: RunEvidence, clocks: Clocks, alignment: Alignment) -> None:
+    def __init__(self, comparison: Comparison, clocks: Clocks, alignment: Alignment) -> None:
+        evidence = comparison.evidence
         self._evidence, self._clocks, self._alignment = evidence, clocks, alignment
         pids = _pids(evidence)
         # A thread that has its process's number is its main one to a viewer.
@@ -142,7 +144,7 @@ class _Timeline:
         )
         self._meetings: dict[Place, _Meeting] = {}
         self._flows = count(1)
-        self._expected = _Expected(evidence)
+        self._expected = _Expected(comparison)
 
     def events(self) -> Iterator[Event]:
         states = {rank.rank: rank.state for rank in self._alignment.ranks}
@@ -336,9 +338,16 @@ def _pids(evidence: RunEvidence) -> dict[int, int]:
 
 
 class _Expected:
-    """How many ranks ever come to a row, as the logs have it."""
+    """How many ranks ever come to a row, as the logs have it.
 
-    def __init__(self, evidence: RunEvidence) -> None:
+    None come to meet where a stream has parted: its rows bear one number and are not one call.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        evidence = comparison.evidence
+        self._last: dict[Place, int] = {
+            d.stream: comparison.agreed.get(d.stream, d.seq - 1) for d in comparison.divergences
+        }
         self._counts: dict[Place, list[int]] = {}
         self._members: dict[Place, int] = {}
         for rank, log in evidence.logs.items():
@@ -355,6 +364,8 @@ class _Expected:
     def ranks(self, place: Place) -> int:
         """How many come."""
         counts = self._counts.get(_key(place), [])
+        if _seq(place) > self._last.get(_key(place), _seq(place)):
+            return 0
         return len(counts) - bisect_left(counts, _seq(place))
 
     def is_whole(self, place: Place) -> bool:

@@ -110,7 +110,7 @@ def test_arrows_join_the_calls_that_meet(tmp_path: Path) -> None:
     assert all(steps.keys() == {"s", "f"} for steps in flows.values())
     assert all(set(steps.values()) == {1000, 1001} for steps in flows.values())
     assert flows[1] == {"s": 1000, "f": 1001}  # rank 1 was late
-    assert len(flows) == 4  # three rows and a message
+    assert len(flows) == 3  # two rows that agree, and a message
 
 
 def test_the_divergence_is_marked_on_both_ranks(tmp_path: Path) -> None:
@@ -123,6 +123,7 @@ def test_the_divergence_is_marked_on_both_ranks(tmp_path: Path) -> None:
     guilty = [e for e in events if e["ph"] == "X" and "finding" in e["args"]]
     assert {e["name"] for e in guilty} == {"broadcast", "barrier"}
     assert {e["cname"] for e in guilty} == {"terrible"}
+    assert {e["args"]["until"] for e in guilty} == {"the log ends"}  # they did not meet
     for call in guilty:  # the mark lasts as long as the call
         assert (marks[call["pid"]]["ts"], marks[call["pid"]]["dur"]) == (call["ts"], call["dur"])
 
@@ -355,7 +356,7 @@ def test_perfetto_reads_what_was_drawn(tmp_path: Path) -> None:
     marks = [row[:2] for row in found if row[2].startswith("op_mismatch")]
     assert sorted(marks) == [["rank 0", "findings"], ["rank 1", "findings"]]
     assert ("rank 1", "group tp", "all_gather") in {tuple(row[:3]) for row in found}
-    assert flows == [[3]]  # of the row that differs the names do
+    assert flows == [[3]]
 
 
 @needs_perfetto

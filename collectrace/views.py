@@ -170,7 +170,11 @@ class ScheduleDiff:
     """The second run."""
 
     compared: tuple[int, ...]
-    """Ranks that both have a file of."""
+    """Ranks of which both have a whole log."""
+
+    left_out: tuple[int, ...] = ()
+    """Ranks whose log lacks calls in one of them (rotated, damaged, begun late): their order would
+    tell of differences that are none."""
 
     schedule: tuple[Place, ...] = ()
     """Where another kind of call comes: op, issuer, group or reduce op. Most ranks first."""

@@ -31,6 +31,11 @@ def write(diff: ScheduleDiff, out: TextIO) -> None:
     _places(page, "another call", diff.schedule)
     _places(page, "the same calls, other tensors", diff.tensors)
     _places(page, "the same calls as far as both go", diff.ended)
+    if diff.left_out:
+        page.prose(
+            f"Not compared: {words.ranks(diff.left_out)}, whose logs lack calls.", hang=INDENT
+        )
+        page.line()
     if diff.a.world_size != diff.b.world_size:
         page.prose(
             "The jobs are of different sizes: element counts and roots were not compared.",

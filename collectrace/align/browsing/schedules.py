@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from collectrace import ops, roles, words
 from collectrace.align.alignment import compared, judged
+from collectrace.align.matching.programs import is_whole
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.errors import LogError
@@ -103,13 +104,15 @@ def difference(
         progress: told now and then how many bytes are done, of how many, of each.
 
     Raises:
-        LogError: one cannot be used, or no rank left a file in both.
+        LogError: one cannot be used, or no rank left a whole log in both.
 
     """
     first, second = (run_reader.read(path, full=True, on_progress=progress) for path in (a, b))
-    both = tuple(sorted(first.logs.keys() & second.logs.keys()))
+    common = sorted(first.logs.keys() & second.logs.keys())
+    both = tuple(r for r in common if is_whole(first.logs[r]) and is_whole(second.logs[r]))
     if not both:
-        raise LogError(f"no rank has a file in both {os.fspath(a)} and {os.fspath(b)}")
+        lacks = "a log from beginning to end" if common else "a file"
+        raise LogError(f"no rank has {lacks} in both {os.fspath(a)} and {os.fspath(b)}")
     # Shards get smaller as a job grows: sizes and roots can be compared in jobs of one size only.
     sized = first.world_size == second.world_size
     ids = _Ids()
@@ -130,6 +133,7 @@ def difference(
         a=_side(a, first),
         b=_side(b, second),
         compared=both,
+        left_out=tuple(rank for rank in common if rank not in both),
         schedule=_most_first(found["schedule"].values()),
         tensors=_most_first(found["tensors"].values()),
         ended=_most_first(found["ended"].values()),

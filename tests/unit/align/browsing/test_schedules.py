@@ -125,6 +125,20 @@ def test_groups_without_a_name_are_told_by_their_order(tmp_path: Path) -> None:
     assert difference(a, written(tmp_path / "c", swapped)).schedule
 
 
+def test_which_group_is_used_again_counts(tmp_path: Path) -> None:
+    def body(again: str) -> Body:
+        def calls(run: Run) -> None:
+            for name in ("1", "2"):
+                run.group(name, range(run.world))
+                run.all("all_reduce", name)
+            run.all("all_reduce", again)
+
+        return calls
+
+    a, b = written(tmp_path / "a", body("1")), written(tmp_path / "b", body("2"))
+    assert {place.position for place in difference(a, b).schedule} == {3}
+
+
 def test_messages_to_another_peer_are_another(tmp_path: Path) -> None:
     def ring(step: int) -> Body:
         def body(run: Run) -> None:
@@ -151,6 +165,21 @@ def test_found_wherever_it_is(tmp_path: Path, at: int) -> None:
 
     a, b = written(tmp_path / "a", body(None), 1), written(tmp_path / "b", body(at), 1)
     assert [place.position for place in difference(a, b).schedule] == [at + 1]
+
+
+def test_a_log_that_lacks_calls_is_not_compared(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", training)
+    run = Run(world=4)
+    for rank in run:
+        for n in range(3):
+            rank.call("all_reduce", shape=[8], role="ddp.backward.bucket",
+                      lost=rank.rank == 1 and n == 1)  # fmt: skip
+        rank.call("barrier")
+    run.finish()
+    run.write(tmp_path / "b")
+    diff = difference(a, tmp_path / "b")
+    assert diff.is_same
+    assert (diff.compared, diff.left_out) == ((0, 2, 3), (1,))
 
 
 def test_no_rank_in_common(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import heapq
 import os
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, filterfalse
@@ -24,11 +23,12 @@ from typing import Any, Final
 
 from collectrace import ops, words
 from collectrace.align.alignment import compared
+from collectrace.align.browsing.meetings import Expected, Place, met_at
 from collectrace.align.browsing.places import place_of, places
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.reading import run_reader
-from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.findings import Alignment
 from collectrace.records import Batch, Call, Done, Exit, Group, Join, Raised, Record, Stall, Sync
 
@@ -51,9 +51,6 @@ _MOST_PID: Final = 1 << 22
 
 _DATA, _DEVICE, _GROUPS = "data loading", "device", "creation of groups"
 _FINDINGS, _EVENTS = "findings", "events"
-
-Place = tuple[object, ...]
-"""What all calls share that meet: a row of a stream, or a message of a channel."""
 
 
 def events(path: str | os.PathLike[str], alignment: Alignment) -> Iterator[Event]:
@@ -144,7 +141,7 @@ class _Timeline:
         )
         self._meetings: dict[Place, _Meeting] = {}
         self._flows = count(1)
-        self._expected = _Expected(comparison)
+        self._expected = Expected(comparison)
 
     def events(self) -> Iterator[Event]:
         states = {rank.rank: rank.state for rank in self._alignment.ranks}
@@ -208,7 +205,7 @@ class _Timeline:
         before = rank.open.get(track)
         if before is not None:
             yield from self._close(rank, before, at, "the rank went on")
-        place = _met_at(rank.rank, call)
+        place = met_at(rank.rank, call)
         begin = max(at, rank.ends.get(track, 0))
         slice_ = _Slice(
             track, begin, call, place, finding=self._marked[rank.rank].get(place_of(call))
@@ -335,62 +332,6 @@ def _pids(evidence: RunEvidence) -> dict[int, int]:
     if is_good and len(set(own.values())) == len(own):
         return own
     return {rank: rank + 1 for rank in own}
-
-
-class _Expected:
-    """How many ranks ever come to a row, as the logs have it.
-
-    None come to meet where a stream has parted: its rows bear one number and are not one call.
-    """
-
-    def __init__(self, comparison: Comparison) -> None:
-        evidence = comparison.evidence
-        self._last: dict[Place, int] = {
-            d.stream: comparison.agreed.get(d.stream, d.seq - 1) for d in comparison.divergences
-        }
-        self._counts: dict[Place, list[int]] = {}
-        self._members: dict[Place, int] = {}
-        for rank, log in evidence.logs.items():
-            for stream, last in log.last_seq.items():
-                self._counts.setdefault(stream, []).append(last)
-                self._members[stream] = len(evidence.groups[stream.group].ranks)
-            for channel, last in log.last_channel_seq.items():
-                if rank in (channel.source, channel.destination):
-                    self._counts.setdefault(channel, []).append(last)
-                    self._members[channel] = 2
-        for counts in self._counts.values():
-            counts.sort()
-
-    def ranks(self, place: Place) -> int:
-        """How many come."""
-        counts = self._counts.get(_key(place), [])
-        if _seq(place) > self._last.get(_key(place), _seq(place)):
-            return 0
-        return len(counts) - bisect_left(counts, _seq(place))
-
-    def is_whole(self, place: Place) -> bool:
-        """Whether those are all ranks of the group."""
-        return self.ranks(place) >= self._members.get(_key(place), 0)
-
-
-def _key(place: Place) -> Place:
-    return place[:-1]
-
-
-def _seq(place: Place) -> int:
-    seq = place[-1]
-    assert isinstance(seq, int)
-    return seq
-
-
-def _met_at(rank: int, call: Call) -> Place | None:
-    """Where a call meets others; None for a receive from any source, which meets whoever comes."""
-    if call.op not in ops.POINT_TO_POINT:
-        return (*StreamKey(call.group, call.device), call.seq)
-    if call.peer is None or call.peer < 0:
-        return None
-    source, destination = ops.ends(call.op, rank, call.peer)
-    return (*ChannelKey(call.group, call.device, source, destination, call.tag or 0), call.seq)
 
 
 def _without_refused(records: Iterable[Record]) -> Iterator[Record]:

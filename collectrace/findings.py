@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from collectrace.overview import Overview
 from collectrace.records import Call
+from collectrace.tabular import Tabular
 
 FORMAT: Final = 1
 
@@ -381,7 +382,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment:
+class Alignment(Tabular):
     """The whole answer."""
 
     status: Status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -221,21 +221,32 @@ def _held(standing: Standing) -> float | None:
     return None if since is None else max(0, standing.end - since) / 1e9
 
 
-def _only(comparison: Comparison, wanted: str) -> Comparison:
-    """The part of a comparison that is about one group, or all of one description."""
+def groups_named(groups: Mapping[str, GroupInfo], wanted: str) -> set[str]:
+    """The names of the groups that a person calls so: one group, or all of one description.
+
+    Raises:
+        CollectraceError: there is none.
+
+    """
 
     def fits(info: GroupInfo) -> bool:
         is_default = words.group(info) == words.DEFAULT_GROUP
         return wanted in (info.name, info.description) or (is_default and wanted in _DEFAULT)
 
-    if not any(fits(info) for info in comparison.groups.values()):
+    names = {name for name, info in groups.items() if fits(info)}
+    if not names:
         known = ", ".join(
             "default" if words.group(g) == words.DEFAULT_GROUP
             else f"{g.name} ({g.description})" if g.description else g.name
-            for g in comparison.groups.values()
+            for g in groups.values()
         )  # fmt: skip
         raise CollectraceError(f"no group {wanted!r} in this run; there are {known or 'none'}")
-    names = {name for name, info in comparison.groups.items() if fits(info)}
+    return names
+
+
+def _only(comparison: Comparison, wanted: str) -> Comparison:
+    """The part of a comparison that is about one group, or all of one description."""
+    names = groups_named(comparison.groups, wanted)
     return replace(
         comparison,
         divergences=tuple(d for d in comparison.divergences if d.stream.group in names),

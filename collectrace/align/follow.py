@@ -16,6 +16,7 @@ from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.run_reader import RunReader
 from collectrace.errors import NotThere
 from collectrace.findings import Alignment
+from collectrace.views import StreamPosition
 
 INTERVAL: Final = 1.0
 """Seconds between two looks."""
@@ -68,6 +69,21 @@ class Follower:
     def report(self) -> Alignment | None:
         """All there is to say at the last look; None: there was nothing to read."""
         return None if self._seen is None else judged(self._seen, self._context)
+
+    def positions(self) -> list[StreamPosition]:
+        """How far each rank has come in each stream at the last look, and how far all agree."""
+        if self._seen is None:
+            return []
+        groups = self._seen.groups
+        agreed = [
+            StreamPosition(group=groups[key.group], device=key.device, rank=None, seq=seq)
+            for key, seq in self._seen.agreed.items()
+        ]
+        return agreed + [
+            StreamPosition(group=groups[key.group], device=key.device, rank=rank, seq=seq)
+            for rank, log in self._seen.evidence.logs.items()
+            for key, seq in log.last_seq.items()
+        ]
 
     def _look(self) -> Alignment | None:
         try:

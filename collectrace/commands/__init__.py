@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, Protocol, TextIO
 
-from collectrace.commands import align, docs, run, schema
+from collectrace.commands import align, diff, docs, gather, run, runs, schema, show
 
 
 class Command(Protocol):
@@ -43,6 +43,10 @@ class Command(Protocol):
 COMMANDS: Final[dict[str, Command]] = {
     "run": run,
     "align": align,
+    "runs": runs,
+    "show": show,
+    "diff": diff,
+    "gather": gather,
     "schema": schema,
     "docs": docs,
 }

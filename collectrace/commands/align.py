@@ -20,6 +20,7 @@ gets one object, at the end, and the live view goes to standard error.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -30,7 +31,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
-from collectrace.commands import output
+from collectrace.commands import output, step_summary
 from collectrace.errors import CollectraceError
 from collectrace.report import REPORTS, Report
 
@@ -74,8 +75,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="S",
         help="with --follow: seconds between two looks (default: 1)",
     )
+    parser.add_argument(
+        "--perfetto",
+        metavar="FILE",
+        help="write a timeline for ui.perfetto.dev or chrome://tracing (.json, .json.gz)",
+    )
+    parser.add_argument(
+        "--prometheus",
+        metavar="FILE",
+        help="with --follow: keep metrics of the job in this file, for Prometheus",
+    )
     for report in REPORTS:
-        if report.option is not None:
+        if report.option is not None and report.is_short:
+            parser.add_argument(
+                f"--{report.option}", action="store_const", const=output.STDOUT,
+                help=f"instead of the report: {report.what}",
+            )  # fmt: skip
+        elif report.option is not None:
             parser.add_argument(
                 f"--{report.option}", metavar="FILE", help=f"write {report.what}; -: to stdout"
             )
@@ -105,15 +121,18 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:
     """Align, or follow until there is something to tell; write the reports; the exit status."""
     asked = _asked(arguments)
     # Standard output that one report was given to is for that report, and for nothing else.
-    taken = output.STDOUT in asked.values()
+    taken = output.STDOUT in (*asked.values(), arguments.perfetto)
     if arguments.follow:
-        alignment = _follow(arguments, stderr if taken else stdout)
+        alignment = _follow(arguments, stderr if taken else stdout, stderr)
     else:
         alignment = _align(arguments, stderr)
     if arguments.strict:
         alignment = replace(alignment, strict=True)
     by_itself = {r: output.STDOUT for r in REPORTS if r.option is None and not taken}
     _deliver(alignment, by_itself | asked, stdout)
+    if arguments.perfetto is not None:
+        _timeline(arguments, alignment, stdout)
+    step_summary.add(alignment, os.environ, stderr)
     return alignment.exit_status
 
 
@@ -138,6 +157,10 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
             if name in asked.values():
                 raise CollectraceError(f"--{report.option} {name}: another report goes there")
             asked[report] = name
+    if arguments.perfetto is not None:
+        output.check("--perfetto", arguments.perfetto)
+        if arguments.perfetto in asked.values():
+            raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")
     return asked
 
 
@@ -158,9 +181,20 @@ def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO)
         raise CollectraceError("; ".join(problems))
 
 
+def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> None:
+    """Write the timeline, event by event as it is read."""
+    from collectrace.align.browsing import timeline
+    from collectrace.report import perfetto
+
+    head = timeline.began(alignment)
+    found = timeline.events(arguments.path, alignment)
+    output.write_to(arguments.perfetto, stdout, lambda out: perfetto.write(head, found, out))
+
+
 def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
-    if arguments.interval is not None:
-        raise CollectraceError("--interval goes with --follow")
+    for option in "interval", "prometheus":
+        if getattr(arguments, option) is not None:
+            raise CollectraceError(f"--{option} goes with --follow")
     from collectrace.align import align
 
     with _progress(stderr) as progress:
@@ -186,7 +220,7 @@ def _progress(stderr: TextIO) -> Iterator[Callable[[int, int], None] | None]:
         yield bar
 
 
-def _follow(arguments: Namespace, screen: TextIO) -> Alignment:
+def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     """Show what every rank is doing until an error is proven, the job is over, or at Ctrl-C.
 
     Raises:
@@ -195,9 +229,13 @@ def _follow(arguments: Namespace, screen: TextIO) -> Alignment:
     """
     if arguments.group is not None:
         raise CollectraceError("--group does not go with --follow, which watches all groups")
+    if arguments.prometheus is not None:
+        output.check_file("--prometheus", arguments.prometheus)
     from collectrace.align.follow import INTERVAL, Follower
+    from collectrace.commands.metrics import Metrics
     from collectrace.report.live import LiveView
 
+    metrics = Metrics(arguments.prometheus, stderr)
     follower = Follower(
         arguments.path,
         run=arguments.run,
@@ -212,9 +250,11 @@ def _follow(arguments: Namespace, screen: TextIO) -> Alignment:
     ):
         for alignment in follower.looks(stop):
             view.show(alignment)
+            metrics.write(alignment, follower.positions())
     report = follower.report()
     if report is None:
         raise KeyboardInterrupt
+    metrics.write(report, follower.positions())
     return report
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, TextIO
+from typing import BinaryIO, Final, TextIO, cast
 
 from collectrace.errors import CollectraceError
 
@@ -36,8 +38,20 @@ def check(option: str, name: str) -> None:
         )
 
 
+def check_file(option: str, name: str) -> None:
+    """As :func:`check`, of an option that takes a file only.
+
+    Raises:
+        CollectraceError: it cannot be written, or is standard output.
+
+    """
+    if name == STDOUT:
+        raise CollectraceError(f"{option} {name}: name a file; it is written again and again")
+    check(option, name)
+
+
 def write_to(name: str, stdout: TextIO, write: Callable[[TextIO], object]) -> None:
-    """Open what ``name`` says, have ``write`` write to it, and close it.
+    """Open what ``name`` says, have ``write`` write to it, and close it; ``*.gz`` is packed.
 
     A file gets its name only once it is whole; until then, and if anything fails, what had that
     name before stays. A reader that has seen enough (``| head``) is no failure.
@@ -69,16 +83,34 @@ def _replace(path: Path, write: Callable[[TextIO], object]) -> None:
     # Beside it: only within one file system does a new name replace an old one in one step.
     part = path.with_name(f".collectrace-{os.urandom(4).hex()}.part")
     try:
-        with part.open("x", encoding="utf-8") as out:
+        with part.open("xb") as raw:
             if path.exists():
                 part.chmod(path.stat().st_mode)
-            write(out)
-            out.flush()
-            os.fsync(out.fileno())  # a network's disk may only now say that it is full
+            with _packed(raw) if path.name.endswith(".gz") else _plain(raw) as out:
+                write(out)
+            raw.flush()
+            os.fsync(raw.fileno())  # a network's disk may only now say that it is full
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def _plain(raw: BinaryIO) -> Iterator[TextIO]:
+    out = io.TextIOWrapper(raw, encoding="utf-8")
+    yield out
+    out.detach()  # flushes, and leaves the file open
+
+
+@contextlib.contextmanager
+def _packed(raw: BinaryIO) -> Iterator[TextIO]:
+    """As gzip packs it, without a time in it: the same text gives the same file."""
+    with (
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
+        io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8") as out,
+    ):
+        yield out
 
 
 def _is_device(path: Path) -> bool:

@@ -32,6 +32,8 @@ class Report:
     needs: str | None = None
     """A package that it needs, and that is not installed with this one but as the extra that is
     named as the option."""
+    is_short: bool = False
+    """The option takes no file: the report stands in place of the one that needs no option."""
 
     def write(self, alignment: Alignment, out: TextIO) -> None:
         """Write the whole report.
@@ -45,7 +47,14 @@ class Report:
 
 REPORTS: Final = (
     Report(module="terminal", what="the report for people"),
+    Report(
+        module="brief",
+        what="ten lines at most, for a chat or an agent",
+        option="brief",
+        is_short=True,
+    ),
     Report(module="machine", what="the findings as JSON", option="json"),
     Report(module="page", what="one page for a browser", option="html", needs="jinja2"),
+    Report(module="markdown", what="the report as Markdown", option="markdown"),
 )
 """In the order in which they are written: what a person waits for first."""

@@ -21,7 +21,12 @@ def write(alignment: Alignment, out: TextIO) -> None:
 
 def dumps(alignment: Alignment) -> str:
     """What :func:`write` writes."""
-    return json.dumps(as_dict(alignment), indent=1) + "\n"
+    return as_json(as_dict(alignment))
+
+
+def as_json(value: Any) -> str:
+    """Plain values, or a dataclass of ours, as JSON and a newline."""
+    return json.dumps(_plain(value), indent=1) + "\n"
 
 
 def as_dict(alignment: Alignment) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def as_dict(alignment: Alignment) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Call):
         return to_dict(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if is_dataclass(value):
         named = ((field, getattr(value, field.name)) for field in fields(value))

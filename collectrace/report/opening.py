@@ -64,7 +64,7 @@ def hosts(job: Job) -> str:
 
 def when(job: Job, *, is_alive: bool) -> str:
     """From when to when, and how long that is."""
-    began, ended = _moment(job.began), _moment(job.ended)
+    began, ended = moment(job.began), moment(job.ended)
     if began is None or ended is None or job.began is None or job.ended is None:
         return ""
     same_day = began.date() == ended.date()
@@ -74,7 +74,8 @@ def when(job: Job, *, is_alive: bool) -> str:
     return f"{began:%Y-%m-%d %H:%M:%S} {last} {until} UTC ({lasted})"
 
 
-def _moment(wall: int | None) -> datetime | None:
+def moment(wall: int | None) -> datetime | None:
+    """A time in ns since 1970; None where there is none, or no calendar has it."""
     try:
         return None if wall is None else datetime.fromtimestamp(wall / 1e9, UTC)
     except (OverflowError, ValueError, OSError):

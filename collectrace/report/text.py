@@ -10,22 +10,15 @@ that and needs more of it: a call stands in a column, whole or only where it dif
 from __future__ import annotations
 
 import os
-import unicodedata
 from typing import Final
 
 from collectrace import roles, words
 from collectrace.findings import GroupInfo, State
 from collectrace.ops import canonical_op
+from collectrace.printable import clean as clean
 from collectrace.records import Call, Shape
 
-_LONGEST: Final = 2000
-"""Characters of one string that are shown: no honest path, error or headline is longer."""
-
 _MOST_SHAPES: Final = 3
-
-# Cc: terminal escapes. Cf: bidirectional overrides and what has no width. Cs, Co, Cn: nothing that
-# a terminal could show. Zl, Zp: line breaks in disguise.
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 STATES: Final[dict[State, str]] = {
     "finished": "finished",
@@ -38,23 +31,6 @@ STATES: Final[dict[State, str]] = {
     "missing": "left no file",
 }
 """What a rank is doing, in words."""
-
-
-def clean(text: str, *, lines: bool = False) -> str:
-    """A string from outside that cannot do anything to a terminal; ``lines`` keeps its breaks."""
-    if len(text) > _LONGEST:
-        text = text[:_LONGEST] + ".."
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(c, lines) for c in text)
-
-
-def _visible(character: str, lines: bool) -> str:
-    if character == "\n" and lines:
-        return character
-    if character in "\n\t\r":
-        return " "
-    return "" if unicodedata.category(character) in _HIDDEN else character
 
 
 def group(info: GroupInfo) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 import collectrace.align
 from collectrace import cli
+from collectrace.commands import COMMANDS
 from collectrace.commands.docs import CHAPTERS
 from collectrace.errors import LogError
 from collectrace.findings import Alignment, Finding
@@ -202,7 +203,7 @@ def test_bad_usage_is_one_line(argv: tuple[str, ...], says: str) -> None:
     assert err.endswith("\n")
 
 
-@pytest.mark.parametrize("argv", [(), ("run",), ("align",), ("schema",)])
+@pytest.mark.parametrize("argv", [(), *((name,) for name in COMMANDS)])
 def test_help(argv: tuple[str, ...]) -> None:
     status, out, err = run(*argv, "--help")
     assert (status, err) == (0, "")

@@ -19,13 +19,14 @@ ROOT = Path(collectrace.__file__).parent
 FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
-    {"commands", "testing", "autoload"},
-    {"", "launch", "schema", "tracer", "align", "report"},
-    {"words", "chain"},
+    {"commands", "testing", "autoload", "debug"},
+    {"", "launch", "gather", "schema", "tracer", "align", "report"},
+    {"words", "chain", "views"},
     {"signature", "findings"},
     {"overview"},
     {"records", "roles", "config", "exceptions"},
-    {"ops", "errors", "dumps", "version", "quiet", "log_folder"},
+    {"tabular"},
+    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands
@@ -40,6 +41,7 @@ ROOMS = {
         {"align.observations"},
         {"align.overview"},
         {"align.alignment"},
+        {"align.browsing"},
         {"align.follow"},
         {"align"},
         {"align.__main__"},
@@ -55,7 +57,7 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
+    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "gather", "schema",
 )  # fmt: skip
 
 

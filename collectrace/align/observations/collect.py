@@ -14,6 +14,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.observations import config_skew, loading, sampler, straggler, unrecorded
 from collectrace.align.observations.unwaited import unwaited_work
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading.hosts import by_host, hosts_missing
 from collectrace.findings import Finding, Kind, Severity, Side
 
 # torch/distributed/algorithms/join.py (2.13): Join.notify_join_context, _notify_procs_to_terminate.
@@ -110,15 +111,13 @@ def _nothing_known(case: Case, missing: Sequence[int]) -> str:
     if not missing or all(log.provisional for log in case.evidence.logs.values()):
         return ""  # nobody got past init_process_group: a rank that came would have let them
     who, is_ = words.ranks(missing), words.verb(missing, "its file is", "their files are")
-    hosts: dict[str, list[int]] = {}
-    for rank, log in case.evidence.logs.items():
-        hosts.setdefault(log.header.host, []).append(rank)
+    hosts = by_host(case.evidence)
     listed = [f"{host} ({words.ranks(ranks)})" for host, ranks in hosts.items()]
     more = len(listed) - _MOST_NAMES
     here = words.listed([*listed[:_MOST_NAMES], *([f"{more} more"] if more > 0 else [])])
     return (
-        f"Nothing is known of {who}: not traced there (enable() was not called), or {is_} not "
-        f"here. The files that are here come from {here}."
+        f"Nothing is known of {who}{hosts_missing(case.evidence)}: not traced there (enable() "
+        f"was not called), or {is_} not here. The files that are here come from {here}."
     )
 
 

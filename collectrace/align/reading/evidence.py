@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ from collectrace.records import (
     Join,
     NoSync,
     Raised,
+    Record,
     Stack,
     Stall,
     Sync,
@@ -170,6 +171,9 @@ class RankLog(Protocol):
 
     def rows(self, stream: StreamKey) -> tuple[Rows, int]:
         """The rows of a stream that were read, and what to add to their numbers."""
+
+    def records(self, kinds: Collection[str], chunk: int) -> Iterator[Record]:
+        """Every record of these kinds, as they lie in the files, ``chunk`` bytes read at a time."""
 
 
 @dataclass(frozen=True, slots=True)

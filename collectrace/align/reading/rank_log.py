@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -13,6 +13,7 @@ from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
 from collectrace.errors import DamagedRecord
+from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     Activity,
     Alive,
@@ -27,6 +28,7 @@ from collectrace.records import (
     Join,
     NoSync,
     Raised,
+    Record,
     Stack,
     Stall,
     Sync,
@@ -263,6 +265,38 @@ class FileLog:
         """The rows of a stream that were read, and what to add to their numbers."""
         key, shift = self._own(stream)
         return self._rows(key), shift
+
+    def records(self, kinds: Collection[str], chunk: int) -> Iterator[Record]:
+        """Every record of these kinds, as they lie in the files, ``chunk`` bytes read at a time.
+
+        Nothing of them is kept. A line that cannot be read is left out.
+        """
+        heads = tuple(b'{"kind":"%s"' % kind.encode() for kind in kinds)
+        for _, lines in self._reader.segments.blocks(chunk=chunk):
+            for line in lines:
+                if not line.startswith(heads):
+                    continue
+                try:
+                    record = decode(line)
+                except (DamagedRecord, RecursionError):
+                    continue
+                if record is not None:
+                    yield self._shared(record)
+
+    def _shared(self, record: Record) -> Record:
+        """A record under shared names and numbers."""
+        names = self._names
+        if isinstance(record, Call):
+            if record.op not in POINT_TO_POINT:
+                record.seq += names.shifts.get(record.group, 0)
+            record.group = names.shared.get(record.group, record.group)
+            return record
+        match record:
+            case Group() | Join() | Unwaited():
+                record.group = names.shared.get(record.group or "", record.group or "")
+            case Done():
+                return names.numbered(record)
+        return record
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced."""

@@ -15,7 +15,7 @@ from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
 from collectrace.align.reading.rank_log import FileLog, GroupNames
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.runs import Choice, File, choose, is_rank, list_files
+from collectrace.align.reading.runs import Choice, File, choose, is_rank, list_files, names
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.stack_dumps import StackDumps
@@ -34,6 +34,17 @@ OnProgress = Callable[[int, int], None]
 
 _Identity = tuple[str, int, int, int]
 """What tells a process's log from another that came to bear its name."""
+
+
+def run_names(path: str | os.PathLike[str]) -> list[str]:
+    """The ids of the runs below a folder, the newest first.
+
+    Raises:
+        LogError: there are none, or they cannot be read.
+
+    """
+    folder = open_folder(path)
+    return names(_rank_files(folder, PAGE))
 
 
 def read(
@@ -93,11 +104,7 @@ class RunReader:
         folder = self._folder or open_folder(self._path)
         if folder.is_fixed:
             self._folder = folder
-        files = list_files(folder, self._page)
-        if not files:
-            raise NotThere(
-                f"{folder.label} holds no rank files (rank00000.jsonl, ...); give the run's log_dir"
-            )
+        files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(choice.files)
         opened, unusable = self._open(chosen, on_progress)
@@ -161,6 +168,15 @@ class RunReader:
                 notes.append(f"{file.segments.name} has no header; its clock is a guess")
             opened[file.rank] = _Opened(reader, header, stack_dumps.read(file.beside))
         return opened, notes
+
+
+def _rank_files(folder: Folder, page: int) -> list[File]:
+    files = list_files(folder, page)
+    if not files:
+        raise NotThere(
+            f"{folder.label} holds no rank files (rank00000.jsonl, ...); give the run's log_dir"
+        )
+    return files
 
 
 @dataclass(frozen=True, slots=True)

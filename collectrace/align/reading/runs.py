@@ -168,6 +168,19 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
     return Choice(meant.name, chosen, notes, tuple(others), _earlier(meant, runs))
 
 
+def names(files: Sequence[File]) -> list[str]:
+    """The ids of all runs, the newest first; what never got going and is newer comes before them.
+
+    Raises:
+        LogError: some file cannot be read.
+
+    """
+    pending = [file for file in files if file.pending]
+    runs = _known_runs([file for file in files if not file.pending], None)
+    stuck = _newest_pending(pending, runs[-1].wall) if runs else pending
+    return [*([PENDING] if stuck else []), *(one.name for one in reversed(runs))]
+
+
 def _earlier(meant: Run, runs: Sequence[Run]) -> tuple[str, ...]:
     """The attempts of a job before the one that is meant, as an elastic launcher counts them."""
     header = next((f.header for f in meant.files if f.header is not None), None)

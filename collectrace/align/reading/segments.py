@@ -101,17 +101,17 @@ class Segments:
                 parts.append(b"\n")
         return b"".join(parts)
 
-    def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
-        """All lines from ``start`` on, about a megabyte at a time: offset of the first, the lines.
+    def blocks(self, start: int = 0, chunk: int = _CHUNK) -> Iterator[tuple[int, list[bytes]]]:
+        """All lines from ``start`` on, ``chunk`` bytes at a time: offset of the first, the lines.
 
         ``start`` is where a line begins. The page cache is left alone.
         """
         offset, rest = start, []
         while start < self.size:
-            chunk = self._raw(start, min(start + _CHUNK, self.size))
-            start += len(chunk)
-            rest.append(chunk)
-            if b"\n" not in chunk:
+            data = self._raw(start, min(start + chunk, self.size))
+            start += len(data)
+            rest.append(data)
+            if b"\n" not in data:
                 continue  # damage: a line longer than that is put together once, at its end
             lines = b"".join(rest).split(b"\n")
             rest = [lines.pop()]

@@ -1,0 +1,69 @@
+"""Where calls of different ranks meet, and how many of them ever do."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from collectrace import ops
+from collectrace.align.matching.comparison import Comparison
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.records import Call
+
+Place = tuple[object, ...]
+"""What all calls share that meet: a row of a stream, or a message of a channel."""
+
+
+class Expected:
+    """How many ranks ever come to a row, as the logs have it.
+
+    None come to meet where a stream has parted: its rows bear one number and are not one call.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        evidence = comparison.evidence
+        self._last: dict[Place, int] = {
+            d.stream: comparison.agreed.get(d.stream, d.seq - 1) for d in comparison.divergences
+        }
+        self._counts: dict[Place, list[int]] = {}
+        self._members: dict[Place, int] = {}
+        for rank, log in evidence.logs.items():
+            for stream, last in log.last_seq.items():
+                self._counts.setdefault(stream, []).append(last)
+                self._members[stream] = len(evidence.groups[stream.group].ranks)
+            for channel, last in log.last_channel_seq.items():
+                if rank in (channel.source, channel.destination):
+                    self._counts.setdefault(channel, []).append(last)
+                    self._members[channel] = 2
+        for counts in self._counts.values():
+            counts.sort()
+
+    def ranks(self, place: Place) -> int:
+        """How many come."""
+        counts = self._counts.get(_key(place), [])
+        if _seq(place) > self._last.get(_key(place), _seq(place)):
+            return 0
+        return len(counts) - bisect_left(counts, _seq(place))
+
+    def is_whole(self, place: Place) -> bool:
+        """Whether those are all ranks of the group."""
+        return self.ranks(place) >= self._members.get(_key(place), 0)
+
+
+def _key(place: Place) -> Place:
+    return place[:-1]
+
+
+def _seq(place: Place) -> int:
+    seq = place[-1]
+    assert isinstance(seq, int)
+    return seq
+
+
+def met_at(rank: int, call: Call) -> Place | None:
+    """Where a call meets others; None for a receive from any source, which meets whoever comes."""
+    if call.op not in ops.POINT_TO_POINT:
+        return (*StreamKey(call.group, call.device), call.seq)
+    if call.peer is None or call.peer < 0:
+        return None
+    source, destination = ops.ends(call.op, rank, call.peer)
+    return (*ChannelKey(call.group, call.device, source, destination, call.tag or 0), call.seq)

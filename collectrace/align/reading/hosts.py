@@ -1,0 +1,37 @@
+"""Which machines a run's files come from, and what the ranks without a file say of others."""
+
+from __future__ import annotations
+
+from collectrace import words
+from collectrace.align.reading.evidence import RunEvidence
+
+
+def by_host(evidence: RunEvidence) -> dict[str, list[int]]:
+    """The ranks that left a file, by the name of their machine, in order of their ranks."""
+    hosts: dict[str, list[int]] = {}
+    for rank in sorted(evidence.logs):
+        hosts.setdefault(evidence.logs[rank].header.host, []).append(rank)
+    return hosts
+
+
+def hosts_missing(evidence: RunEvidence) -> str:
+    """How many whole hosts the missing ranks are, as a clause; empty where they are not.
+
+    Launchers number the ranks host by host. Where every host that is here has the same number of
+    them, in one stretch, and what is missing falls into such stretches, so many hosts are missing.
+    """
+    hosts = list(by_host(evidence).values())
+    sizes = {len(ranks) for ranks in hosts}
+    if not evidence.missing or len(sizes) != 1:
+        return ""
+    size = sizes.pop()
+    blocks: dict[int, int] = {}
+    for rank in evidence.missing:
+        blocks[rank // size] = blocks.get(rank // size, 0) + 1
+    is_by_host = all(ranks == list(range(ranks[0], ranks[0] + size)) for ranks in hosts)
+    is_aligned = all(ranks[0] % size == 0 for ranks in hosts)
+    if size < 2 or not (is_by_host and is_aligned) or set(blocks.values()) != {size}:
+        return ""
+    numbers = words.counted(len(blocks), "whole host")
+    at = ", ".join(f"no. {n + 1}" for n in sorted(blocks)[:4])
+    return f" (by their number {numbers} of {size} ranks: {at})"

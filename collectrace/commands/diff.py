@@ -1,0 +1,42 @@
+"""Compare two runs of one program, rank by rank: the first call that is another, and the counts.
+
+For two commits, two versions of a library, or two sizes of a job. Lines of code and names of
+groups mean nothing here; the op, who issued it, the group, the reduce op and the tensors do
+(between jobs of different sizes the dtype only, of the tensors).
+
+for example:
+  python -m collectrace diff before/ after/
+  python -m collectrace diff logs/20261121-220410-d43106 logs/20261122-091500-02be1c --json -
+
+exit status:
+  0  every rank issued the same calls in both
+  1  they differ
+  2  one of them cannot be used, or the command line is wrong
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Final, TextIO
+
+from collectrace.commands import arguments as common
+
+HELP: Final = "compare what two runs of one program issued"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which two."""
+    parser.add_argument("a", metavar="RUN_A", help=common.PATH_HELP)
+    parser.add_argument("b", metavar="RUN_B", help="another; of a log directory the latest run")
+    common.add_json(parser)
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
+    """Compare them."""
+    common.check_json(arguments.json)
+    from collectrace.align.browsing.schedules import difference
+    from collectrace.report import schedule_table
+
+    diff = difference(arguments.a, arguments.b)
+    common.deliver(arguments.json, stdout, diff, lambda out: schedule_table.write(diff, out))
+    return 0 if diff.is_same else 1

@@ -1,0 +1,101 @@
+"""Bring logs together that lie on many machines, each in a folder of its own, to be aligned.
+
+Every host is asked for its logs by tar. Asked again, it brings what is new. Reached are hosts by
+ssh; --via names another way, or spells out the command. Without a HOST: it is a folder here.
+
+for example:
+  python -m collectrace gather node1:/job/logs node2:/job/logs -o logs/
+  python -m collectrace gather --via kubectl train-0:/logs train-1:/logs -o logs/
+  python -m collectrace gather --via "kubectl exec -n ml {host} -c pytorch --" w-0:/logs -o logs/
+  python -m collectrace gather --via srun $(scontrol show hostnames | sed s,$,:/tmp/logs,) -o logs/
+
+exit status:
+  0  every host brought its logs
+  1  some did not: they are named
+  2  none did, or the command line is wrong
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+from collectrace import words
+from collectrace.commands import output
+from collectrace.errors import CollectraceError, LogError
+
+if TYPE_CHECKING:
+    from collectrace.gather import Gathered
+
+HELP: Final = "bring logs together from many machines"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """From where, to where, and how."""
+    parser.add_argument("sources", metavar="HOST:DIR", nargs="+", help="where logs lie")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="the folder to bring them to"
+    )
+    parser.add_argument(
+        "--via", default="ssh", metavar="WAY",
+        help="ssh (default), kubectl, srun, docker; or a command with {host} in it",
+    )  # fmt: skip
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
+    """Fetch from each, then say what is there of the newest run and which ranks it lacks."""
+    from collectrace import gather
+    from collectrace.report import text
+
+    via = gather.way(arguments.via)
+    sources = [gather.Source.parse(source) for source in arguments.sources]
+    names = [source.name for source in sources]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CollectraceError(f"two folders of {twice}: gather them one after the other, each -o")
+    to = Path(arguments.output)
+    if to.exists() and not to.is_dir():
+        raise CollectraceError(f"-o {to}: that is a file; name a folder")
+    to.mkdir(parents=True, exist_ok=True)
+    found = []
+    with output.surviving_reader(stdout):
+        for source in sources:
+            one = gather.gather(source, to, via)
+            found.append(one)
+            name = text.clean(source.host or source.folder)
+            print(f"{name}: {text.clean(_told(one))}", file=stdout, flush=True)
+    failed = gather.failures(found)
+    if len(failed) == len(found):
+        raise CollectraceError(f"nothing was gathered: {failed[0].problem}")
+    with output.surviving_reader(stdout):
+        for line in _completeness(to, [text.clean(one.source.host) for one in failed]):
+            print(line, file=stdout)
+    return 1 if failed else 0
+
+
+def _told(one: Gathered) -> str:
+    came = f"{words.counted(one.files, 'file')}, {one.bytes / 1e6:.1f} MB"
+    if not one.problem:
+        return came
+    return f"{came}, then: {one.problem}" if one.files else f"nothing: {one.problem}"
+
+
+def _completeness(to: Path, failed: list[str]) -> list[str]:
+    """Whether the newest run is whole now; of one that is not, which ranks and hosts lack."""
+    from collectrace.align.browsing.run_list import presence
+    from collectrace.report import text
+
+    try:
+        run = presence(to)
+    except LogError as problem:
+        return [f"no run yet: {text.clean(str(problem))}"]
+    lines = [
+        f"run {text.clean(run.run)}: {len(run.ranks)} of {words.counted(run.world_size, 'rank')}"
+    ]
+    if run.missing:
+        lines.append(f"missing: {words.ranks(run.missing)}{text.clean(run.hosts_missing)}")
+        if failed:
+            lines.append(f"not reached: {', '.join(failed)}")
+    lines.append(f"python -m collectrace.align {to}")
+    return lines

@@ -1,0 +1,36 @@
+"""List the runs in a folder, the newest first: when, how many ranks, and the verdict.
+
+for example:
+  python -m collectrace runs logs/
+  python -m collectrace runs logs/ --json -
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Final, TextIO
+
+from collectrace.commands import arguments as common
+
+HELP: Final = "list the runs in a folder"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which folder."""
+    parser.add_argument("path", metavar="PATH", help=common.PATH_HELP)
+    common.add_json(parser)
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
+    """Align each and list it; on a screen each appears as soon as it is read."""
+    common.check_json(arguments.json)
+    from collectrace.align.browsing.run_list import list_runs
+    from collectrace.report import run_table
+
+    rows = list_runs(arguments.path)
+    if arguments.json is not None:
+        rows = iter(listed := list(rows))
+        common.deliver(arguments.json, stdout, listed, lambda out: run_table.write(rows, out))
+    else:
+        common.deliver(None, stdout, None, lambda out: run_table.write(rows, out))
+    return 0

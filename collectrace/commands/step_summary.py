@@ -1,0 +1,45 @@
+"""The page of a GitHub Actions job gets the report by itself, as Markdown.
+
+The runner shows what a step appends to the file named by ``GITHUB_STEP_SUMMARY``, up to 1 MiB:
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
+
+VARIABLE: Final = "GITHUB_STEP_SUMMARY"
+_MOST: Final = 1 << 19
+"""Bytes of one report: the step may have more to say, and beyond the limit nothing is shown."""
+
+
+def add(alignment: Alignment, environment: Mapping[str, str], stderr: TextIO) -> None:
+    """Append the report where the environment asks for it; a failure is told, and changes nothing.
+
+    Args:
+        alignment: what was found.
+        environment: that of the process.
+        stderr: where a failure is told.
+
+    """
+    name = environment.get(VARIABLE)
+    if not name or environment.get("GITHUB_ACTIONS") != "true":
+        return
+    from collectrace.report import markdown
+
+    page = io.StringIO()
+    markdown.write(alignment, page)
+    text = page.getvalue()
+    if len(text.encode(errors="replace")) > _MOST:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8", errors="replace") as out:
+            out.write(text + "\n")
+    except OSError as problem:
+        print(f"collectrace: {VARIABLE} {name}: {problem.strerror or problem}", file=stderr)

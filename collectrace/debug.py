@@ -1,0 +1,162 @@
+"""Torch's debug server with the verdict on its front page.
+
+::
+
+    from collectrace.debug import start_debug_server
+    start_debug_server()          # in place of torch.distributed.debug.start_debug_server()
+
+The server is torch's own (torch/distributed/debug): a page that rank 0 serves on port 25999. In
+torch 2.13 its start takes a list of handlers, and a later one takes the paths of an earlier one
+(``FrontendServer.__init__`` in _frontend.py): so the front page becomes ours, and nothing
+is patched. One that takes no handlers is started as it is, and a warning says so. The other way in,
+a handler of our own on every rank's server (``torch._C._distributed_c10d._register_handler``), is
+not taken: the registry outlives the interpreter, and letting go of a function of Python's then has
+ended processes with a fatal error (2.13).
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import logging
+import os
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment
+
+log = logging.getLogger("collectrace")
+
+NAME: Final = "collectrace"
+_WIDTH: Final = 100
+_TEMPLATE: Final = """\
+{% extends "base.html" %}
+{% block header %}<h1>{% block title %}collectrace{% endblock %}</h1>{% endblock %}
+{% block content %}{{ page }}{% endblock %}
+"""
+"""``page`` is HTML: the server's templates escape nothing by themselves."""
+
+
+class Link(NamedTuple):
+    """As torch's ``NavLink``."""
+
+    path: str
+    label: str
+
+
+class Route(NamedTuple):
+    """As torch's ``Route``."""
+
+    path: str
+    handler: Callable[[Any], bytes]
+
+
+class VerdictPage:
+    """A handler of torch's debug server: the verdict on the logs so far, at each visit.
+
+    It has what torch's ``DebugHandler`` has, and is none: whoever only reads logs needs no torch.
+    ``log_dir`` is where the runs are, of which the latest counts; ranks of other machines are seen
+    where that folder is shared.
+    """
+
+    fetch_timeout = 60.0
+    """Set by torch; nothing is fetched."""
+
+    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+        self.log_dir = os.fspath(log_dir)
+
+    def routes(self) -> list[Route]:
+        """The front page, too."""
+        return [Route("/", self._page), Route(f"/{NAME}", self._page)]
+
+    def nav_links(self) -> list[Link]:
+        """What stands at the head of every page."""
+        return [Link(f"/{NAME}", NAME)]
+
+    def templates(self) -> dict[str, str]:
+        """By name."""
+        return {f"{NAME}.html": _TEMPLATE}
+
+    def dump(self) -> str | None:
+        """The report, for the server's periodic dumps."""
+        alignment, problem = self._aligned()
+        return problem if alignment is None else _report(alignment)
+
+    def dump_filename(self) -> str:
+        """What ``enabled_dumps`` calls it."""
+        return NAME
+
+    def _page(self, request: Any) -> bytes:
+        alignment, problem = self._aligned()
+        if alignment is None:
+            page = f"<p>no verdict: {escape(problem)}</p>"
+        else:
+            page = f"{alignment._repr_html_()}<pre>{escape(_report(alignment))}</pre>"
+        rendered: bytes = request.frontend.render_template(f"{NAME}.html", page=page)
+        return rendered
+
+    def _aligned(self) -> tuple[Alignment | None, str]:
+        """The verdict; or why there is none."""
+        from collectrace.align import align
+        from collectrace.printable import clean
+
+        try:
+            return align(self.log_dir), ""
+        except Exception as problem:  # noqa: BLE001 - a page says so, and the server goes on
+            return None, clean(str(problem) or type(problem).__name__)
+
+
+def _report(alignment: Alignment) -> str:
+    from rich.console import Console
+
+    from collectrace.report import terminal
+
+    out = io.StringIO()
+    terminal.render(alignment, Console(file=out, width=_WIDTH, color_system=None))
+    return out.getvalue()
+
+
+def start_debug_server(*, log_dir: str | os.PathLike[str] | None = None, **options: Any) -> bool:
+    """Start torch's debug server, on every rank, as far as this torch has one.
+
+    Args:
+        log_dir: where the runs are; that of the tracer where it is on, else as ``enable()`` has it.
+        options: those of ``torch.distributed.debug.start_debug_server``. The verdict is added to
+            ``handlers``.
+
+    Returns:
+        Whether there is one. Where there is not, a warning says so, and nothing is started.
+
+    Raises:
+        Exception: what torch's own function raises: a port that is taken, a package that it lacks.
+
+    """
+    try:
+        from torch.distributed import debug as of_torch
+
+        start = of_torch.start_debug_server
+    except (ImportError, AttributeError):
+        log.warning("collectrace: this torch has no debug server (torch.distributed.debug)")
+        return False
+    if "handlers" not in inspect.signature(start).parameters:
+        log.warning("collectrace: the debug server of this torch takes no pages of others")
+    elif os.environ.get("RANK") == "0":
+        given = options.get("handlers")
+        if given is None:
+            from torch.distributed.debug._debug_handlers import default_handlers
+
+            given = default_handlers()
+        options["handlers"] = [*given, VerdictPage(log_dir or _log_dir())]
+    start(**options)
+    return True
+
+
+def _log_dir() -> Path:
+    from collectrace.config import Config
+    from collectrace.tracer import switch
+
+    session = switch.current()
+    return session.config.log_dir if session is not None else Config.from_environment().log_dir

@@ -1,0 +1,178 @@
+"""Logs that lie on many machines, brought together: ``tar`` on each, its output unpacked here.
+
+Each host is reached by a command that the user names by a row of :data:`WAYS`, or spells out. What
+comes back is not trusted: only regular files that bear the names of log files are taken, below the
+host's own folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from collectrace.errors import CollectraceError
+
+WAYS: Final[dict[str, str]] = {
+    "ssh": "ssh -o BatchMode=yes -- {host}",
+    "kubectl": "kubectl exec {host} --",
+    "srun": "srun --quiet --nodes=1 --ntasks=1 --overlap --nodelist={host}",
+    "docker": "docker exec {host}",
+}
+"""How to run a command on a host, by a name for it. ssh hands its arguments to a shell."""
+
+_LOG: Final = re.compile(r"[\w.@-]+\.(jsonl|txt|json)(\.gz)?")
+"""What rank files and what lies beside them are called."""
+
+_DEEPEST: Final = 5
+_LONGEST: Final = 300
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder of logs on a host; on this one where ``host`` is empty."""
+
+    host: str
+    folder: str
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """``node1:/job/logs``, or a folder here.
+
+        Raises:
+            CollectraceError: it is neither.
+
+        """
+        host, colon, folder = text.partition(":")
+        if not colon or "/" in host:
+            host, folder = "", text
+        if not folder or host.startswith("-"):
+            raise CollectraceError(f"{text!r} is not HOST:FOLDER, such as node1:/job/logs")
+        return cls(host, folder)
+
+    @property
+    def name(self) -> str:
+        """Of its folder in what is gathered."""
+        told = self.host or PurePosixPath(os.path.abspath(self.folder)).as_posix()  # noqa: PTH100
+        return re.sub(r"[^\w.-]+", "_", told).strip("._") or "here"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What came of one source."""
+
+    source: Source
+    files: int = 0
+    bytes: int = 0
+    problem: str = ""
+    """Why it is not whole; empty where it is."""
+
+
+def way(text: str) -> str:
+    """The command line by which a host is reached, with ``{host}`` in it.
+
+    Raises:
+        CollectraceError: it is no name of :data:`WAYS` and has no ``{host}``.
+
+    """
+    command = WAYS.get(text, text)
+    if "{host}" not in command or not shlex.split(command):
+        names = ", ".join(WAYS)
+        raise CollectraceError(f"--via {text}: one of {names}, or a command with {{host}} in it")
+    return command
+
+
+def gather(source: Source, to: Path, via: str) -> Gathered:
+    """Fetch one folder of logs; what was there before under a name is replaced by what is longer.
+
+    Args:
+        source: what to fetch.
+        to: the folder in which the host's own is made.
+        via: a command line with ``{host}`` in it.
+
+    """
+    argv = command(source, via)
+    if shutil.which(argv[0]) is None:
+        return Gathered(source, problem=f"{argv[0]} is not installed here")
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+        )
+        assert process.stdout is not None
+        problem, files, size = "", 0, 0
+        try:
+            with process.stdout as stream:
+                files, size = _unpack(stream, to / source.name)
+        except tarfile.TarError as broken:
+            problem = str(broken)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            status = process.wait()
+        said.seek(0)
+        complaint = said.read(1 << 16).decode(errors="replace").strip()
+    # tar says 1 where a file grew while it was read, which the log of a job that runs does.
+    if status > 1 or (status and not files) or (problem and not files):
+        said_first = (line for line in complaint.splitlines() if not line.startswith("Warning"))
+        ended = f"{argv[0]} ended with exit status {status}" if status else problem
+        why = next(said_first, ended)
+        return Gathered(source, files, size, problem=why[:_LONGEST])
+    if not files:
+        return Gathered(source, problem=f"no log files in {source.folder}")
+    return Gathered(source, files, size, problem=problem and f"cut short: {problem}")
+
+
+def command(source: Source, via: str) -> list[str]:
+    """What is run: tar, here or by way of a command that reaches the host."""
+    tar = ["tar", "-cf", "-", "-C", source.folder, "."]
+    if not source.host:
+        return tar
+    reach = [part.replace("{host}", source.host) for part in shlex.split(via)]
+    is_shell = PurePosixPath(reach[0]).name == "ssh"
+    return [*reach, shlex.join(tar)] if is_shell else [*reach, *tar]
+
+
+def _unpack(stream: IO[bytes], to: Path) -> tuple[int, int]:
+    """Take the log files out of an archive: how many, and their bytes."""
+    files = size = 0
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            parts = PurePosixPath(member.name).parts
+            is_safe = all(part != ".." and not part.startswith("/") for part in parts)
+            is_log = bool(parts) and _LOG.fullmatch(parts[-1]) is not None
+            if not (member.isreg() and is_safe and is_log and len(parts) <= _DEEPEST):
+                continue
+            data = archive.extractfile(member)
+            if data is not None:
+                _keep_longer(data, to.joinpath(*parts), member.size)
+                files, size = files + 1, size + member.size
+    return files, size
+
+
+def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:
+    """Write a file whole, unless what is there is longer: logs only grow."""
+    if path.exists() and path.stat().st_size > size:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as out:
+            shutil.copyfileobj(data, out, _CHUNK)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def failures(gathered: Sequence[Gathered]) -> list[Gathered]:
+    """The sources that nothing whole came from."""
+    return [one for one in gathered if one.problem]

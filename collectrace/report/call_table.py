@@ -1,0 +1,97 @@
+"""One rank's calls as a table that a person reads."""
+
+from __future__ import annotations
+
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from collectrace import words
+from collectrace.ops import POINT_TO_POINT
+from collectrace.report import sidebyside, text
+from collectrace.report.layout import INDENT, Page
+from collectrace.report.opening import moment
+from collectrace.views import CallRow, CallsOfRank
+
+_STYLE: Final = {"failed": "red", "pending": "yellow", "done": "", "": ""}
+
+
+def write(calls: CallsOfRank, out: TextIO) -> None:
+    """Write the table; a terminal's width and colours are followed, elsewhere it is plain."""
+    page = Page(Console(file=out))
+    where = f" on {text.clean(calls.host)}, pid {calls.pid}" if calls.host else ""
+    who = f"rank {calls.rank} of {words.counted(calls.world_size, 'rank')}{where}"
+    first = moment(calls.calls[0].wall) if calls.calls else None
+    day = f", {first:%Y-%m-%d} UTC" if first is not None else ""
+    page.prose(Text.assemble((who, "bold"), f"; run {text.clean(calls.run)}{day}"), hang=INDENT)
+    page.line()
+    if not calls.calls:
+        page.line("no calls were recorded", indent=INDENT)
+    else:
+        if calls.before:
+            page.line(
+                Text(f"{words.counted(calls.before, 'call')} before these", "dim"), indent=INDENT
+            )
+        file = _only_file(calls)
+        if file:
+            page.line(Text(f"lines of {file}", "dim"), indent=INDENT)
+        lines, fixed = _table(calls, file), 4
+        if not page.fits(lines, indent=INDENT, fixed=fixed):
+            lines = [([cells[0], *cells[2:]], style) for cells, style in lines]  # without the time
+            fixed = 3
+        page.columns(lines, indent=INDENT, fixed=fixed)
+        if calls.after:
+            page.line(
+                Text(f"{words.counted(calls.after, 'call')} after these", "dim"), indent=INDENT
+            )
+    page.line()
+    for n in dict.fromkeys(row.finding for row in calls.calls):
+        if n is not None:
+            page.prose(text.clean(calls.headlines[n]), indent=INDENT, hang=INDENT, label="")
+    detail = " ".join(text.clean(calls.detail).split())
+    state = text.STATES[calls.state]
+    told = f"then {state}: {detail}" if detail and detail != state else f"then {state}"
+    page.prose(told, indent=INDENT, hang=INDENT)
+
+
+def _only_file(calls: CallsOfRank) -> str:
+    """The file in which all lines are; empty if there are several."""
+    files = {text.short_site(row.call.site or "").rpartition(":")[0] for row in calls.calls}
+    return files.pop() if len(files) == 1 else ""
+
+
+def _table(calls: CallsOfRank, file: str) -> list[tuple[list[list[Text]], str]]:
+    infos = {info.name: info for info in calls.groups}
+    is_one = len({row.call.group for row in calls.calls}) == 1
+    header = ["", "time", "call", "", "", "by", *([] if is_one else ["group"])]
+    lines: list[tuple[list[list[Text]], str]] = [([[Text(cell)] for cell in header], "bold")]
+    for row in calls.calls:
+        c = row.call
+        mark = sidebyside.MARKS["root"] if row.finding is not None else ""
+        cells = [mark, _time(row), _number(row), row.fate, text.call(c), _by(row, file)]
+        if not is_one:
+            info = infos.get(c.group)
+            cells.append(
+                text.named_group(c.group) if info is None else text.clean(words.group(info))
+            )
+        style = "bold red" if mark else _STYLE[row.fate]
+        lines.append(([[Text(cell)] for cell in cells], style))
+    return lines
+
+
+def _time(row: CallRow) -> str:
+    when = moment(row.wall)
+    return f"{when:%H:%M:%S}.{when.microsecond // 1000:03d}" if when is not None else ""
+
+
+def _number(row: CallRow) -> str:
+    """Messages are numbered per channel, and marked as such."""
+    return f"m{row.call.seq}" if row.call.op in POINT_TO_POINT else str(row.call.seq)
+
+
+def _by(row: CallRow, file: str) -> str:
+    """Who issued it, and from which line, of ``file`` unless another is named."""
+    who, line = text.short_issuer(row.call), text.short_site(row.call.site or "")
+    told = who if line in who else f"{who} {line}".strip()
+    return told.replace(f"{file}:", ":") if file else told

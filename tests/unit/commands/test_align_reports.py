@@ -1,0 +1,125 @@
+"""Reports of align that go elsewhere than to the screen or one file."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from collectrace import cli
+from collectrace.commands import metrics, output
+from collectrace.errors import CollectraceError
+from tests.support import alignments
+from tests.support.synthetic import Run
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    status = cli.main(argv, out, err)
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> str:
+    job = Run(world=2)
+    job.all("all_reduce")
+    job.rank(0).call("all_reduce")
+    job.rank(1).call("barrier")
+    job.finish()
+    job.write(tmp_path / "logs")
+    return str(tmp_path / "logs")
+
+
+def test_brief_stands_in_place_of_the_report(logs: str) -> None:
+    status, out, err = run("align", logs, "--brief")
+    assert (status, err) == (1, "")
+    assert out.startswith("collectrace: diverged (exit status 1), 2 ranks")
+    assert len(out.splitlines()) <= 10
+    assert run("align", "--brief", logs)[1] == out
+
+
+def test_brief_and_another_on_standard_output(logs: str) -> None:
+    status, _, err = run("align", logs, "--brief", "--json", "-")
+    assert (status, err) == (2, "collectrace: --json -: another report goes there\n")
+
+
+def test_brief_beside_files(logs: str, tmp_path: Path) -> None:
+    status, out, _ = run("align", logs, "--brief", "--markdown", str(tmp_path / "r.md"))
+    assert status == 1
+    assert out.startswith("collectrace: diverged")
+    assert (tmp_path / "r.md").read_text().startswith("### collectrace: diverged")
+
+
+def test_a_step_summary_is_added_to(
+    logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    monkeypatch.setenv("GITHUB_ACTIONS", "false")
+    run("align", logs)
+    assert page.read_text() == "before\n"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    status, out, err = run("align", logs)
+    assert (status, err) == (1, "")
+    assert "cause >" in out
+    assert page.read_text().startswith("before\n### collectrace: diverged\n")
+    run("align", logs, "--json", "-")
+    assert page.read_text().count("### collectrace") == 2
+
+
+def test_a_step_summary_that_cannot_be_written(
+    logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    status, _, err = run("align", logs)
+    assert status == 1
+    assert err == f"collectrace: GITHUB_STEP_SUMMARY {tmp_path}: Is a directory\n"
+
+
+def test_metrics_of_a_job_that_is_followed(logs: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.prom"
+    status, _, err = run("align", logs, "--follow", "--prometheus", str(file))
+    assert (status, err) == (1, "")
+    told = file.read_text()
+    assert 'collectrace_verdict{run="run-1",verdict="diverged"} 1\n' in told
+    labels = 'group="0",of="the default group",device="cpu"'
+    assert f'collectrace_last_seq{{run="run-1",rank="1",{labels}}} 2\n' in told
+    assert f'collectrace_agreed_seq{{run="run-1",{labels}}} 1\n' in told
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--prometheus", "x.prom"), "--prometheus goes with --follow"),
+        (("--follow", "--prometheus", "-"), "name a file"),
+        (("--follow", "--prometheus", "/nowhere/x"), "/nowhere is no folder"),
+        (("--markdown", "/nowhere/x"), "/nowhere is no folder"),
+    ],
+)
+def test_bad_usage(logs: str, argv: tuple[str, ...], says: str) -> None:
+    status, out, err = run("align", logs, *argv)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_metrics_that_cannot_be_written_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise CollectraceError("job.prom: No space left on device")
+
+    monkeypatch.setattr(output, "write_to", full)
+    err = io.StringIO()
+    writer = metrics.Metrics("job.prom", err)
+    for _ in range(3):
+        writer.write(alignments.all_agree(), [])
+    assert err.getvalue() == "collectrace: --prometheus: job.prom: No space left on device\n"
+
+
+def test_json_is_not_changed_by_what_notebooks_get(logs: str) -> None:
+    told = json.loads(run("align", logs, "--json", "-")[1])
+    assert list(told)[:3] == ["format", "status", "run"]

@@ -12,6 +12,9 @@ from collectrace.records import Call, Exit
 HEARTBEATS: Final = 3
 """By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
 
+NEVER: Final = 1 << 62
+"""ns: longer than anything lasts."""
+
 MAIN: Final = "MainThread"
 
 
@@ -104,5 +107,10 @@ class Standing:
 
 
 def patience(log: RankLog) -> int:
-    """For how long a process that runs may write nothing, ns: some heartbeats may come late."""
+    """For how long a process that runs may write nothing, ns: some heartbeats may come late.
+
+    For ever, where it writes no heartbeats.
+    """
+    if log.header.heartbeat <= 0:
+        return NEVER
     return round(HEARTBEATS * log.header.heartbeat * 1e9)

@@ -111,7 +111,8 @@ class RunReader:
             for rank in found.undecided:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
-        evidence = _evidence(choice.name, opened, found, [*choice.notes, *doubled, *unusable])
+        notes = [*folder.notes, *choice.notes, *doubled, *unusable]
+        evidence = _evidence(choice.name, opened, found, notes)
         return replace(evidence, other_runs=choice.others, earlier=choice.earlier)
 
     def _open(

@@ -1,19 +1,22 @@
 """Where rank files lie, and how bytes are had from them.
 
 A folder here, or one in a store; one of its files, which stands for all beside it; or an archive.
+A folder of what another tool wrote is turned into one of rank files as it is opened.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
+from collectrace.foreign import convert as foreign
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -49,6 +52,14 @@ class LocalBlob:
     name: str
     size: int
     path: Path
+
+    @property
+    def written(self) -> int | None:
+        """When it was last written to, ns since 1970; None: that is not known."""
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return None
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
@@ -98,7 +109,9 @@ class Folder:
     file: str | None = None
     """The one of its files that was asked for; the run is that file's."""
     is_fixed: bool = False
-    """It was unpacked, and does not change any more."""
+    """It was unpacked or converted, and does not change any more."""
+    notes: tuple[str, ...] = ()
+    """On what was found in it."""
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
@@ -120,6 +133,10 @@ def _open_local(path: Path, depth: int) -> Folder:
             return _open_file(path)
         files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
         whole = path.resolve()
+        if not any(_is_rank_file(blob.name) for blob in files):
+            others = foreign.candidates(_others(path, "", depth, {whole}))
+            if others:
+                return _converted(others, str(path), whole)
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Folder(str(path), whole.name, files, str(whole.parent))
@@ -134,6 +151,9 @@ def _open_file(path: Path) -> Folder:
         return Folder(str(path), stem, files, None, is_fixed=True)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
+        others = foreign.candidates(_others(path.parent, "", 0, {whole.parent}))
+        if any(other.file.name == path.name for other in others):
+            return _converted(others, str(path.parent), whole.parent)
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz); give one of these, or the folder that holds the rank files"
@@ -145,6 +165,46 @@ def _open_file(path: Path) -> Folder:
     beside = _by_name(_walk(path.parent, "", 0, {whole.parent}, packed.Spool()))
     label = str(path.parent)
     return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
+
+
+def _converted(
+    others: Sequence[foreign.Candidate], label: str, whole: Path
+) -> Folder:
+    """What another tool wrote, as rank files in a temporary file.
+
+    Raises:
+        LogError: none of it can be read.
+
+    """
+    spool, files = packed.Spool(), list[Blob]()
+    spool.expect(sum(other.file.size for other in others))
+
+    def take(name: str, data: bytes) -> None:
+        files.append(spool.take(name, io.BytesIO(data)))
+
+    found = foreign.convert(others, label, take)
+    return Folder(label, whole.name, files, None, is_fixed=True, notes=tuple(found.notes))
+
+
+def _is_rank_file(name: str) -> bool:
+    path = PurePosixPath(name)
+    return _RANK_FILE.fullmatch(path.name) is not None or path.suffix == ".jsonl"
+
+
+def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[LocalBlob]:
+    """Every file, whatever it is called, that may be another tool's."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            try:
+                if entry.is_dir():
+                    real = Path(entry.path).resolve()
+                    if depth > 0 and real not in seen and not entry.name.startswith("."):
+                        seen.add(real)
+                        yield from _others(Path(entry.path), f"{prefix}{entry.name}/", depth - 1, seen)
+                elif entry.is_file():
+                    yield LocalBlob(prefix + entry.name, entry.stat().st_size, Path(entry.path))
+            except OSError:
+                continue
 
 
 def _blob(name: str, path: Path, spool: packed.Spool) -> Blob:

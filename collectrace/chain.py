@@ -298,8 +298,7 @@ class RankFile:
         return [
             (n, bytes(data))
             for n, data in enumerate(self._segments)
-            if n not in self._gone
-            and (self._keep is None or n == 0 or n > last - (self._keep - 1))
+            if n not in self._gone and (self._keep is None or n == 0 or n > last - (self._keep - 1))
         ]
 
     def write(self, path: Path) -> None:

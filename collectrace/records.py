@@ -425,8 +425,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch,
-        Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync,
+        Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 

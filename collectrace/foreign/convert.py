@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
+from collectrace import words
 from collectrace.errors import LogError
 from collectrace.foreign import formats
 from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.formats import Format
 from collectrace.foreign.plain_pickle import MOST_BYTES
 from collectrace.foreign.trace import Origin, Trace
-from collectrace.words import counted, ranges
 
 EARLIER: Final = "earlier"
 """The folder, and so the run, of dumps that an earlier attempt left."""
@@ -62,6 +62,8 @@ class Converted:
     tool: str
     ranks: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    earlier: list[int] = field(default_factory=list)
+    """Ranks whose dump an earlier attempt of the job left: those of the others began later."""
 
 
 def candidates(files: Iterable[Found]) -> list[Candidate]:
@@ -70,9 +72,8 @@ def candidates(files: Iterable[Found]) -> list[Candidate]:
     for file in files:
         base = PurePosixPath(file.name).name
         rank = formats.rank(base)
-        if rank is None or not file.size:
-            if rank is None or formats.named(base) is None:
-                continue
+        if rank is None or (not file.size and formats.named(base) is None):
+            continue
         format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.named(base)
         if format_ is not None:
             found.append(Candidate(file, format_, rank))
@@ -89,7 +90,7 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
     world = max(one.rank for one in those) + 1
     found = Converted(those[0].format.tool)
     problems: list[str] = []
-    spans: dict[int, tuple[int, int, bool]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for rank, several in _by_rank(those).items():
         traces = []
         for one in several:
@@ -106,16 +107,28 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
             if other is not chosen
         ]
         found.notes += trace.notes
-        spans[rank] = trace.began, trace.ended, trace.is_whole
+        # A ring that has wrapped does not tell when its process began.
+        spans[rank] = trace.began if trace.is_whole else 0, trace.until
         for n, data in trace.file.segments():
             take(f"rank{rank:05d}{f'.{n:04d}' if n else ''}.jsonl", data)
     if not spans:
-        more = f" (and {counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
+        more = (
+            f" (and {words.counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
+        )
         raise LogError(f"{label}: {problems[0]}{more}; nothing of it was run")
     found.ranks = sorted(spans)
+    latest = max(began for began, _ in spans.values())
+    found.earlier = [rank for rank in found.ranks if spans[rank][1] < latest]
+    if found.earlier:
+        found.notes.append(
+            f"{words.ranks(found.earlier)}: what is there was left by an earlier attempt, before "
+            f"the others began, and is a run of its own (--run {EARLIER})"
+        )
     found.notes += [f"left out: {problem}" for problem in problems[:_MOST_TOLD]]
     if len(problems) > _MOST_TOLD:
-        found.notes.append(f"left out as well: {counted(len(problems) - _MOST_TOLD, 'more file')}")
+        found.notes.append(
+            f"left out as well: {words.counted(len(problems) - _MOST_TOLD, 'more file')}"
+        )
     return found
 
 
@@ -134,7 +147,7 @@ def _read(one: Candidate, world: int) -> Trace:
         raise NotReadable(f"has {file.size >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
     data = file.read(0, file.size)
     known = formats.of(data[: formats.HEAD])
-    if known is None and not one.format.is_one(data[: formats.HEAD]):
+    if known is None and data[:1] != b"\x80":
         raise NotReadable(_what(data, one.format.tool))
     origin = Origin(file.name, one.rank, world, file.written)
     return (known or one.format).read(data, origin)
@@ -142,13 +155,6 @@ def _read(one: Candidate, world: int) -> Trace:
 
 def _what(data: bytes, tool: str) -> str:
     """What a file is that is called a dump and is none."""
-    if data[:1] == b"\x80":
-        return f"is a pickle, but no {tool} dump"
     start = data[:60].split(b"\n", 1)[0].decode("utf-8", "replace")
     shown = "".join(c for c in start if c.isprintable()).strip()
     return f"is no {tool} dump: it begins with {shown[:40]!r}"
-
-
-def ranks_told(found: Converted) -> str:
-    """``PyTorch Flight Recorder dumps of ranks 0-3``."""
-    return f"{found.tool} dumps of rank{'s' if len(found.ranks) > 1 else ''} {ranges(found.ranks)}"

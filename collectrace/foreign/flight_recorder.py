@@ -36,10 +36,7 @@ from collectrace.records import (
 
 TOOL: Final = "PyTorch Flight Recorder"
 
-OPEN: Final = (
-    "reduce ops, roots, the ranks' ends, what they did between their calls, and when the dumps "
-    "were made"
-)
+OPEN: Final = "reduce ops, roots, how ranks ended, and what they did between their calls"
 """What a dump does not tell, for the report."""
 
 _LATEST: Final = 2.0
@@ -144,8 +141,9 @@ class _Writer:
             raise NotReadable(f"has no entry that can be read: {next(iter(self._odd))}")
         self._ending()
         return Trace(
-            self.file, self.base, self.latest, is_whole, self.dump.version, tuple(self._notes())
-        )
+            self.file, self.base, self.latest, self._until(), is_whole, self.dump.version,
+            tuple(self._notes()),
+        )  # fmt: skip
 
     # -- before the calls ---------------------------------------------------------------------
 
@@ -163,8 +161,13 @@ class _Writer:
     def _preamble(self, *, is_whole: bool) -> None:
         self.file.add(
             Imported(
-                t=1, tool=TOOL, version=self.dump.version, file=self.origin.file, open=OPEN,
-                lost=None if is_whole else True, written=self._dumped() is not None or None,
+                t=1,
+                tool=TOOL,
+                version=self.dump.version,
+                file=self.origin.file,
+                open=OPEN,
+                lost=None if is_whole else True,
+                written=self._dumped() is not None or None,
             )  # fmt: skip
         )
         backends = {}
@@ -192,9 +195,14 @@ class _Writer:
         for n, group in enumerate(sorted(groups.values(), key=_in_order)):
             self.file.add(
                 Group(
-                    t=1, phase="ready", group=group.name, description=group.description,
-                    backend=names.get(group.name, ""), ranks=list(group.ranks),
-                    member=self.origin.rank in group.ranks, ordinal=n,
+                    t=1,
+                    phase="ready",
+                    group=group.name,
+                    description=group.description,
+                    backend=names.get(group.name, ""),
+                    ranks=list(group.ranks),
+                    member=self.origin.rank in group.ranks,
+                    ordinal=n,
                 )  # fmt: skip
             )
 
@@ -386,8 +394,10 @@ class _Writer:
             self._stacks[key] = len(self._stacks) + 1
             self.file.add(
                 Stack(
-                    t=max(1, self.latest - self.base + 1), stack=self._stacks[key],
-                    frames=list(where.frames), path=list(where.path),
+                    t=max(1, self.latest - self.base + 1),
+                    stack=self._stacks[key],
+                    frames=list(where.frames),
+                    path=list(where.path),
                 )  # fmt: skip
             )
         return self._stacks[key]
@@ -424,10 +434,17 @@ class _Writer:
                 )
         inside = [_activity(*front) for front in fronts.values()]
         on_cpu = sorted((a for a in inside if a.thread == _MAIN), key=lambda a: a.since)
-        self.file.add(
-            Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != _MAIN)])
-        )
+        if inside:
+            # Of a rank that has nothing pending it is not known what it does.
+            self.file.add(
+                Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != _MAIN)])
+            )
         self.latest = max(self.latest, dumped)
+
+    def _until(self) -> int:
+        timeouts = [number(entry.get("timeout_ms")) or 0 for entry in self.dump.entries[-1:]]
+        given_up = [self.latest + ms * 1_000_000 + _GRACE for ms in timeouts if ms]
+        return self._dumped() or (given_up[0] if given_up else 1 << 62)
 
     def _notes(self) -> list[str]:
         return [

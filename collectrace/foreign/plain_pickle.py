@@ -82,7 +82,7 @@ class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise NotReadable(f"asks for {module}.{name}, and plain data needs nothing by name")
 
-    def persistent_load(self, pid: Any, /) -> NoReturn:
+    def persistent_load(self, pid: Any, /) -> NoReturn:  # noqa: ARG002 - as pickle calls it
         raise NotReadable("refers to something outside it, which plain data never does")
 
 
@@ -139,7 +139,7 @@ def _long(data: bytes, at: int, code: int) -> int:
 
 def _refusal(data: bytes, at: int) -> str:
     """Why an opcode is not carried out, by its name and by what it asks for."""
-    known = pickletools.code2op.get(chr(data[at]))
+    known = next((op for op in pickletools.opcodes if op.code == chr(data[at])), None)
     if known is None:
         return f"is damaged: byte {at} is no opcode"
     if known.name in _GLOBALS:

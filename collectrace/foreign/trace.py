@@ -29,6 +29,9 @@ class Trace:
     """Wall clock of its first entry, ns since 1970; 0: it has none."""
     ended: int
     """Of its last sign of anything, the same way."""
+    until: int
+    """Until when its process may have stood so: when the dump was made, else when what was pending
+    must have timed out."""
     is_whole: bool
     """It begins with the first call of the process."""
     version: str

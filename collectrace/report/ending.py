@@ -60,9 +60,10 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     if all(r.state == "finished" and r.ended == "exit" for r in alignment.ranks):
         return
     page.heading("ranks")
+    is_imported = bool(alignment.evidence.imported)
     groups: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
-        state, detail, last = _rank(rank)
+        state, detail, last = _rank(rank, is_imported=is_imported)
         groups.setdefault((state, _NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
     labels = [words.ranges([r.rank for r in one]) for one in alike]
@@ -71,7 +72,7 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         if len(label) > indent - 2 * INDENT:
             page.prose(label, indent=INDENT)
             label = ""
-        state, detail, last = _rank(one[0])
+        state, detail, last = _rank(one[0], is_imported=is_imported)
         if any(_rank(other)[1] != detail for other in one):
             detail += f" (rank {one[0].rank}; the others likewise)"
         told = "\n".join(line for line in (state, detail, last) if line)
@@ -82,9 +83,12 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     page.line()
 
 
-def _rank(rank: RankState) -> tuple[str, str, str]:
-    """What is said of a rank, in three lines: its state and end, details, its last call."""
-    ended = "" if rank.state == "missing" else _ENDED[rank.ended]
+def _rank(rank: RankState, *, is_imported: bool = False) -> tuple[str, str, str]:
+    """What is said of a rank, in three lines: its state and end, details, its last call.
+
+    ``is_imported``: another tool wrote what is known, and none tells of ends.
+    """
+    ended = "" if rank.state == "missing" or is_imported else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
     detail = "" if detail == text.STATES[rank.state] else detail
     if len(detail) > _LONGEST_DETAIL:

@@ -21,6 +21,7 @@ FLOORS = (
     {"cli"},
     {"commands", "testing", "autoload"},
     {"", "launch", "schema", "tracer", "align", "report"},
+    {"foreign"},
     {"words", "chain"},
     {"signature", "findings"},
     {"records", "roles", "config", "exceptions"},
@@ -53,7 +54,7 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
+    "align", "foreign", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
 )  # fmt: skip
 
 

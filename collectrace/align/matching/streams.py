@@ -17,7 +17,7 @@ from collectrace.align.matching.matchers import (
     attribute_of,
 )
 from collectrace.align.matching.oddities import oddities, other_lines
-from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, StreamKey, is_placed
 from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call, backend_for
 from collectrace.signature import Attribute, stretch
@@ -48,7 +48,9 @@ def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankL
 
     """
     present = {
-        rank: logs[rank] for rank in group.ranks if rank in logs and not logs[rank].provisional
+        rank: logs[rank]
+        for rank in group.ranks
+        if rank in logs and not logs[rank].provisional and is_placed(logs[rank], stream)
     }
     backend = backend_for(group.backend, stream.device)
     whole = all(log.scanned for log in present.values())

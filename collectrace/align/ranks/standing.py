@@ -35,6 +35,8 @@ class Waiting:
     device: str = ""
     channel: ChannelKey | None = None
     site: str | None = None
+    started: bool | None = None
+    """Whether the device has begun with it; None: that is not known, or it is no device's."""
     observed: bool = True
     """A heartbeat, a stall or the exit says so; else it is concluded from the last call."""
 

@@ -202,7 +202,14 @@ def _evidence(
             for site, source in one.reader.records.sources.items()
         },
         damaged_lines=sum(log.damaged for log in logs.values()),
-        notes=(*notes, *skew, *found.notes, *_newer(logs.values()), *_unfamiliar(logs.values())),
+        notes=(
+            *notes,
+            *skew,
+            *found.notes,
+            *_newer(logs.values()),
+            *_unfamiliar(logs.values()),
+            *_imported(logs.values()),
+        ),  # fmt: skip
         read_whole=read_whole,
     )
 
@@ -270,6 +277,39 @@ def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
         )
         for version in sorted(ops)
     ]
+
+
+def _imported(logs: Iterable[RankLog]) -> list[str]:
+    """Per tool whose traces the logs were made from one line: whose, and what that leaves open."""
+    ranks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    versions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    lost, timeless, timed = [], [], []
+    for log in logs:
+        if log.imported is not None:
+            of = log.imported.tool, log.imported.open
+            ranks[of].append(log.rank)
+            versions[of].add(log.imported.version)
+            if log.imported.lost:
+                lost.append(log.rank)
+            (timed if log.imported.written else timeless).append(log.rank)
+    notes = []
+    for (tool, leaves), those in sorted(ranks.items()):
+        told = words.listed(sorted(filter(None, versions[tool, leaves])))
+        version = f", format {told}" if told else ""
+        notes.append(f"{tool} dumps of {words.ranks(those)}{version}; they do not tell: {leaves}")
+    if lost:
+        notes.append(
+            f"the ring of {words.ranks(lost)} holds the latest calls only: what came before is not "
+            "known, and messages are not counted against each other"
+        )
+    if timed:
+        notes.append("for how long calls had been pending is told by the times of the dump files")
+    if timeless:
+        notes.append(
+            f"when the dump of {words.ranks(timeless)} was made is not known, nor for how long "
+            "calls had been pending"
+        )
+    return notes
 
 
 def _few(names: Collection[str]) -> str:

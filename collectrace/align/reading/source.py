@@ -10,7 +10,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
@@ -112,6 +112,8 @@ class Folder:
     """It was unpacked or converted, and does not change any more."""
     notes: tuple[str, ...] = ()
     """On what was found in it."""
+    tool: str | None = None
+    """Whose traces these are, converted; None: they are rank files as they lie there."""
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
@@ -167,23 +169,28 @@ def _open_file(path: Path) -> Folder:
     return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
 
 
-def _converted(
-    others: Sequence[foreign.Candidate], label: str, whole: Path
-) -> Folder:
+def _converted(others: Sequence[foreign.Candidate], label: str, whole: Path) -> Folder:
     """What another tool wrote, as rank files in a temporary file.
 
     Raises:
         LogError: none of it can be read.
 
     """
-    spool, files = packed.Spool(), list[Blob]()
+    spool, files = packed.Spool(), list[packed.SpooledBlob]()
     spool.expect(sum(other.file.size for other in others))
 
     def take(name: str, data: bytes) -> None:
         files.append(spool.take(name, io.BytesIO(data)))
 
     found = foreign.convert(others, label, take)
-    return Folder(label, whole.name, files, None, is_fixed=True, notes=tuple(found.notes))
+    earlier = {f"rank{rank:05d}" for rank in found.earlier}
+    named: list[Blob] = [
+        replace(f, name=f"{foreign.EARLIER}/{f.name}") if f.name.partition(".")[0] in earlier else f
+        for f in files
+    ]
+    return Folder(
+        label, whole.name, named, None, is_fixed=True, notes=tuple(found.notes), tool=found.tool
+    )
 
 
 def _is_rank_file(name: str) -> bool:
@@ -200,7 +207,9 @@ def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[
                     real = Path(entry.path).resolve()
                     if depth > 0 and real not in seen and not entry.name.startswith("."):
                         seen.add(real)
-                        yield from _others(Path(entry.path), f"{prefix}{entry.name}/", depth - 1, seen)
+                        yield from _others(
+                            Path(entry.path), f"{prefix}{entry.name}/", depth - 1, seen
+                        )
                 elif entry.is_file():
                     yield LocalBlob(prefix + entry.name, entry.stat().st_size, Path(entry.path))
             except OSError:

@@ -123,6 +123,12 @@ def wrong_output() -> Job:
     return job
 
 
+def wrong_output_everywhere() -> Job:
+    job = _steps(Job(4))
+    job.all("_all_gather_base", [4], [17], state="started")
+    return job
+
+
 def wrong_pairs() -> Job:
     job = _steps(Job(3))
     job.ring(0).call("all_to_all", [[1], [2], [3]], [[1], [2], [3]], state="started")
@@ -226,6 +232,8 @@ KNOWN_MISSES: Final = (
     FlightCase("a message of another dtype", p2p_dtypes, ("p2p_mismatch",)),
     FlightCase("all_gather_into_tensor with a wrong output", wrong_output,
                ("shape_mismatch",), (1,)),
+    FlightCase("all_gather_into_tensor with a wrong output on all ranks", wrong_output_everywhere,
+               ("shape_mismatch",)),
     FlightCase("all_to_all that does not fit by pairs", wrong_pairs, ("split_mismatch",), None),
     FlightCase("two groups in opposite order", opposite_groups, ("deadlock",)),
     FlightCase("rank 0 alone issues another op", rank_zero_is_wrong, ("op_mismatch",), (0,)),

@@ -84,7 +84,7 @@ class _StreamComparison:
         verdict = Verdict(agreed=self._stop)
         if len(self._logs) < 2:
             return verdict
-        root = self._root()
+        root = self._ill_sized(self._root())
         gap = self._gap(root.seq if root is not None else self._stop + 1)
         if root is not None:
             verdict.agreed = root.seq - 1
@@ -169,6 +169,18 @@ class _StreamComparison:
         if row is not None:
             return self._divergence(row, "root")
         return self._absence("root")
+
+    def _ill_sized(self, root: Divergence | None) -> Divergence | None:
+        """The first row on which a call does not fit itself, if that comes first."""
+        size, before = len(self._group.ranks), root.seq if root is not None else self._stop + 1
+        first = before
+        for log in self._logs.values():
+            rows, shift = log.rows(self._stream)
+            known = rows.vocabulary.ill_sized(size)
+            for meaning in known:
+                if meaning in rows.meaning:
+                    first = min(first, rows.seq[rows.meaning.index(meaning)] + shift)
+        return self._divergence(first, "root", "count") if first < before else root
 
     def _fatal(self, start: int) -> Divergence | None:
         row = self._first(start, fatal=True)

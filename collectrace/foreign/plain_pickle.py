@@ -48,6 +48,15 @@ _STRINGS: Final = {ord("X"): 4, 0x8C: 1, 0x8D: 8}
 """Opcodes of strings, and how many bytes tell their length: BINUNICODE, SHORT_BINUNICODE,
 BINUNICODE8."""
 
+_LONGEST: Final = 10
+"""Bytes of the longest opcode of a number."""
+
+_ALLOWED: Final = frozenset(
+    {"BINGET", "BINPUT", "LONG_BINGET", "LONG_BINPUT", "BININT", "BININT1", "BININT2", "BINFLOAT",
+     "LONG1", "FRAME"}
+)  # fmt: skip
+"""Opcodes of a fixed length that the pattern takes, where they are whole."""
+
 _GLOBALS: Final = frozenset({"GLOBAL", "INST"})
 
 
@@ -148,10 +157,10 @@ def _refusal(data: bytes, at: int) -> str:
         return f"asks for {wanted} ({known.name}): that is no plain data, and was not run"
     if known.name == "STACK_GLOBAL":
         return f"asks for {_named_before(data, at)} (STACK_GLOBAL): no plain data, and was not run"
-    if len(data) - at < 6:
-        return "is cut short"
-    if known.name == "LONG_BINPUT":
+    if known.name == "LONG_BINPUT" and len(data) - at > 4:
         return "numbers its parts far beyond its own size (LONG_BINPUT)"
+    if known.name in _ALLOWED and len(data) - at <= _LONGEST:
+        return "is cut short"
     return f"holds {known.name}, which plain data does not need: not run"
 
 

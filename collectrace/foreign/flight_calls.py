@@ -118,7 +118,7 @@ def bundle(
     parts = [
         part
         for entry in entries
-        if not _is_end(entry) and (part := call(entry, group, config, place)) is not None
+        if not is_end(entry) and (part := call(entry, group, config, place)) is not None
     ]
     if not parts:
         return None
@@ -148,7 +148,7 @@ def is_message(entry: Mapping[str, Any]) -> bool:
     return isinstance(name, str) and name.partition(":")[2].startswith(("send ", "recv "))
 
 
-def _is_end(entry: Mapping[str, Any]) -> bool:
+def is_end(entry: Mapping[str, Any]) -> bool:
     """Whether an entry only ends a coalesced group, which is what torch names it after."""
     name = split(entry.get("profiling_name"))[1]
     return name == COALESCED or name in _LISTS

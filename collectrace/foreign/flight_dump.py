@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from collectrace.foreign.errors import NotReadable
+from collectrace.foreign.flight_rows import Row, of_entries
 
 _MOST_ENTRIES: Final = 5_000_000
 _MOST_RANKS: Final = 1_000_000
@@ -62,12 +63,12 @@ class FlightDump:
     """By name; none of gloo's, of which torch 2.13 tells none."""
     status: Mapping[str, GroupStatus] = field(default_factory=dict)
     """By ``pg_id``."""
-    entries: Sequence[dict[str, Any]] = ()
-    """As they are: each is checked as it is read."""
+    rows: Sequence[Row] = ()
+    """The entries as they are: each is checked as it is read."""
 
 
-def parse(data: Any) -> FlightDump:
-    """What a dump says beside its entries.
+def parse(data: Any, rows: Sequence[Row] | None = None) -> FlightDump:
+    """What a dump says beside its entries; ``rows``: these, where they have been read.
 
     Raises:
         NotReadable: it is none, or a part is not what it should be.
@@ -75,6 +76,8 @@ def parse(data: Any) -> FlightDump:
     """
     if not isinstance(data, dict):
         raise NotReadable(f"holds {_article(data)} where a Flight Recorder dump has a dict")
+    if rows is not None:
+        data = {**data, "entries": []}
     known = {"entries", "pg_config", "pg_status", "version"} & data.keys()
     if "entries" not in known and len(known) < 2:
         raise NotReadable("is no Flight Recorder dump: it has no entries, pg_config or version")
@@ -91,7 +94,7 @@ def parse(data: Any) -> FlightDump:
         library=_text(data.get("comm_lib_version")) or _text(data.get("nccl_version")),
         groups={group.name: group for group in _groups(data.get("pg_config"))},
         status=dict(_statuses(data.get("pg_status"))),
-        entries=entries,
+        rows=of_entries(entries) if rows is None else rows,
     )
 
 

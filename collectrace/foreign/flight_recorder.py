@@ -10,16 +10,16 @@ is within reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
 from collectrace.chain import Form, RankFile
-from collectrace.foreign import flight_calls, plain_pickle
+from collectrace.foreign import flight_calls, flight_rows, plain_pickle
 from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.flight_dump import FlightDump, GroupConfig, number, parse
+from collectrace.foreign.flight_rows import Row
 from collectrace.foreign.frames import NOWHERE, Place, place
 from collectrace.foreign.trace import Origin, Trace
 from collectrace.records import (
@@ -46,9 +46,11 @@ _GRACE: Final = 120_000_000_000
 """ns more: the watchdog is late, and dumps take their time."""
 
 _MOST_FORMS: Final = 50_000
+_MOST_SEQ: Final = 1 << 60
 
 Entry = dict[str, Any]
-Stream = tuple[str, str]
+_Numbered = tuple[str, int]
+"""A group's name, and the sequence number of a call of it."""
 
 
 def read_pickle(data: bytes, origin: Origin) -> Trace:
@@ -58,6 +60,9 @@ def read_pickle(data: bytes, origin: Origin) -> Trace:
         NotReadable: it is none.
 
     """
+    found = flight_rows.read(data)
+    if found is not None:
+        return read(parse(*found), origin)
     return read(parse(plain_pickle.loads(data)), origin)
 
 
@@ -91,8 +96,8 @@ class _Progress:
 
     done: int = 0
     """Every call up to this number has completed, of those in the ring."""
-    front: tuple[int, int, Entry, Call] | None = None
-    """The first call that has not: when it was issued, its number, entry and form."""
+    front: tuple[int, int, Row, Call] | None = None
+    """The first call that has not: when it was issued, its number, row and form."""
 
 
 @dataclass(slots=True)
@@ -103,6 +108,7 @@ class _Known:
     call: Call
     progress: _Progress
     is_message: bool
+    group: str
 
 
 @dataclass
@@ -120,24 +126,25 @@ class _Writer:
     _odd: Counter[str] = field(default_factory=Counter)
 
     def trace(self) -> Trace:
-        entries = self.dump.entries
-        bundles, sequenced = self._bundles(entries)
-        times = [t for e in entries[:1] if (t := number(e.get("time_created_ns"))) is not None]
-        self.base = self.latest = times[0] if times else 0
-        is_whole = self._is_whole(entries)
+        rows = self.dump.rows
+        self.base = self.latest = (number(rows[0].created) or 0) if rows else 0
+        is_whole = self._is_whole()
+        bundles, firsts = self._bundles()
         self.file = RankFile(self._header())
         self._preamble(is_whole=is_whole)
+        partial: set[_Numbered] = set()
         if not is_whole:
-            partial = self._cut(entries, bundles)
-            self.file.begin_at(self._before(sequenced, partial))
+            partial = self._cut(bundles)
+            self.file.begin_at(
+                (name, device, seq + ((name, seq) in partial) - 1)
+                for name, (device, seq) in firsts.items()
+                if seq + ((name, seq) in partial) > 1
+            )
+        if bundles or partial:
+            self._calls_with_bundles(bundles, partial)
         else:
-            partial = set()
-        for entry in entries:
-            try:
-                self._entry(entry, bundles, partial)
-            except (NotReadable, TypeError) as problem:
-                self._odd[str(problem) if isinstance(problem, NotReadable) else "an odd entry"] += 1
-        if entries and sum(self._odd.values()) == len(entries):
+            self._calls()
+        if rows and sum(self._odd.values()) == len(rows):
             raise NotReadable(f"has no entry that can be read: {next(iter(self._odd))}")
         self._ending()
         return Trace(
@@ -170,22 +177,9 @@ class _Writer:
                 written=self._dumped() is not None or None,
             )  # fmt: skip
         )
-        backends = {}
-        names: dict[str, str] = {}
-        for entry in self.dump.entries:
-            name = entry.get("profiling_name")
-            pg = entry.get("process_group")
-            key = (pg, name) if pg.__class__ is tuple else (str(pg), str(name))
-            try:
-                if key in backends:
-                    continue
-                backends[key] = True
-                names.setdefault(_group_name(entry), flight_calls.split(name)[0])
-            except (NotReadable, TypeError):
-                continue
         groups = dict(self.dump.groups)
-        if not any(len(g.ranks) > 0 and g.description == "default_pg" for g in groups.values()):
-            default = self._default()
+        if not any(group.description == "default_pg" for group in groups.values()):
+            default = next((g for g, d in self._described.items() if d == "default_pg"), None)
             if default is not None:
                 # By what it is, the group of all ranks: of the ranks that left a dump.
                 groups[default] = GroupConfig(
@@ -199,103 +193,129 @@ class _Writer:
                     phase="ready",
                     group=group.name,
                     description=group.description,
-                    backend=names.get(group.name, ""),
+                    backend=self._backends.get(group.name, ""),
                     ranks=list(group.ranks),
                     member=self.origin.rank in group.ranks,
                     ordinal=n,
                 )  # fmt: skip
             )
 
-    def _default(self) -> str | None:
-        """What the entries call the default group, where no configuration does."""
-        for entry in self.dump.entries:
-            group = entry.get("process_group")
-            if group.__class__ in (tuple, list) and len(group) > 1 and group[1] == "default_pg":
-                return str(group[0])
-        return None
-
-    def _is_whole(self, entries: Sequence[Entry]) -> bool:
+    def _is_whole(self) -> bool:
         """Whether the ring holds every call since the process began, or since it was reset."""
-        if not entries:
+        if not self.dump.rows:
             return True
-        first = number(entries[0].get("record_id"))
-        if first is not None:
-            return first == 0
-        return all(_seq(entry) == 1 for entry in entries[:1])
+        first = self.dump.rows[0]
+        record = number(first.entry.get("record_id"))
+        return record == 0 if record is not None else number(first.seq) == 1
 
-    def _bundles(
-        self, entries: Sequence[Entry]
-    ) -> tuple[dict[tuple[str, int], list[Entry]], list[tuple[str, int] | None]]:
-        """Coalesced groups: several entries with one sequence number; and the numbers of all."""
-        sequenced: list[tuple[str, int] | None] = []
-        for entry in entries:
-            try:
-                of = None if flight_calls.is_message(entry) else (_group_name(entry), _seq(entry))
-            except NotReadable:
-                of = None
-            sequenced.append(of)
-        told = [one for one in sequenced if one is not None]
-        if len(set(told)) == len(told):
-            return {}, sequenced
-        counted = Counter(told)
-        bundles: dict[tuple[str, int], list[Entry]] = {}
-        for entry, key in zip(entries, sequenced, strict=True):
-            if key is not None and counted[key] > 1:
-                bundles.setdefault(key, []).append(entry)
-        return bundles, sequenced
-
-    def _cut(
-        self, entries: Sequence[Entry], bundles: dict[tuple[str, int], list[Entry]]
-    ) -> set[tuple[str, int]]:
-        """A coalesced group that the ring may hold only the rest of: its first, if it is one."""
-        try:
-            first = (_group_name(entries[0]), _seq(entries[0]))
-            name = flight_calls.split(entries[0].get("profiling_name"))[1]
-        except NotReadable:
-            return set()
-        is_end = name.endswith(flight_calls.COALESCED) and first not in bundles
-        return {first} if first in bundles or is_end else set()
-
-    def _before(
-        self,
-        sequenced: Sequence[tuple[str, int] | None],
-        partial: set[tuple[str, int]],
-    ) -> list[tuple[str, str, int]]:
-        """Per stream how many calls came before the ring's first."""
+    def _bundles(self) -> tuple[dict[_Numbered, list[Row]], dict[str, tuple[str, int]]]:
+        """Coalesced groups, several entries with one number; and every stream's first number."""
         firsts: dict[str, tuple[str, int]] = {}
-        for entry, key in zip(self.dump.entries, sequenced, strict=True):
-            if key is None or key in partial or key[0] in firsts:
+        self._backends: dict[str, str] = {}
+        self._described: dict[str, str] = {}
+        lasts: dict[str, int] = {}
+        names: dict[int, str | None] = {}
+        is_plain = True
+        for row in self.dump.rows:
+            entry, seq = row.entry, row.seq
+            name = names.get(id(entry), "")
+            if name == "":
+                name = names[id(entry)] = self._stream(entry)
+            if name is None:
                 continue
-            backend = flight_calls.split(entry.get("profiling_name"))[0]
-            firsts[key[0]] = flight_calls.device(backend), key[1]
-        return [(name, device, seq - 1) for name, (device, seq) in firsts.items() if seq > 1]
+            if seq.__class__ is not int:
+                seq = number(seq)
+                if seq is None:
+                    continue
+            if seq <= lasts.get(name, 0):
+                is_plain = False
+            elif name not in lasts:
+                firsts[name] = flight_calls.device(self._backends.get(name, "")), seq
+            lasts[name] = seq
+        if is_plain:
+            return {}, firsts
+        found: dict[_Numbered, list[Row]] = {}
+        for row in self.dump.rows:
+            name, n = names.get(id(row.entry)), number(row.seq)
+            if name is not None and n is not None:
+                found.setdefault((name, n), []).append(row)
+        return {key: those for key, those in found.items() if len(those) > 1}, firsts
+
+    def _stream(self, entry: Entry) -> str | None:
+        """The group of a collective; None: it is none."""
+        try:
+            name = _group_name(entry)
+            self._backends.setdefault(name, flight_calls.split(entry.get("profiling_name"))[0])
+        except NotReadable:
+            return None
+        group = entry.get("process_group")
+        if group is not None and len(group) > 1 and isinstance(group[1], str):
+            self._described.setdefault(name, group[1])
+        return None if flight_calls.is_message(entry) else name
+
+    def _cut(self, bundles: dict[_Numbered, list[Row]]) -> set[_Numbered]:
+        """A coalesced group that the ring may hold only the rest of: its first, if it is one."""
+        row = self.dump.rows[0]
+        name, seq = self._stream(row.entry), number(row.seq)
+        if name is None or seq is None:
+            return set()
+        is_end = flight_calls.is_end(row.entry)
+        return {(name, seq)} if (name, seq) in bundles or is_end else set()
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _entry(
-        self,
-        entry: Entry,
-        bundles: dict[tuple[str, int], list[Entry]],
-        partial: set[tuple[str, int]],
+    def _calls(self) -> None:
+        """Every row is a call: nothing was coalesced."""
+        known: dict[int, _Known | None] = {}
+        base, issue = self.base, self.file.call
+        for row in self.dump.rows:
+            entry, seq, created, started, completed = row
+            at = id(entry)
+            if at not in known:
+                known[at] = self._guarded(entry)
+            one = known[at]
+            if one is None:
+                continue
+            if (
+                one.is_message
+                or completed.__class__ is not int
+                or completed <= 0
+                or seq.__class__ is not int
+                or created.__class__ is not int
+                or not one.form.counter.seq < seq < _MOST_SEQ
+            ):
+                self._issue_carefully(one, row)
+                continue
+            if completed > self.latest:
+                self.latest = completed
+            issue(one.form, max(1, created - base + 1), None, seq)
+            if one.progress.front is None:
+                one.progress.done = seq
+
+    def _calls_with_bundles(
+        self, bundles: dict[_Numbered, list[Row]], partial: set[_Numbered]
     ) -> None:
-        created = entry.get("time_created_ns")
-        if created.__class__ is not int:
-            created = number(created) or self.base
-        seq = entry.get("collective_seq_id")
-        if seq.__class__ is not int:
-            seq = _seq(entry)
-        if bundles or partial:
-            name = _group_name(entry)
-            if (name, seq) in partial and not flight_calls.is_message(entry):
-                return
-            those = bundles.get((name, seq))
-            if those is not None and not flight_calls.is_message(entry):
-                if those[0] is entry:
-                    self._coalesced(those, name, seq, created)
-                return
-        known = self._form(entry)
-        if known is not None:
-            self._issue(known, entry, seq, created)
+        for row in self.dump.rows:
+            seq = number(row.seq)
+            name = self._stream(row.entry)
+            if name is not None and seq is not None:
+                if (name, seq) in partial:
+                    continue
+                those = bundles.get((name, seq))
+                if those is not None:
+                    if those[0] is row:
+                        self._coalesced(those, name)
+                    continue
+            one = self._guarded(row.entry)
+            if one is not None:
+                self._issue_carefully(one, row)
+
+    def _guarded(self, entry: Entry) -> _Known | None:
+        try:
+            return self._form(entry)
+        except (NotReadable, TypeError) as problem:
+            self._odd[str(problem) if isinstance(problem, NotReadable) else "an odd entry"] += 1
+            return None
 
     def _form(self, entry: Entry) -> _Known | None:
         """What all calls share that are alike; None: the entry is no call."""
@@ -328,44 +348,48 @@ class _Writer:
         is_message = call.peer is not None
         key = (call.group, call.device, call.peer, call.op if is_message else None)
         progress = self._progress.setdefault(key, _Progress())
-        return _Known(self.file.chain.form(call), call, progress, is_message)
+        form = self.file.chain.form(call)
+        return _Known(form, call, progress, is_message, call.group)
 
-    def _coalesced(self, those: list[Entry], name: str, seq: int, created: int) -> None:
-        where, stack = self._place(those[0])
-        call = flight_calls.bundle(those, name, self._configs.get(name), where)
+    def _coalesced(self, those: list[Row], name: str) -> None:
+        where, stack = self._place(those[0].entry)
+        try:
+            entries = [row.entry for row in those]
+            call = flight_calls.bundle(entries, name, self._configs.get(name), where)
+        except NotReadable as problem:
+            self._odd[str(problem)] += len(those)
+            return
         if call is not None:
-            self._issue(self._prepared(call, stack), those[-1], seq, created)
+            last = those[-1]._replace(created=those[0].created)
+            self._issue_carefully(self._prepared(call, stack), last)
 
-    def _issue(self, known: _Known, entry: Entry, seq: int, created: int) -> None:
-        if not 0 < seq < 1 << 60 and not known.is_message:
-            raise NotReadable("an entry without a sequence number")
+    def _issue_carefully(self, known: _Known, row: Row) -> None:
+        """Issue a call of which anything may be odd."""
+        seq, created = number(row.seq), number(row.created)
+        if created is None:
+            created = self.base
         t = max(1, created - self.base + 1)
-        if created > self.latest:
-            self.latest = created
+        self.latest = max(self.latest, created)
         if known.is_message:
             self.file.call(known.form, t)
+        elif seq is None or not known.form.counter.seq < seq < _MOST_SEQ:
+            self._odd["an entry without a number of its own"] += 1
+            return
         else:
-            if seq <= known.form.counter.seq:
-                raise NotReadable("a call that bears an earlier one's number")
             self.file.call(known.form, t, None, seq)
         progress = known.progress
-        if self._is_done(entry, known.call, seq):
+        if self._is_done(row, known.call, seq or 0):
             if progress.front is None:
                 progress.done = known.form.counter.seq
         elif progress.front is None:
-            progress.front = t, known.form.counter.seq, entry, known.call
+            progress.front = t, known.form.counter.seq, row, known.call
 
-    def _is_done(self, entry: Entry, call: Call, seq: int) -> bool:
+    def _is_done(self, row: Row, call: Call, seq: int) -> bool:
         """Whether a call has completed, as far as the host has noticed."""
-        completed = entry.get("time_discovered_completed_ns")
-        if completed.__class__ is int and completed > 0:
-            if completed > self.latest:
-                self.latest = completed
-            return True
-        started = entry.get("time_discovered_started_ns")
-        if started.__class__ is int and started > self.latest:
-            self.latest = started
-        if entry.get("state") == "completed":
+        completed, started = number(row.completed) or 0, number(row.started) or 0
+        self.latest = max(self.latest, completed, started)
+        entry = row.entry
+        if completed > 0 or entry.get("state") == "completed":
             return True
         if entry.get("retired") is not True:
             return False
@@ -410,20 +434,19 @@ class _Writer:
         torch writes dumps when a call has timed out, or when it is asked. A file that is much
         younger than that is a copy.
         """
-        written, entries = self.origin.written, self.dump.entries
-        if written is None or not entries:
+        written, rows = self.origin.written, self.dump.rows
+        if written is None or not rows:
             return None
-        created = [number(entries[-1].get("time_created_ns")) or 0]
-        timeout = (number(entries[-1].get("timeout_ms")) or 0) * 1_000_000
-        since = written - max(created)
+        timeout = (number(rows[-1].entry.get("timeout_ms")) or 0) * 1_000_000
+        since = written - (number(rows[-1].created) or 0)
         return written if 0 <= since <= _LATEST * timeout + _GRACE else None
 
     def _ending(self) -> None:
         dumped = self._dumped() or 0
         fronts = {key: p.front for key, p in self._progress.items() if p.front is not None}
-        for t, _, entry, call in fronts.values():
-            timeout = number(entry.get("timeout_ms")) or 0
-            if entry.get("retired") is True and call.device != "cpu":
+        for t, _, row, call in fronts.values():
+            timeout = number(row.entry.get("timeout_ms")) or 0
+            if row.entry.get("retired") is True and call.device != "cpu":
                 # It was given up, and so had waited for as long as it was allowed to.
                 self.latest = max(self.latest, self.base + t + timeout * 1_000_000)
         end = max(self.latest, dumped) - self.base + 1
@@ -442,7 +465,7 @@ class _Writer:
         self.latest = max(self.latest, dumped)
 
     def _until(self) -> int:
-        timeouts = [number(entry.get("timeout_ms")) or 0 for entry in self.dump.entries[-1:]]
+        timeouts = [number(row.entry.get("timeout_ms")) or 0 for row in self.dump.rows[-1:]]
         given_up = [self.latest + ms * 1_000_000 + _GRACE for ms in timeouts if ms]
         return self._dumped() or (given_up[0] if given_up else 1 << 62)
 
@@ -456,19 +479,18 @@ class _Writer:
 _MAIN: Final = "MainThread"
 
 
-def _activity(t: int, seq: int, entry: Entry, call: Call) -> Activity:
+def _activity(t: int, seq: int, row: Row, call: Call) -> Activity:
     """A call that has not completed, as what its device is in; gloo's as what its host waits for."""
     on_cpu = call.device == "cpu"
     return Activity(
         thread=_MAIN if on_cpu else call.device, what="call" if on_cpu else "device", since=t,
         group=call.group, device=call.device, seq=seq, op=call.op, peer=call.peer, site=call.site,
-        started=None if on_cpu else _has_started(entry),
+        started=None if on_cpu else _has_started(row),
     )  # fmt: skip
 
 
-def _has_started(entry: Entry) -> bool:
-    started = entry.get("time_discovered_started_ns")
-    return entry.get("state") == "started" or (started.__class__ is int and started > 0)
+def _has_started(row: Row) -> bool:
+    return row.entry.get("state") == "started" or (number(row.started) or 0) > 0
 
 
 def _group_name(entry: Entry) -> str:
@@ -480,13 +502,6 @@ def _group_name(entry: Entry) -> str:
         if pg_id is not None:
             return str(pg_id)
     raise NotReadable("an entry without a process group")
-
-
-def _seq(entry: Entry) -> int:
-    found = number(entry.get("collective_seq_id", entry.get("seq_id")))
-    if found is None:
-        raise NotReadable("an entry without a sequence number")
-    return found
 
 
 def _in_order(group: GroupConfig) -> tuple[bool, int, str]:

@@ -19,6 +19,7 @@ import pickle
 import pickletools
 import re
 import struct
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from collectrace.foreign.errors import NotReadable
@@ -57,6 +58,8 @@ _ALLOWED: Final = frozenset(
 )  # fmt: skip
 """Opcodes of a fixed length that the pattern takes, where they are whole."""
 
+_SETITEMS: Final = ord("u")
+
 _GLOBALS: Final = frozenset({"GLOBAL", "INST"})
 
 
@@ -67,13 +70,11 @@ def loads(data: bytes) -> Any:
         NotReadable: there is anything else in it, or it is cut short, or no pickle.
 
     """
-    if len(data) > MOST_BYTES:
-        raise NotReadable(f"has {len(data) >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
     is_simple = _check(data)
     collecting = gc.isenabled()
     gc.disable()  # thousands of containers, all of which are kept
     try:
-        return _Plain(io.BytesIO(data)).load() if is_simple else _Machine(data).run()
+        return _Plain(io.BytesIO(data)).load() if is_simple else Machine(data).run()
     except NotReadable:
         raise
     except (pickle.UnpicklingError, EOFError, IndexError, KeyError, struct.error):
@@ -95,6 +96,20 @@ class _Plain(pickle.Unpickler):
         raise NotReadable("refers to something outside it, which plain data never does")
 
 
+def check_size(data: bytes) -> None:
+    """Whether it can be read at all.
+
+    Raises:
+        NotReadable: it is too large, or would get so.
+
+    """
+    if len(data) > MOST_BYTES:
+        raise NotReadable(f"has {len(data) >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+    containers = data.count(b"]") + data.count(b"}")
+    if containers > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
+        raise NotReadable("holds more containers than data")
+
+
 # -- looking at every opcode -----------------------------------------------------------------
 
 
@@ -107,9 +122,7 @@ def _check(data: bytes) -> bool:
     """
     if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
         raise NotReadable("is no pickle of protocol 2 to 5")
-    containers = data.count(b"]") + data.count(b"}")
-    if containers > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
-        raise NotReadable("holds more containers than data")
+    check_size(data)
     at, end, is_simple = 2, len(data), True
     match = _pattern(end).match
     while True:
@@ -200,18 +213,45 @@ def _string(length: int, rest: bytes) -> bytes:
 # -- carrying them out -----------------------------------------------------------------------
 
 
-class _Machine:
-    """Carries out the opcodes that :func:`_check` lets pass."""
+class Machine:
+    """Carries out opcodes one after the other, and nothing that plain data does not need.
 
-    def __init__(self, data: bytes) -> None:
+    Its methods raise NotReadable, or IndexError and KeyError where opcodes are damaged.
+    """
+
+    def __init__(self, data: bytes, memo: Mapping[int, Any] | None = None) -> None:
+        self.memo: Any = {} if memo is None else memo
+        """What the pickle puts aside, by number; one that is given may refuse to be added to."""
         self._data = data
         self._at = 2
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
 
     def run(self) -> Any:
-        data, stack, memo = self._data, self._stack, self._memo
+        """The value that the whole pickle builds."""
+        self._carry_out(_STOP)
+        return self._stack.pop()
+
+    def one(self, at: int) -> tuple[Any, int]:
+        """The dict that begins at an offset, and where it ends; it is not empty."""
+        self._at, self._stack, self._marks = at, [], []
+        while True:
+            self._carry_out(_SETITEMS)
+            if not self._marks and len(self._stack) == 1:
+                return self._stack[0], self._at
+
+    def values(self) -> list[Any]:
+        """What all of the data puts on the stack."""
+        self._at = 0
+        while self._at < len(self._data):
+            self._carry_out(None)
+        if self._marks:
+            raise NotReadable("is cut short")
+        return self._stack
+
+    def _carry_out(self, last: int | None) -> None:
+        """Opcodes up to one, that included; None: one opcode."""
+        data, stack, memo = self._data, self._stack, self.memo
         while True:
             code = data[self._at]
             self._at += 1
@@ -229,10 +269,12 @@ class _Machine:
                 memo[self._number(4)] = stack[-1]
             elif code in _STRINGS:
                 stack.append(str(self._bytes(self._number(_STRINGS[code])), "utf-8", "replace"))
-            elif code == _STOP:
-                return stack.pop()
-            elif not self._scalar(code):
+            elif code != _STOP and not self._scalar(code):
                 self._container(code)
+            if last is None or code == last:
+                return
+            if code == _STOP:
+                raise NotReadable("is damaged: it ends before its end")
 
     def _scalar(self, code: int) -> bool:
         push = self._stack.append
@@ -268,6 +310,8 @@ class _Machine:
             self._extend([stack.pop()])
         elif code == 0x74:  # t, TUPLE
             stack.append(_flat(self._since_mark()))
+        elif not 0x85 <= code <= 0x87:
+            raise NotReadable(_refusal(self._data, self._at - 1))
         else:  # TUPLE1, 2, 3
             parts = stack[-(code - 0x84) :]
             del stack[-(code - 0x84) :]
@@ -297,6 +341,8 @@ class _Machine:
 
     def _bytes(self, count: int) -> bytes:
         found = self._data[self._at : self._at + count]
+        if len(found) < count:
+            raise NotReadable("is cut short")
         self._at += count
         return found
 

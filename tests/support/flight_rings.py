@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from tools.bench_flight import Pickler
 
 MS = 1_000_000
 START = 1_795_303_182_000_000_000
@@ -160,17 +162,27 @@ class Job:
             for rank in self.groups[fields.get("group", "0")][1]:
                 self.rings[rank].call(op, sent, received, **fields)
 
-    def write(self, folder: Path, *, form: str = "pickle", without: Sequence[int] = ()) -> Path:
+    def write(self, folder: Path, *, form: str = "torch", without: Sequence[int] = ()) -> Path:
         """The dumps, as torch names them."""
         folder.mkdir(parents=True, exist_ok=True)
         for ring in self.rings:
             if ring.rank in without:
                 continue
             path = folder / f"nccl_trace_rank_{ring.rank}"
-            path.write_bytes(pickle.dumps(ring.dump(), 2) if form == "pickle" else as_json(ring))
+            path.write_bytes(FORMS[form](ring))
             written = self.now + round(self.waited * 1e9)
             os.utime(path, ns=(written, written))
         return folder
+
+
+def as_torch(ring: Ring) -> bytes:
+    """As torch's own pickler writes it."""
+    return Pickler().dump(ring.dump())
+
+
+def as_python(ring: Ring) -> bytes:
+    """As Python's pickler does, for whoever read a dump and wrote it again."""
+    return pickle.dumps(ring.dump(), 2)
 
 
 def as_json(ring: Ring) -> bytes:
@@ -183,3 +195,8 @@ def as_json(ring: Ring) -> bytes:
     for status in dump["pg_status"].values():
         status.update({name: str(value) for name, value in status.items()})
     return json.dumps(dump, sort_keys=True).encode()
+
+
+FORMS: Final[dict[str, Callable[[Ring], bytes]]] = {
+    "torch": as_torch, "python": as_python, "json": as_json,
+}  # fmt: skip

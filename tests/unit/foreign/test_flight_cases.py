@@ -10,7 +10,7 @@ from collectrace.align import align
 from tests.support.flight_cases import CASES, FlightCase
 
 
-@pytest.mark.parametrize("form", ["pickle", "json"])
+@pytest.mark.parametrize("form", ["torch", "python", "json"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: FlightCase, form: str, tmp_path: Path) -> None:
     found = align(case.build().write(tmp_path / "dumps", form=form, without=case.without))

@@ -10,6 +10,7 @@ is within reason.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -266,8 +267,12 @@ class _Writer:
 
     def _calls(self) -> None:
         """Every row is a call: nothing was coalesced."""
+        self.file.calls(self._usual())
+
+    def _usual(self) -> Iterator[tuple[Form, int, int]]:
+        """Calls of which nothing is odd; others are written on the way."""
         known: dict[int, _Known | None] = {}
-        base, issue = self.base, self.file.call
+        base = self.base
         for row in self.dump.rows:
             entry, seq, created, started, completed = row
             at = id(entry)
@@ -288,7 +293,8 @@ class _Writer:
                 continue
             if completed > self.latest:
                 self.latest = completed
-            issue(one.form, max(1, created - base + 1), None, seq)
+            t = created - base + 1
+            yield one.form, t if t > 0 else 1, seq
             if one.progress.front is None:
                 one.progress.done = seq
 

@@ -29,6 +29,7 @@ class Row(NamedTuple):
     seq: Any
     created: Any
     started: Any
+    """Of a call that has completed it may be left out."""
     completed: Any
 
 
@@ -40,6 +41,7 @@ _IGNORED: Final = ("record_id", "p2p_seq_id", "op_id", "duration_ms")
 
 _NUMBER: Final = rb"(?:\x8a\x08.{8}|K.|M..|J.{4}|N|G.{8})"
 
+_LONG1: Final = 0x8A
 _START: Final = b"X\x07\0\0\0entries"
 _PUT: Final = re.compile(rb"(?:q.|r.{4})?\]\(", re.DOTALL)
 
@@ -97,6 +99,7 @@ class _Entries:
         """The rows from an offset on, and where the list of entries ends."""
         data, found = self._data, list[Row]()
         layout: _Layout | None = None
+        append, new, number = found.append, tuple.__new__, int.from_bytes
         while data[at] == 0x7D:  # }
             alike = layout.match(data, at) if layout is not None else None
             if layout is not None and alike is not None:
@@ -106,14 +109,19 @@ class _Entries:
                 entry = known[key] if key in known else layout.learn(key, self._memo)
                 if entry is not None:
                     seq, created, started, completed = layout.numbers(parts)
-                    found.append(
-                        Row(
-                            entry,
-                            _number(seq),
-                            _number(created),
-                            _number(started),
-                            _number(completed),
-                        )  # fmt: skip
+                    # What torch writes, nearly always; and who has completed had started.
+                    is_usual = created[0] == completed[0] == _LONG1
+                    append(
+                        new(
+                            Row,
+                            (
+                                entry,
+                                _number(seq),
+                                number(created[2:], "little") if is_usual else _number(created),
+                                None if is_usual else _number(started),
+                                number(completed[2:], "little") if is_usual else _number(completed),
+                            ),
+                        )
                     )
                     at = alike.end()
                     continue

@@ -95,7 +95,7 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
         traces = []
         for one in several:
             try:
-                traces.append((one, _read(one, world)))
+                traces.append((one, _read(one.file, one.format, rank, world, one.file.written)))
             except NotReadable as problem:
                 problems.append(f"{one.file.name} {problem}")
         if not traces:
@@ -132,6 +132,32 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
     return found
 
 
+class Blob(Protocol):
+    """As ``Found``, of which it is not known when it was written."""
+
+    @property
+    def name(self) -> str:
+        """See :class:`Found`."""
+
+    @property
+    def size(self) -> int:
+        """See :class:`Found`."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`Found`."""
+
+
+def read_one(file: Blob, rank: int) -> Trace:
+    """The trace of one rank that lies beside its own file.
+
+    Raises:
+        NotReadable: it is none.
+
+    """
+    format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.FORMATS[0]
+    return _read(file, format_, rank, rank + 1, getattr(file, "written", None))
+
+
 def _by_rank(those: Sequence[Candidate]) -> dict[int, list[Candidate]]:
     found: dict[int, list[Candidate]] = {}
     for one in sorted(those, key=lambda one: (one.rank, one.file.name)):
@@ -139,8 +165,7 @@ def _by_rank(those: Sequence[Candidate]) -> dict[int, list[Candidate]]:
     return found
 
 
-def _read(one: Candidate, world: int) -> Trace:
-    file = one.file
+def _read(file: Blob, format_: Format, rank: int, world: int, written: int | None) -> Trace:
     if not file.size:
         raise NotReadable("is empty")
     if file.size > MOST_BYTES:
@@ -148,9 +173,8 @@ def _read(one: Candidate, world: int) -> Trace:
     data = file.read(0, file.size)
     known = formats.of(data[: formats.HEAD])
     if known is None and data[:1] != b"\x80":
-        raise NotReadable(_what(data, one.format.tool))
-    origin = Origin(file.name, one.rank, world, file.written)
-    return (known or one.format).read(data, origin)
+        raise NotReadable(_what(data, format_.tool))
+    return (known or format_).read(data, Origin(file.name, rank, world, written))
 
 
 def _what(data: bytes, tool: str) -> str:

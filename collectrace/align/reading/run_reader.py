@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import groups, stack_dumps
+from collectrace.align.reading import device_side, groups, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
@@ -151,6 +151,9 @@ class RunReader:
             if scanning or reader.records.failures:
                 # Calls that the tracer could not describe may be anywhere, and must be known.
                 reader.scan(step)
+            if identity not in before and "flight" in file.beside:
+                note = device_side.complete(reader.records, header, file.beside["flight"])
+                notes += [note] if note is not None else []
             self._kept[identity] = reader
             if not reader.records.lines:
                 notes.append(

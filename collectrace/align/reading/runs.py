@@ -27,7 +27,7 @@ MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
 
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
-_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
+_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(?:(stacks|ends)\.txt|(flight)\.(?:json|pickle|pkl))")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
 
 _RUN_ID: Final = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{6}")
@@ -55,7 +55,7 @@ class File:
     pending: bool
     rank: int | None
     beside: dict[str, Blob] = field(default_factory=dict)
-    """What signal handlers wrote: ``stacks`` and ``ends``."""
+    """What signal handlers wrote: ``stacks`` and ``ends``; and ``flight``, torch's own dump."""
     header: Header | None = None
     peeked: bool = False
 
@@ -113,7 +113,8 @@ def list_files(folder: Folder, page: int) -> list[File]:
         is_pending = PurePosixPath(where).name == PENDING
         left = _BESIDE.fullmatch(path.name)
         if left is not None:
-            beside.setdefault((where, left[1].removeprefix("rank")), {})[left[2]] = blob
+            of = beside.setdefault((where, left[1].removeprefix("rank")), {})
+            of[left[2] or left[3]] = blob
         match = (_PENDING_FILE if is_pending else _RANK_FILE).fullmatch(path.name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))

@@ -22,8 +22,8 @@ _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
 
 
-_SUFFIXES: Final = (".jsonl", ".txt")
-"""Rank files, and what signal handlers wrote beside them."""
+_SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight.pkl")
+"""Rank files, and what signal handlers and torch's Flight Recorder wrote beside them."""
 
 _LOGS: Final = (*_SUFFIXES, *(suffix + packed.GZIP for suffix in _SUFFIXES))
 

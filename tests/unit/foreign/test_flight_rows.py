@@ -29,9 +29,7 @@ def check(data: bytes) -> int:
         (r.seq, r.created, r.completed) for r in wanted
     ]
     assert all(a.started in (b.started, None) for a, b in zip(rows, wanted, strict=True))
-    assert all(
-        a.started == b.started for a, b in zip(rows, wanted, strict=True) if not b.completed
-    )
+    assert all(a.started == b.started for a, b in zip(rows, wanted, strict=True) if not b.completed)
     for row, entry in zip(rows, entries, strict=True):
         shared = {k: v for k, v in row.entry.items() if k not in OWN}
         assert shared == {k: v for k, v in entry.items() if k not in OWN}

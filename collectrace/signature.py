@@ -145,7 +145,7 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
         for name, mine, theirs in zip(names, _plain(a), _plain(b), strict=True):
             if mine != theirs:
                 return name
-    if (others := other_counts(a)) and (theirs := other_counts(b)) and others != theirs:
+    if (left := other_counts(a)) and (right := other_counts(b)) and left != right:
         return "count"
     if UNKNOWN in (a.role, b.role):
         return None

@@ -49,7 +49,7 @@ class Pickler:
         n = self._memo[key] = len(self._memo)
         self._out += b"q%c" % n if n < 256 else b"r" + struct.pack("<I", n)
 
-    def _put(self, value: Any) -> None:
+    def _put(self, value: Any) -> None:  # noqa: C901 - one case per type
         out = self._out
         match value:
             case str():

@@ -1,7 +1,7 @@
 """Turn what another tool wrote into the rank files of a run, to keep.
 
-Every rank's trace becomes a file as the tracer writes them, digests and all; `align` reads a folder of
-such traces by itself, too, and turns them in memory.
+Every rank's trace becomes a file as the tracer writes them, digests and all. `align` reads a
+folder of such traces by itself, too, and turns them in memory.
 
 for example:
   python -m collectrace import dumps/ -o logs/         logs/dumps/rank00000.jsonl, ...
@@ -48,8 +48,8 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
     folder = open_folder(arguments.path)
     if folder.tool is None:
         raise CollectraceError(
-            f"{arguments.path} holds rank files already, or nothing that is known; give a folder of "
-            "Flight Recorder dumps"
+            f"{arguments.path} holds rank files already, or nothing that is known; give a folder "
+            "of Flight Recorder dumps"
         )
     run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
     target = Path(arguments.output) / run
@@ -60,8 +60,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
         path = target / blob.name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(blob.read(0, blob.size))
-    for note in folder.notes:
-        stdout.write(f"{note}\n")
+    stdout.writelines(f"{note}\n" for note in folder.notes)
     ranks = {blob.name.partition(".")[0] for blob in folder.files}
     stdout.write(
         f"{folder.tool} dumps of {words.counted(len(ranks), 'rank')}: {target}/; "

@@ -1,7 +1,8 @@
 """The entries of a Flight Recorder dump as calls: op, sizes, dtypes, peers, and who stands where.
 
-A ring's entry is what the backend was asked for, under the backend's own names: ``_all_gather_base`` is
-``all_gather_single``, and what a user coalesced is one call that has one sequence number.
+A ring's entry is what the backend was asked for, under the backend's own names: there
+``_all_gather_base`` is ``all_gather_single``, and what a user coalesced is several entries with one
+sequence number, and here one call.
 """
 
 from __future__ import annotations

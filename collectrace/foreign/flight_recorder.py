@@ -1,10 +1,10 @@
 """PyTorch Flight Recorder: one rank's ring of calls becomes that rank's file.
 
-What a ring knows and a tracer cannot: whether a device has begun with a call, and when it had done it.
-What it does not know is left out: which reduce op, which root, the tags of messages (NCCL has none),
-heartbeats, how the process ended, and when the dump was made. That last one decides how long ranks
-have waited, and so whether that one is absent proves anything; the file's own time says it, where it
-is within reason.
+What a ring knows and a tracer cannot: whether a device has begun with a call, and when it had
+done it. What it does not know is left out: which reduce op, which root, the tags of messages (NCCL
+has none), heartbeats, how the process ended, and when the dump was made. That last one decides how
+long ranks have waited, and so whether it proves anything that one is absent; the file's own time
+says it, where it is within reason.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Writer:
                 open=OPEN,
                 lost=None if is_whole else True,
                 written=self._dumped() is not None or None,
-            )  # fmt: skip
+            )
         )
         groups = dict(self.dump.groups)
         if not any(group.description == "default_pg" for group in groups.values()):
@@ -198,7 +198,7 @@ class _Writer:
                     ranks=list(group.ranks),
                     member=self.origin.rank in group.ranks,
                     ordinal=n,
-                )  # fmt: skip
+                )
             )
 
     def _is_whole(self) -> bool:
@@ -274,7 +274,7 @@ class _Writer:
         known: dict[int, _Known | None] = {}
         base = self.base
         for row in self.dump.rows:
-            entry, seq, created, started, completed = row
+            entry, seq, created, _, completed = row
             at = id(entry)
             if at not in known:
                 known[at] = self._guarded(entry)
@@ -428,7 +428,7 @@ class _Writer:
                     stack=self._stacks[key],
                     frames=list(where.frames),
                     path=list(where.path),
-                )  # fmt: skip
+                )
             )
         return self._stacks[key]
 
@@ -486,7 +486,7 @@ _MAIN: Final = "MainThread"
 
 
 def _activity(t: int, seq: int, row: Row, call: Call) -> Activity:
-    """A call that has not completed, as what its device is in; gloo's as what its host waits for."""
+    """A call that has not completed: what its device is in; of gloo what the host waits for."""
     on_cpu = call.device == "cpu"
     return Activity(
         thread=_MAIN if on_cpu else call.device, what="call" if on_cpu else "device", since=t,
@@ -511,6 +511,6 @@ def _group_name(entry: Entry) -> str:
 
 
 def _in_order(group: GroupConfig) -> tuple[bool, int, str]:
-    """torch names groups by a counter, and by a hash where only the members take part."""
+    """By number, then by name: torch counts groups, and names by a hash what members make alone."""
     is_counted = group.name.isdecimal() and len(group.name) < 9
     return not is_counted, int(group.name) if is_counted else 0, group.name

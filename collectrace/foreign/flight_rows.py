@@ -1,9 +1,9 @@
 """A dump's calls, each as what it shares with others and its own numbers.
 
-Half a million calls take a second or two each for every microsecond that one costs. torch's pickler
-writes the calls of a loop alike byte for byte, but for a few numbers: a call is cut at these, what lies
-between is built once and from then on known by its bytes. That rests on nothing but the bytes: what
-lies between must be whole opcodes that give the keys in their order, or the call is built by itself.
+A large job leaves half a million calls, and what one costs counts. torch's pickler writes the calls
+of a loop alike byte for byte, but for a few numbers: a call is cut at these, and what lies between
+is built once, and from then on known by its bytes. That rests on nothing but the bytes: what lies
+between must be whole opcodes that give the keys in their order, or the call is built by itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lines of the user's code in stacks that another tool wrote, by the paths alone.
 
-The rules are those of the tracer's own sites: ``site`` is the innermost frame in the user's own code,
-else the innermost of a library; ``via`` the library's frame between. Here nothing is imported, so a
-library is what lies in an installation folder.
+The rules are those of the tracer's own sites: ``site`` is the innermost frame in the user's own
+code, else the innermost of a library; ``via`` the library's frame between. Here nothing is
+imported, so a library is what lies in an installation folder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pickles of plain data, and of nothing else: dicts, lists, tuples, strings, numbers, None.
 
-A pickle is a program that may call any function. Here every opcode is looked at before the first is
-carried out, and whatever plain data does not need is refused by its name. What then is as simple as
-what torch writes is built by Python's own unpickler, which is forbidden to look up anything; what is
-not, by a small machine below, which is ten times as slow and takes nothing on trust. The opcodes
+A pickle is a program that may call any function. Here every opcode is looked at before the first
+is carried out, and whatever plain data does not need is refused by its name. What then is as simple
+as what torch writes is built by Python's own unpickler, which is forbidden to look up anything;
+what is not, by a small machine below, ten times as slow, which takes nothing on trust. The opcodes
 are those of CPython's ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
 
 What makes a small file large is refused as well: places of the memo beyond what the file could

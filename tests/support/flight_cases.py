@@ -1,7 +1,7 @@
-"""Jobs as Flight Recorder dumps show them: what torch's own analyser is known to miss, and the rest.
+"""Jobs as Flight Recorder dumps show them: what torch's own analyser misses, and the rest.
 
-The classes of mistakes are those of torch's ``test/distributed/flight_recorder/test_fr_analysis.py``
-and of the places in ``torch/distributed/flight_recorder/components`` (torch 2.13) that each row names.
+The classes of mistakes are those of torch's ``test_fr_analysis.py``, and what was found missing in
+``torch/distributed/flight_recorder/components`` (torch 2.13).
 """
 
 from __future__ import annotations
@@ -249,7 +249,8 @@ OTHERS: Final = (
     FlightCase("a rank never enqueued the call", never_enqueued, ("missing_call",), (2,)),
     FlightCase("the others timed out; files are copies", timed_out, ("missing_call",), (2,)),
     FlightCase("all enqueued it, none completed it", never_completed, ("stall",)),
-    FlightCase("coalesced broadcasts of another size", coalesced_differs, ("shape_mismatch",), (1,)),
+    FlightCase("coalesced broadcasts of another size", coalesced_differs,
+               ("shape_mismatch",), (1,)),
     FlightCase("a send that nobody receives", unmatched_send,
                ("p2p_unmatched", "deadlock", "missing_call"), None),
 )  # fmt: skip

@@ -6,8 +6,8 @@
     job.ring(1).call("broadcast", [4])
     folder = job.write(tmp_path)
 
-Every call advances the job's clock by a millisecond. What is ``done`` was started and completed;
-what is not is ``started`` or ``scheduled``. A dump is written ``waited`` seconds after the last call.
+Every call advances the job's clock by a millisecond. A dump is written ``waited`` seconds after the
+last call.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def _evidence(
             *_newer(logs.values()),
             *_unfamiliar(logs.values()),
             *_imported(logs.values()),
-        ),  # fmt: skip
+        ),
         read_whole=read_whole,
     )
 
@@ -286,7 +286,9 @@ def _imported(logs: Iterable[RankLog]) -> list[str]:
     """Per tool whose traces the logs were made from one line: whose, and what that leaves open."""
     ranks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     versions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    lost, timeless, timed = [], [], []
+    lost: list[int] = []
+    timeless: list[int] = []
+    timed: list[int] = []
     for log in logs:
         if log.imported is not None:
             of = log.imported.tool, log.imported.open

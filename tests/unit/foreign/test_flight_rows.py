@@ -71,7 +71,6 @@ def test_damage_never_gets_past() -> None:
         changed = data[:at] + bytes([chosen.randrange(256)]) + data[at + 1 :]
         try:
             found = flight_rows.read(changed)
-        except NotReadable as problem:
-            assert "\n" not in str(problem)
+        except NotReadable:
             continue
         assert found is None or isinstance(found[1], list)

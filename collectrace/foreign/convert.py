@@ -5,6 +5,7 @@ Nothing is kept of a file but the lines that it became: hundreds of ranks take t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -20,6 +21,8 @@ from collectrace.foreign.trace import Origin, Trace
 
 EARLIER: Final = "earlier"
 """The folder, and so the run, of dumps that an earlier attempt left."""
+
+_STACKS: Final = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+", re.MULTILINE)
 
 _MOST_TOLD: Final = 3
 
@@ -62,6 +65,8 @@ class Converted:
     tool: str
     ranks: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    idle: list[int] = field(default_factory=list)
+    """Ranks that have nothing pending."""
     earlier: list[int] = field(default_factory=list)
     """Ranks whose dump an earlier attempt of the job left: those of the others began later."""
 
@@ -78,6 +83,15 @@ def candidates(files: Iterable[Found]) -> list[Candidate]:
         if format_ is not None:
             found.append(Candidate(file, format_, rank))
     return found
+
+
+def rank_of_stacks(file: Found) -> int | None:
+    """The rank whose stacks, as faulthandler dumps them, a text holds; None: it is none."""
+    base = PurePosixPath(file.name).name
+    if not base.endswith((".txt", ".log")) or not file.size:
+        return None
+    head = file.read(0, min(file.size, formats.HEAD))
+    return formats.rank(base) if _STACKS.search(head) else None
 
 
 def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
@@ -108,6 +122,7 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
         ]
         found.notes += trace.notes
         # A ring that has wrapped does not tell when its process began.
+        found.idle += [rank] if trace.is_idle else []
         spans[rank] = trace.began if trace.is_whole else 0, trace.until
         for n, data in trace.file.segments():
             take(f"rank{rank:05d}{f'.{n:04d}' if n else ''}.jsonl", data)

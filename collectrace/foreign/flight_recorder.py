@@ -150,6 +150,7 @@ class _Writer:
         self._ending()
         return Trace(
             self.file, self.base, self.latest, self._until(), is_whole, self.dump.version,
+            all(progress.front is None for progress in self._progress.values()),
             tuple(self._notes()),
         )  # fmt: skip
 

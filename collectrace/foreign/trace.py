@@ -35,4 +35,6 @@ class Trace:
     is_whole: bool
     """It begins with the first call of the process."""
     version: str
+    is_idle: bool = False
+    """Nothing is pending: what its threads did then is a question."""
     notes: tuple[str, ...] = ()

@@ -136,9 +136,10 @@ def _open_local(path: Path, depth: int) -> Folder:
         files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
         whole = path.resolve()
         if not any(_is_rank_file(blob.name) for blob in files):
-            others = foreign.candidates(_others(path, "", depth, {whole}))
+            found = list(_others(path, "", depth, {whole}))
+            others = foreign.candidates(found)
             if others:
-                return _converted(others, str(path), whole)
+                return _converted(others, str(path), whole, found)
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Folder(str(path), whole.name, files, str(whole.parent))
@@ -153,9 +154,10 @@ def _open_file(path: Path) -> Folder:
         return Folder(str(path), stem, files, None, is_fixed=True)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
-        others = foreign.candidates(_others(path.parent, "", 0, {whole.parent}))
+        found = list(_others(path.parent, "", 0, {whole.parent}))
+        others = foreign.candidates(found)
         if any(other.file.name == path.name for other in others):
-            return _converted(others, str(path.parent), whole.parent)
+            return _converted(others, str(path.parent), whole.parent, found)
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz); give one of these, or the folder that holds the rank files"
@@ -169,8 +171,10 @@ def _open_file(path: Path) -> Folder:
     return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
 
 
-def _converted(others: Sequence[foreign.Candidate], label: str, whole: Path) -> Folder:
-    """What another tool wrote, as rank files in a temporary file.
+def _converted(
+    others: Sequence[foreign.Candidate], label: str, whole: Path, beside: Iterable[LocalBlob]
+) -> Folder:
+    """What another tool wrote, as rank files in a temporary file; ``beside``: all that lies there.
 
     Raises:
         LogError: none of it can be read.
@@ -187,6 +191,13 @@ def _converted(others: Sequence[foreign.Candidate], label: str, whole: Path) -> 
     named: list[Blob] = [
         replace(f, name=f"{foreign.EARLIER}/{f.name}") if f.name.partition(".")[0] in earlier else f
         for f in files
+    ]
+    # What the threads did is a question only where no call is pending.
+    wanted = {*found.idle} - {*found.earlier}
+    named += [
+        replace(text, name=f"rank{rank:05d}.stacks.txt")
+        for text in beside
+        if (rank := foreign.rank_of_stacks(text)) in wanted and rank is not None
     ]
     return Folder(
         label, whole.name, named, None, is_fixed=True, notes=tuple(found.notes), tool=found.tool

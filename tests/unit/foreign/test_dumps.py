@@ -188,3 +188,16 @@ def test_json_says_whose_dumps_it_read(tmp_path: Path) -> None:
     folder = str(healthy().write(tmp_path / "d"))
     _, out, _ = run("align", folder, "--json", "-")
     assert json.loads(out)["evidence"]["imported"] == ["PyTorch Flight Recorder"]
+
+
+def test_stacks_beside_a_dump_say_where_an_idle_rank_was(tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "d")
+    for rank in range(4):
+        (folder / f"stacks_rank_{rank}.txt").write_text(
+            "Current thread 0x00007f0c5c9fd740 (most recent call first):\n"
+            f'  File "/job/data.py", line {20 + rank} in load\n'
+            '  File "/job/train.py", line 40 in <module>\n'
+        )
+    found = align(folder)
+    assert "data.py:22" in found.findings[0].headline + found.findings[0].cause
+    assert [rank.state for rank in found.ranks] == ["blocked", "blocked", "busy", "blocked"]

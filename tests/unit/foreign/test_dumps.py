@@ -201,3 +201,11 @@ def test_stacks_beside_a_dump_say_where_an_idle_rank_was(tmp_path: Path) -> None
     found = align(folder)
     assert "data.py:22" in found.findings[0].headline + found.findings[0].cause
     assert [rank.state for rank in found.ranks] == ["blocked", "blocked", "busy", "blocked"]
+
+
+def test_a_ring_without_calls_says_nothing_of_backends(tmp_path: Path) -> None:
+    job = healthy()
+    job.ring(0).entries.clear()
+    found = align(job.write(tmp_path / "d"))
+    assert not [f for f in found.findings if f.kind == "config_skew"]
+    assert found.findings[0].kind == "missing_call"

@@ -42,6 +42,7 @@ _IGNORED: Final = ("record_id", "p2p_seq_id", "op_id", "duration_ms")
 _NUMBER: Final = rb"(?:\x8a\x08.{8}|K.|M..|J.{4}|N|G.{8})"
 
 _LONG1: Final = 0x8A
+_BININT2: Final = 0x4D
 _START: Final = b"X\x07\0\0\0entries"
 _PUT: Final = re.compile(rb"(?:q.|r.{4})?\]\(", re.DOTALL)
 
@@ -97,43 +98,48 @@ class _Entries:
 
     def rows(self, at: int) -> tuple[list[Row], int]:
         """The rows from an offset on, and where the list of entries ends."""
-        data, found = self._data, list[Row]()
+        found = list[Row]()
         layout: _Layout | None = None
-        append, new, number = found.append, tuple.__new__, int.from_bytes
-        while data[at] == 0x7D:  # }
-            alike = layout.match(data, at) if layout is not None else None
-            if layout is not None and alike is not None:
-                parts = alike.groups()
-                key = layout.between(parts)
-                known = layout.known
-                entry = known[key] if key in known else layout.learn(key, self._memo)
-                if entry is not None:
-                    seq, created, started, completed = layout.numbers(parts)
-                    # What torch writes, nearly always; and who has completed had started.
-                    is_usual = created[0] == completed[0] == _LONG1
-                    append(
-                        new(
-                            Row,
-                            (
-                                entry,
-                                _number(seq),
-                                number(created[2:], "little") if is_usual else _number(created),
-                                None if is_usual else _number(started),
-                                number(completed[2:], "little") if is_usual else _number(completed),
-                            ),
-                        )
-                    )
-                    at = alike.end()
-                    continue
+        while True:
+            if layout is not None:
+                at = self._alike(layout, at, found)
+            if self._data[at] != 0x7D:  # }
+                break
             whole, at = self._machine.one(at)
             found += of_entries((whole,))
             keys = tuple(whole)
             if keys not in self._layouts and len(self._layouts) < _MOST_LAYOUTS:
                 self._layouts[keys] = _layout(keys, self._memo)
             layout = self._layouts.get(keys)
-        if data[at] != 0x65:  # e
+        if self._data[at] != 0x65:  # e
             raise NotReadable("is damaged: its entries do not end")
         return found, at
+
+    def _alike(self, layout: _Layout, at: int, found: list[Row]) -> int:
+        """Take entries of one layout, as many as follow each other; where they end."""
+        data, known = self._data, layout.known
+        match, between, numbers = layout.match, layout.between, layout.numbers
+        append, new, number = found.append, tuple.__new__, int.from_bytes
+        while (alike := match(data, at)) is not None:
+            parts = alike.groups()
+            key = between(parts)
+            entry = known.get(key)
+            if entry is None:
+                entry = None if key in known else layout.learn(key, self._memo)
+                if entry is None:
+                    break
+            seq, created, started, completed = numbers(parts)
+            if created[0] == completed[0] == _LONG1:
+                # What torch writes, nearly always; and who has completed had started.
+                row = (
+                    entry, seq[1] | seq[2] << 8 if seq[0] == _BININT2 else _number(seq),
+                    number(created[2:], "little"), None, number(completed[2:], "little"),
+                )  # fmt: skip
+            else:
+                row = entry, _number(seq), _number(created), _number(started), _number(completed)
+            append(new(Row, row))
+            at = alike.end()
+        return at
 
 
 @dataclass(slots=True)

@@ -71,6 +71,27 @@ def healthy_wrapped_groups() -> Job:
     return job
 
 
+def healthy_wrapped_past_a_group() -> Job:
+    job = Job(4)
+    job.group("1", (0, 1))
+    _steps(job, 30)
+    job.all("all_reduce", [4], count=5, group="1")
+    _steps(job, 30)
+    job.ring(0).forget(50)
+    job.ring(1).forget(10)
+    return job
+
+
+def healthy_wrapped_messages() -> Job:
+    job = Job(2)
+    for n in range(30):
+        job.ring(0).send(1, [8 + n])
+        job.ring(1).recv(0, [8 + n])
+    job.ring(0).forget(20)
+    job.ring(1).forget(11)
+    return job
+
+
 def healthy_coalesced() -> Job:
     job = _steps(Job(2), 3)
     for ring in job:
@@ -259,7 +280,8 @@ HEALTHY: Final = tuple(
     FlightCase(f"healthy: {build.__name__.removeprefix('healthy').strip('_') or 'plain'}", build)
     for build in (
         healthy, healthy_batch, healthy_send_then_all_reduce, healthy_wrapped,
-        healthy_wrapped_groups, healthy_coalesced, healthy_gather, healthy_uneven_all_to_all,
+        healthy_wrapped_groups, healthy_wrapped_past_a_group, healthy_wrapped_messages,
+        healthy_coalesced, healthy_gather, healthy_uneven_all_to_all,
         healthy_one_call_apart,
     )
 )  # fmt: skip

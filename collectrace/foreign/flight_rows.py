@@ -120,6 +120,7 @@ class _Entries:
         data, known = self._data, layout.known
         match, between, numbers = layout.match, layout.between, layout.numbers
         append, new, number = found.append, tuple.__new__, int.from_bytes
+        row: tuple[Any, ...]
         while (alike := match(data, at)) is not None:
             parts = alike.groups()
             key = between(parts)

@@ -12,6 +12,7 @@ test. The tracer itself numbers its calls by a copy of this that is written out 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,6 +85,8 @@ class _Stream(_Counter):
     digest: int = EMPTY
     program: int = EMPTY
     pairs: int | None = None
+    known: bool = True
+    """Whether the digests stand for all calls since the first that is in the file."""
 
     def extend(self, by: Step) -> None:
         """One more call."""
@@ -155,12 +158,27 @@ class Chain:
         by = self._step(call) if isinstance(counter, _Stream) else None
         return Form(body(replace(call, iteration=None)), counter, by)
 
-    def line(self, form: Form, t: int, iteration: int | None = None) -> bytes:
-        """The line of one more such call, issued at ``t`` ns, in this DDP iteration."""
+    def begin_at(self, group: str, device: str, seq: int) -> None:
+        """So many calls of a stream came before all that is in the file, and are not known.
+
+        Its digests begin with the next call. They are those of a history that begins there, and
+        being linear tell as much of any stretch of it.
+        """
+        self._streams[group, device] = _Stream(seq, known=False)
+
+    def line(
+        self, form: Form, t: int, iteration: int | None = None, seq: int | None = None
+    ) -> bytes:
+        """The line of one more such call, issued at ``t`` ns, in this DDP iteration.
+
+        ``seq`` where it is not the next number: behind a gap a stream has no digests any more.
+        """
         counter = form.counter
-        counter.seq += 1
+        before, counter.seq = counter.seq, counter.seq + 1 if seq is None else seq
         of = b',"iteration":%d' % iteration if iteration else b""
-        if form.step is None or not isinstance(counter, _Stream):
+        if isinstance(counter, _Stream):
+            counter.known = counter.seq == before + 1 and (counter.known or not counter.digest)
+        if form.step is None or not isinstance(counter, _Stream) or not counter.known:
             return b'{"kind":"call","t":%d,"seq":%d%b%b}\n' % (t, counter.seq, form.body, of)
         counter.extend(form.step)
         return b'{"kind":"call","t":%d,"seq":%d%b%b,"digest":%d,"program":%d%b}\n' % (
@@ -174,7 +192,10 @@ class Chain:
         return Checkpoint(
             t=t,
             streams=[
-                [*key, s.seq, s.digest, s.program, s.pairs] for key, s in self._streams.items()
+                [*key, s.seq, s.digest, s.program, s.pairs]
+                if s.known
+                else [*key, s.seq, None, None, None]
+                for key, s in self._streams.items()
             ],
             channels=[[*key, channel.seq] for key, channel in self._channels.items()],
             known_stacks=self._stacks,
@@ -224,6 +245,8 @@ class RankFile:
         self._t = header.t
         self._lost = False
         self._segments: list[bytearray] = []
+        self._gone: set[int] = set()
+        """Ordinals of segments that there never were: see :meth:`begin_at`."""
         self._begin()
 
     def add(self, record: Record) -> None:
@@ -238,11 +261,57 @@ class RankFile:
         self._t = record.t
         self._append(encode(record))
 
-    def call(self, form: Form, t: int, iteration: int | None = None) -> None:
+    def call(
+        self, form: Form, t: int, iteration: int | None = None, seq: int | None = None
+    ) -> None:
         """One more call of a form of this file's chain; see :meth:`Chain.line`."""
         self._recover()
         self._t = t
-        self._append(self.chain.line(form, t, iteration))
+        self._append(self.chain.line(form, t, iteration, seq))
+
+    def calls(self, those: Iterable[tuple[Form, int, int]]) -> None:
+        """Many calls: of each its form, when it was issued, ns, and its number.
+
+        As :meth:`call` would write them, at a third of the cost: what imports a trace writes
+        hundreds of thousands.
+        """
+        self._recover()
+        chain, data = self.chain, self._segments[-1]
+        for form, t, seq in those:
+            counter, by = form.counter, form.step
+            if (
+                counter.seq + 1 != seq
+                or by is None
+                or by.pair is not None
+                or not isinstance(counter, _Stream)
+                or not counter.known
+                or counter.pairs is not None
+            ):
+                data += chain.line(form, t, None, seq)
+            else:
+                counter.seq = seq
+                counter.digest = digest = (counter.digest * BASE + by.wire) % PRIME
+                counter.program = program = (counter.program * BASE + by.program) % PRIME
+                data += b'{"kind":"call","t":%d,"seq":%d%b,"digest":%d,"program":%d}\n' % (
+                    t, seq, form.body, digest, program,
+                )  # fmt: skip
+            if len(data) >= self._next_checkpoint:
+                self._t = t
+                self._append(b"")
+                data = self._segments[-1]
+            self._t = t
+
+    def begin_at(self, streams: Iterable[tuple[str, str, int]]) -> None:
+        """The source of the calls has lost its first ones: per stream, how many came before.
+
+        The file looks as one does of which a segment was deleted: that calls are gone is what a
+        reader is to know.
+        """
+        for stream in streams:
+            self.chain.begin_at(*stream)
+        self._gone.add(len(self._segments))
+        self._segments.append(bytearray())
+        self._begin()
 
     def lose(self, call: Call) -> None:
         """A call that was issued and never written: it counts in numbers and digests."""
@@ -261,7 +330,7 @@ class RankFile:
         return [
             (n, bytes(data))
             for n, data in enumerate(self._segments)
-            if self._keep is None or n == 0 or n > last - (self._keep - 1)
+            if n not in self._gone and (self._keep is None or n == 0 or n > last - (self._keep - 1))
         ]
 
     def write(self, path: Path) -> None:
@@ -297,7 +366,7 @@ class RankFile:
         self._checkpoint()
 
     def _checkpoint(self) -> None:
-        rotated = max(0, len(self._segments) - self._keep) if self._keep else 0
+        rotated = max(0, len(self._segments) - self._keep) if self._keep else len(self._gone)
         record = self.chain.checkpoint(self._t, dropped=self.dropped, rotated=rotated)
         self._segments[-1] += encode(record)
         self._next_checkpoint = len(self._segments[-1]) + self._checkpoint_every

@@ -376,6 +376,9 @@ class Evidence:
     notes: tuple[str, ...] = ()
     """What else the logs cannot tell, in sentences."""
 
+    imported: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Tools whose traces the logs were made from; left out where the tracer wrote all of them."""
+
     other_runs: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Ids of the other runs that lie in the same folder, and are no part of this answer; left out
     where there are none."""

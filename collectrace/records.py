@@ -58,6 +58,9 @@ class Activity:
     peer: int | None = _opt("peer of a point-to-point op")
     tag: int | None = _opt("tag of a point-to-point op")
     site: str | None = _opt("`path:line` in the user's code")
+    started: bool | None = _opt(
+        "whether a device has begun with it; absent: that is not known, or it is no device's"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +89,7 @@ class Header(Record):
     versions: dict[str, str] = _doc("of collectrace, python and torch", default_factory=dict)
     argv: list[str] = _doc("command line", default_factory=list)
     env: dict[str, str] = _doc("variables that change how collectives behave", default_factory=dict)
-    heartbeat: float = _doc("seconds between `alive` records", default=5.0)
+    heartbeat: float = _doc("seconds between `alive` records; 0: there are none", default=5.0)
     stall_after: float = _doc("seconds after which a pending call stalls", default=60.0)
     keep_runs: int | None = _opt("runs that the folder may hold; 0: all are kept")
     targets: list[str] = _doc("patched functions", default_factory=list)
@@ -122,6 +125,19 @@ class Blind(Record):
     name: str = _doc("what it is called")
     how: str = _doc("how it was noticed, as in `deep_ep was loaded`", default="was loaded")
     what: str = _doc("what of it is not recorded", default="")
+
+
+@dataclass(slots=True, kw_only=True)
+class Imported(Record):
+    """What another tool wrote, and this file was made from."""
+
+    kind: ClassVar[str] = "imported"
+    tool: str = _doc("whose trace it is, such as `PyTorch Flight Recorder`")
+    version: str = _doc("version of its format", default="")
+    file: str = _doc("name of the file it was", default="")
+    open: str = _doc("what such a trace does not tell", default="")
+    lost: bool | None = _opt("true where it holds the latest calls only, and not the first")
+    written: bool | None = _opt("true where the file's own time tells when it was written")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -409,8 +425,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync, Batch,
-        Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync,
+        Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 

@@ -108,6 +108,24 @@ def program_text(call: Call) -> str:
     return "|".join(map(str, (*_plain(call), pairing_class(call.role, model, call.part))))
 
 
+def other_counts(call: Call) -> list[int]:
+    """The element counts that follow from those in the digests and the number of ranks.
+
+    What an all_gather_single gives, and what a reduce_scatter_single takes; empty for others, and
+    where they are not known. torch refuses a call on which they do not fit, most of the time.
+    """
+    name = ops.canonical_op(call.op)
+    if name == "all_gather_single":
+        return numel(call.out_shape)
+    return numel(call.shape) if name == "reduce_scatter_single" else []
+
+
+def fits_itself(call: Call, size: int) -> bool:
+    """Whether what goes in and what comes out agree, in a group of ``size`` ranks."""
+    mine, others = counts(call), other_counts(call)
+    return not mine or not others or [n * size for n in mine] == others
+
+
 def channel_text(call: Call) -> str:
     """What a send and its recv must agree in."""
     return f"{_dtype(call)}|{numel(call.shape)}"
@@ -127,6 +145,8 @@ def difference(a: Call, b: Call, backend: str) -> Attribute | None:
         for name, mine, theirs in zip(names, _plain(a), _plain(b), strict=True):
             if mine != theirs:
                 return name
+    if (left := other_counts(a)) and (right := other_counts(b)) and left != right:
+        return "count"
     if UNKNOWN in (a.role, b.role):
         return None
     return "role" if program_text(a) != program_text(b) else None

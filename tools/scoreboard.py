@@ -31,6 +31,9 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from collectrace.align import align
+from tests.support import flight_cases
+from tests.support.flight_cases import FlightCase
 from tests.zoo import rivals
 from tests.zoo.case import Case, collection
 from tests.zoo.protocol import Mode
@@ -158,6 +161,66 @@ def _words(row: Row) -> Iterator[str]:
         yield from (f"{'':<10}{text}" for text in told)
 
 
+# -- the same dumps into both ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DumpRow:
+    """What collectrace and torchfrtrace made of one folder of Flight Recorder dumps."""
+
+    case: FlightCase
+    found: bool
+    """collectrace reports an error."""
+    right: bool
+    """Its kind and the ranks that it blames are right; of a healthy job: it reports none."""
+    rival: rivals.Said
+
+    @property
+    def rival_right(self) -> bool:
+        """Whether torchfrtrace speaks up and names the right ranks, or no rank where none is."""
+        if self.rival.broke:
+            return False
+        if not self.case.kinds:
+            return not self.rival.spoke
+        if not self.rival.spoke:
+            return False
+        return not self.case.suspects or self.rival.ranks == set(self.case.suspects)
+
+
+def dump_rows() -> Iterator[DumpRow]:
+    """Every case of tests/support/flight_cases.py."""
+    with tempfile.TemporaryDirectory(prefix="dumps-") as where:
+        for n, case in enumerate(flight_cases.CASES):
+            folder = case.build().write(Path(where) / str(n), without=case.without)
+            errors = [f for f in align(folder).findings if f.severity == "error"]
+            blames = case.suspects is None or (bool(errors) and errors[0].suspects == case.suspects)
+            right = bool(errors) and errors[0].kind in case.kinds and blames
+            yield DumpRow(
+                case, bool(errors), right if case.kinds else not errors,
+                rivals.torchfrtrace(folder),
+            )  # fmt: skip
+
+
+def dump_table(rows: Sequence[DumpRow]) -> Iterator[str]:
+    """Markdown: the same dumps into both, row by row."""
+    yield from _row(["Flight Recorder dumps", "collectrace", "torchfrtrace"])
+    yield from _row(["---", "---", "---"])
+    for row in rows:
+        mine = "right" if row.right else "WRONG"
+        if row.rival.broke:
+            theirs_ = "fails"
+        elif row.rival_right:
+            theirs_ = "right"
+        else:
+            said = ",".join(map(str, sorted(row.rival.ranks))) or "nobody"
+            theirs_ = f"blames {said}" if row.rival.spoke else "says nothing"
+        yield from _row([row.case.name, mine, theirs_])
+    yield from _row(
+        ["**right**", score(sum(r.right for r in rows), len(rows)),
+         score(sum(r.rival_right for r in rows), len(rows))]
+    )  # fmt: skip
+
+
 # -- scores ----------------------------------------------------------------------------------
 
 
@@ -264,7 +327,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.markdown:
         print(*lines(rows, with_words=options.words), "", sep="\n")
     print(*table(rows, list(RIVALS) if options.rivals else []), sep="\n")
-    return int(any(row.problems for row in rows))
+    dumps = list(dump_rows()) if options.rivals else []
+    if dumps:
+        print("", *dump_table(dumps), sep="\n")
+    return int(any(row.problems for row in rows) or not all(row.right for row in dumps))
 
 
 if __name__ == "__main__":

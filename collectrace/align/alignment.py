@@ -131,6 +131,8 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
             notes=(*evidence.notes, *comparison.notes),
+            imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
+            or None,
             other_runs=evidence.other_runs or None,
         ),
         job=describe(evidence.logs),

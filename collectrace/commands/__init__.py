@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, Protocol, TextIO
 
-from collectrace.commands import align, diff, docs, gather, run, runs, schema, show
+from collectrace.commands import align, diff, docs, gather, import_, run, runs, schema, show
 
 
 class Command(Protocol):
@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "show": show,
     "diff": diff,
     "gather": gather,
+    "import": import_,
     "schema": schema,
     "docs": docs,
 }

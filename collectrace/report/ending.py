@@ -62,7 +62,7 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     page.heading("ranks")
     groups: dict[tuple[str, ...], list[RankState]] = {}
     for rank in alignment.ranks:
-        state, detail, last = rank_told(rank)
+        state, detail, last = rank_told(alignment, rank)
         groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
     labels = [words.ranges([r.rank for r in one]) for one in alike]
@@ -71,8 +71,8 @@ def _ranks(page: Page, alignment: Alignment) -> None:
         if len(label) > indent - 2 * INDENT:
             page.prose(label, indent=INDENT)
             label = ""
-        state, detail, last = rank_told(one[0])
-        if any(rank_told(other)[1] != detail for other in one):
+        state, detail, last = rank_told(alignment, one[0])
+        if any(rank_told(alignment, other)[1] != detail for other in one):
             detail += f" (rank {one[0].rank}; the others likewise)"
         told = "\n".join(line for line in (state, detail, last) if line)
         page.prose(told, indent=indent, label=label.ljust(indent - 2 * INDENT) if label else "")
@@ -82,9 +82,11 @@ def _ranks(page: Page, alignment: Alignment) -> None:
     page.line()
 
 
-def rank_told(rank: RankState) -> tuple[str, str, str]:
+def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     """What is said of a rank, in three lines: its state and end, details, its last call."""
-    ended = "" if rank.state == "missing" else _ENDED[rank.ended]
+    # What another tool wrote tells of no ends.
+    is_silent = rank.state == "missing" or alignment.evidence.imported
+    ended = "" if is_silent else _ENDED[rank.ended]
     detail = " ".join(text.clean(rank.detail).split())
     detail = "" if detail == text.STATES[rank.state] else detail
     if len(detail) > _LONGEST_DETAIL:

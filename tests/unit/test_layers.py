@@ -21,6 +21,7 @@ FLOORS = (
     {"cli"},
     {"commands", "testing", "autoload", "debug"},
     {"", "launch", "gather", "schema", "tracer", "align", "report"},
+    {"foreign"},
     {"words", "chain", "views"},
     {"signature", "findings"},
     {"overview"},
@@ -57,7 +58,8 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "gather", "schema",
+    "align", "foreign", "report", "", "autoload", "cli", "commands", "testing", "launch", "gather",
+    "schema",
 )  # fmt: skip
 
 

@@ -85,10 +85,15 @@ def detail(outcome: Outcome) -> Said:
 
 
 def recorder(outcome: Outcome) -> Said:
-    """What ``torchfrtrace`` makes of the dumps; of incomplete ones as well, if asked to."""
-    text, problem = analyse(outcome.folder / "dumps")
+    """What ``torchfrtrace`` makes of the dumps of a case."""
+    return torchfrtrace(outcome.folder / "dumps")
+
+
+def torchfrtrace(folder: Path) -> Said:
+    """What it makes of a folder of dumps; of incomplete ones as well, if asked to."""
+    text, problem = analyse(folder)
     if "Missing dump files" in problem:
-        text, problem = analyse(outcome.folder / "dumps", "--allow-incomplete-ranks")
+        text, problem = analyse(folder, "--allow-incomplete-ranks")
     report = _REPORT.search(f"{text}\n{problem}")
     if report is None:
         return Said(False, frozenset(), bool(problem))

@@ -229,6 +229,15 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
                 f"the other ranks beside all collectives, and these wait for it here. {text}",
                 fix.text,
             )
+    tools = {s.log.imported.tool for s in slow if s.log is not None and s.log.imported}
+    if tools:
+        return Reason(
+            f"{words.upper(who)} never enqueued the call for which the others waited, and had "
+            f"nothing else pending. {text}",
+            f"Find out what {who} did then (`py-spy dump`, the dumps of stacks beside these): an "
+            "exception, an endless loop, a lock, or work that only some ranks do. With "
+            "collectrace.enable() in the script the next run tells.",
+        )
     return Reason(
         f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
         f"waited. {text}",

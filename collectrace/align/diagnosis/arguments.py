@@ -14,7 +14,7 @@ from collectrace.align.judging.parted import around
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
 from collectrace.records import Call
-from collectrace.signature import counts, is_user
+from collectrace.signature import counts, fits_itself, is_user
 
 
 def split(_: Case, candidate: Candidate) -> Reason | None:
@@ -100,6 +100,16 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         return None
     sides = called(candidate)
     listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    size = len(candidate.group.ranks) if candidate.group is not None else 0
+    ill = [(s, c) for s, c in sides if not fits_itself(c, size)]
+    if ill:
+        told = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in ill)
+        n = "an element" if counts(ill[0][1]) == [1] else f"{counts(ill[0][1])[0]} elements"
+        return Reason(
+            f"What goes in and what comes out do not fit in a group of {size} ranks, where {n} of "
+            f"each make {size * counts(ill[0][1])[0]}: {told}.",
+            "Make the larger tensor as many times as large as the other as the group has ranks.",
+        )
     if len({tuple(counts(c)) for _, c in sides}) == 1:
         return Reason(
             f"As many elements, in another shape: {listed}. The bytes fit, but elements that do "

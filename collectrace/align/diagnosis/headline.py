@@ -13,7 +13,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import fits_itself, is_user, other_counts
 
 _MOST_SIDES: Final = 2
 
@@ -63,7 +63,8 @@ def _alike(sides: list[tuple[Side, Call]], candidate: Candidate) -> str:
     rest = ", ".join(
         f"{words.ranks(s.ranks)} with {what}" for (s, _), what in zip(others, told[1:], strict=True)
     )
-    return f"{words.did(side.ranks, call)} with {told[0]}{words.at(call)}, {rest}"
+    text = f"{words.did(side.ranks, call)} with {told[0]}{words.at(call)}"
+    return f"{text}, {rest}" if rest else text
 
 
 def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) -> str:
@@ -91,7 +92,8 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
 def _detail(call: Call, candidate: Candidate) -> str:
     """What differs of a call that is the same otherwise, by the row's kind; empty: the call."""
     if candidate.kind in ("dtype_mismatch", "shape_mismatch"):
-        return words.tensors(call)
+        size = len(candidate.group.ranks) if candidate.group is not None else 0
+        return words.tensors(call) + ("" if fits_itself(call, size) else misfit(call))
     if candidate.kind == "reduce_op_mismatch":
         return call.reduce_op or ""
     if candidate.kind == "root_mismatch" and call.root is not None:
@@ -100,6 +102,13 @@ def _detail(call: Call, candidate: Candidate) -> str:
     if isinstance(source, Divergence) and source.attribute == "model":
         return f"model {call.model}" if call.model else "a model not known"
     return ""
+
+
+def misfit(call: Call) -> str:
+    """`` for an output of 17 elements``: what does not fit the tensors of a call."""
+    n = other_counts(call)[0]
+    side = "output" if canonical_op(call.op) == "all_gather_single" else "input"
+    return f" for an {side} of {elements(str(n))}"
 
 
 def _first_pair(source: Divergence) -> str:

@@ -107,6 +107,8 @@ def _wait(standing: Standing) -> str:
     held = standing.end - w.since
     # A log that ends with the call itself does not tell for how long.
     lasted = f" for {words.seconds(held)}" if held >= _SHORTEST else ""
+    if w.started is not None:
+        lasted += ", which the device has " + ("started" if w.started else "not started")
     return f"in {w.op or 'a collective'}{words.at_site(w.site)}{lasted}{row}"
 
 
@@ -174,6 +176,8 @@ def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None)
         case "silent":
             return words.verb(ranks, "stands still", "stand still")
         case "running":
+            if standing.log is not None and standing.log.imported is not None:
+                return words.verb(ranks, "has not enqueued it", "have not enqueued it")
             return words.verb(ranks, "was elsewhere", "were elsewhere")
         case "missing":
             return "left no file"

@@ -107,6 +107,12 @@ def _inboxes(
 def _late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
     """Whether the members' tracing began at different places: messages cannot be counted then."""
     stream = StreamKey(group.name, "")
+    if any(
+        (made := logs[rank].imported) is not None and made.lost
+        for rank in group.ranks
+        if rank in logs
+    ):
+        return True
     return len({logs[rank].first_row(stream) for rank in group.ranks if rank in logs}) > 1
 
 

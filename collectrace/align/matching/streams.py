@@ -17,7 +17,7 @@ from collectrace.align.matching.matchers import (
     attribute_of,
 )
 from collectrace.align.matching.oddities import scan
-from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.evidence import RankLog, StreamKey, is_placed
 from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call, backend_for
 from collectrace.signature import Attribute, stretch
@@ -48,7 +48,9 @@ def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankL
 
     """
     present = {
-        rank: logs[rank] for rank in group.ranks if rank in logs and not logs[rank].provisional
+        rank: logs[rank]
+        for rank in group.ranks
+        if rank in logs and not logs[rank].provisional and is_placed(logs[rank], stream)
     }
     backend = backend_for(group.backend, stream.device)
     whole = all(log.scanned for log in present.values())
@@ -82,7 +84,7 @@ class _StreamComparison:
         verdict = Verdict(agreed=self._stop)
         if len(self._logs) < 2:
             return verdict
-        root = self._root()
+        root = self._ill_sized(self._root())
         gap = self._gap(root.seq if root is not None else self._stop + 1)
         if root is not None:
             verdict.agreed = root.seq - 1
@@ -167,6 +169,18 @@ class _StreamComparison:
         if row is not None:
             return self._divergence(row, "root")
         return self._absence("root")
+
+    def _ill_sized(self, root: Divergence | None) -> Divergence | None:
+        """The first row on which a call does not fit itself, if that comes first."""
+        size, before = len(self._group.ranks), root.seq if root is not None else self._stop + 1
+        first = before
+        for log in self._logs.values():
+            rows, shift = log.rows(self._stream)
+            known = rows.vocabulary.ill_sized(size)
+            for meaning in known:
+                if meaning in rows.meaning:
+                    first = min(first, rows.seq[rows.meaning.index(meaning)] + shift)
+        return self._divergence(first, "root", "count") if first < before else root
 
     def _fatal(self, start: int) -> Divergence | None:
         row = self._first(start, fatal=True)

@@ -130,7 +130,8 @@ def _backends(logs: Mapping[int, RankLog], group: str) -> Values:
         rank: record.backend
         for rank, log in logs.items()
         for record in log.groups
-        if record.group == group and record.phase == "ready" and record.member
+        # A trace of another tool that holds no call of a group does not tell its backend.
+        if record.group == group and record.phase == "ready" and record.member and record.backend
     }
 
 

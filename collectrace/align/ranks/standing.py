@@ -12,6 +12,9 @@ from collectrace.records import Call, Exit
 HEARTBEATS: Final = 3
 """By how many heartbeats a file must end before its peers' for its rank to count as stopped."""
 
+NEVER: Final = 1 << 62
+"""ns: longer than anything lasts."""
+
 MAIN: Final = "MainThread"
 
 
@@ -32,6 +35,8 @@ class Waiting:
     device: str = ""
     channel: ChannelKey | None = None
     site: str | None = None
+    started: bool | None = None
+    """Whether the device has begun with it; None: that is not known, or it is no device's."""
     observed: bool = True
     """A heartbeat, a stall or the exit says so; else it is concluded from the last call."""
 
@@ -104,5 +109,10 @@ class Standing:
 
 
 def patience(log: RankLog) -> int:
-    """For how long a process that runs may write nothing, ns: some heartbeats may come late."""
+    """For how long a process that runs may write nothing, ns: some heartbeats may come late.
+
+    For ever, where it writes no heartbeats.
+    """
+    if log.header.heartbeat <= 0:
+        return NEVER
     return round(HEARTBEATS * log.header.heartbeat * 1e9)

@@ -68,7 +68,8 @@ def _how_it_ended(evidence: RunEvidence, log: RankLog, silence: int) -> Ended:
     """How a rank ended whose file has no last line; ``silence``: ns since its last line."""
     exists = evidence.still_exists(log)
     if exists is None:
-        exists = log.stack_dumps.end is None and 0 <= silence < patience(log)
+        beats = log.header.heartbeat > 0
+        exists = beats and log.stack_dumps.end is None and 0 <= silence < patience(log)
     if exists:
         return "alive"
     return "gone" if log.stack_dumps.end is None else "signal"

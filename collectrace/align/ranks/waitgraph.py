@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting
-from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
 
 Node = tuple[int, str]
 """Rank and thread."""
@@ -86,7 +86,7 @@ def _needs(
     elif w.stream is not None and w.seq is not None:
         for rank, log in logs.items():
             issued = log.last_seq.get(w.stream, 0)
-            if issued < w.seq:
+            if issued < w.seq and is_placed(log, w.stream):
                 yield rank, issued + 1
     else:
         for rank, log in logs.items():

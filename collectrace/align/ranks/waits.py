@@ -163,7 +163,7 @@ class Waits:
         return Waiting(
             self.rank, activity.thread, activity.what, self.when(activity.since), stream.group,
             activity.op or known, seq=activity.seq, device=stream.device,
-            channel=_channel(self.rank, activity), site=activity.site,
+            channel=_channel(self.rank, activity), site=activity.site, started=activity.started,
         )  # fmt: skip
 
     def _joined(self, found: Sequence[Waiting]) -> Waiting | None:

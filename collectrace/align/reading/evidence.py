@@ -19,6 +19,7 @@ from collectrace.records import (
     Exit,
     Group,
     Header,
+    Imported,
     Join,
     NoSync,
     Raised,
@@ -76,6 +77,15 @@ class Refusal:
     """What its own line says; None where that was not read."""
 
 
+def is_placed(log: RankLog, stream: StreamKey) -> bool:
+    """Whether it is known where a rank stands in a stream of a group that it is in.
+
+    Not so where another tool's trace has lost all of its calls there.
+    """
+    lost = log.imported is not None and log.imported.lost
+    return not lost or stream in log.last_seq
+
+
 class RankLog(Protocol):
     """One rank's evidence. Large logs are read in part: sequences hold what was needed.
 
@@ -94,6 +104,8 @@ class RankLog(Protocol):
     """What the iterations of its calls count, one of ``records.UNITS``; None: something else."""
     unfamiliar: Unfamiliar | None
     """What of its torch the tracer did not know."""
+    imported: Imported | None
+    """Whose trace its file was made from; None: it is the tracer's own."""
     blind: Sequence[Blind]
     """What communicated in its process past what is recorded."""
     groups: Sequence[Group]

@@ -120,6 +120,7 @@ class FileLog:
         self.unwaited: Sequence[Unwaited] = [names.named(record) for record in found.unwaited]
         self.unit = found.unit
         self.unfamiliar = found.unfamiliar
+        self.imported = found.imported
         self.blind: Sequence[Blind] = list(found.blind.values())
         self.no_syncs: Sequence[NoSync] = found.no_syncs
         self.batches: Sequence[Batch] = found.batches

@@ -25,6 +25,7 @@ from collectrace.records import (
     Exit,
     Group,
     Header,
+    Imported,
     Join,
     NoSync,
     Raised,
@@ -102,6 +103,7 @@ class RankRecords:
         self.unit: str | None = DDP_FORWARD
         """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
         self.unfamiliar: Unfamiliar | None = None
+        self.imported: Imported | None = None
         self.blind: dict[str, Blind] = {}
         """By name."""
         self.alive: Alive | None = None
@@ -252,7 +254,7 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done):
             self._done(record, offset)
-        elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind):
+        elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind | Imported):
             self._of_calls(record)
         elif calls_only:
             return
@@ -276,8 +278,11 @@ class RankRecords:
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar | Blind) -> None:
+    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar | Blind | Imported) -> None:
         """What is written once and told of many calls."""
+        if isinstance(record, Imported):
+            self.imported = record
+            return
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
         elif isinstance(record, Unit):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import groups, stack_dumps
+from collectrace.align.reading import device_side, groups, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
@@ -118,7 +118,8 @@ class RunReader:
             for rank in found.undecided:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
-        evidence = _evidence(choice.name, opened, found, [*choice.notes, *doubled, *unusable])
+        notes = [*folder.notes, *choice.notes, *doubled, *unusable]
+        evidence = _evidence(choice.name, opened, found, notes)
         return replace(evidence, other_runs=choice.others, earlier=choice.earlier)
 
     def _open(
@@ -157,6 +158,9 @@ class RunReader:
             if scanning or reader.records.failures:
                 # Calls that the tracer could not describe may be anywhere, and must be known.
                 reader.scan(step)
+            if identity not in before and "flight" in file.beside:
+                note = device_side.complete(reader.records, header, file.beside["flight"])
+                notes += [note] if note is not None else []
             self._kept[identity] = reader
             if not reader.records.lines:
                 notes.append(
@@ -217,7 +221,14 @@ def _evidence(
             for site, source in one.reader.records.sources.items()
         },
         damaged_lines=sum(log.damaged for log in logs.values()),
-        notes=(*notes, *skew, *found.notes, *_newer(logs.values()), *_unfamiliar(logs.values())),
+        notes=(
+            *notes,
+            *skew,
+            *found.notes,
+            *_newer(logs.values()),
+            *_unfamiliar(logs.values()),
+            *_imported(logs.values()),
+        ),
         read_whole=read_whole,
     )
 
@@ -285,6 +296,41 @@ def _unfamiliar(logs: Iterable[RankLog]) -> list[str]:
         )
         for version in sorted(ops)
     ]
+
+
+def _imported(logs: Iterable[RankLog]) -> list[str]:
+    """Per tool whose traces the logs were made from one line: whose, and what that leaves open."""
+    ranks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    versions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    lost: list[int] = []
+    timeless: list[int] = []
+    timed: list[int] = []
+    for log in logs:
+        if log.imported is not None:
+            of = log.imported.tool, log.imported.open
+            ranks[of].append(log.rank)
+            versions[of].add(log.imported.version)
+            if log.imported.lost:
+                lost.append(log.rank)
+            (timed if log.imported.written else timeless).append(log.rank)
+    notes = []
+    for (tool, leaves), those in sorted(ranks.items()):
+        told = words.listed(sorted(filter(None, versions[tool, leaves])))
+        version = f", format {told}" if told else ""
+        notes.append(f"{tool} dumps of {words.ranks(those)}{version}; they do not tell: {leaves}")
+    if lost:
+        notes.append(
+            f"the ring of {words.ranks(lost)} holds the latest calls only: what came before is not "
+            "known, and messages are not counted against each other"
+        )
+    if timed:
+        notes.append("for how long calls had been pending is told by the times of the dump files")
+    if timeless:
+        notes.append(
+            f"when the dump of {words.ranks(timeless)} was made is not known, nor for how long "
+            "calls had been pending"
+        )
+    return notes
 
 
 def _few(names: Collection[str]) -> str:

@@ -24,7 +24,7 @@ from collectrace.records import Header, decode
 MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
 
-_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(stacks|ends)\.txt")
+_BESIDE: Final = re.compile(r"(rank\d{1,9})\.(?:(stacks|ends)\.txt|(flight)\.(?:json|pickle|pkl))")
 _PENDING_FILE: Final = re.compile(r"(.+-\d+?)(?:\.(\d{1,9}))?\.jsonl")
 
 _HEAD: Final = 8192
@@ -49,7 +49,7 @@ class File:
     pending: bool
     rank: int | None
     beside: dict[str, Blob] = field(default_factory=dict)
-    """What signal handlers wrote: ``stacks`` and ``ends``."""
+    """What signal handlers wrote: ``stacks`` and ``ends``; and ``flight``, torch's own dump."""
     header: Header | None = None
     peeked: bool = False
 
@@ -107,7 +107,8 @@ def list_files(folder: Folder, page: int) -> list[File]:
         is_pending = PurePosixPath(where).name == PENDING
         left = _BESIDE.fullmatch(path.name)
         if left is not None:
-            beside.setdefault((where, left[1].removeprefix("rank")), {})[left[2]] = blob
+            of = beside.setdefault((where, left[1].removeprefix("rank")), {})
+            of[left[2] or left[3]] = blob
         match = (_PENDING_FILE if is_pending else RANK_FILE).fullmatch(path.name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))

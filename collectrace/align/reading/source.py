@@ -1,26 +1,29 @@
 """Where rank files lie, and how bytes are had from them.
 
 A folder here, or one in a store; one of its files, which stands for all beside it; or an archive.
+A folder of what another tool wrote is turned into one of rank files as it is opened.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
+from collectrace.foreign import convert as foreign
 from collectrace.log_folder import PENDING, RANK_FILE, rank_file
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
 
 
-_SUFFIXES: Final = (".jsonl", ".txt")
-"""Rank files, and what signal handlers wrote beside them."""
+_SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight.pkl")
+"""Rank files, and what signal handlers and torch's Flight Recorder wrote beside them."""
 
 _LOGS: Final = (*_SUFFIXES, *(suffix + packed.GZIP for suffix in _SUFFIXES))
 
@@ -47,6 +50,14 @@ class LocalBlob:
     name: str
     size: int
     path: Path
+
+    @property
+    def written(self) -> int | None:
+        """When it was last written to, ns since 1970; None: that is not known."""
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return None
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
@@ -96,7 +107,11 @@ class Folder:
     file: str | None = None
     """The one of its files that was asked for; the run is that file's."""
     is_fixed: bool = False
-    """It was unpacked, and does not change any more."""
+    """It was unpacked or converted, and does not change any more."""
+    notes: tuple[str, ...] = ()
+    """On what was found in it."""
+    tool: str | None = None
+    """Whose traces these are, converted; None: they are rank files as they lie there."""
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
@@ -118,6 +133,11 @@ def _open_local(path: Path, depth: int) -> Folder:
             return _open_file(path)
         files = _by_name(_walk(path, "", depth, {path.resolve()}, packed.Spool()))
         whole = path.resolve()
+        if not any(_is_rank_file(blob.name) for blob in files):
+            found = list(_others(path, "", depth, {whole}))
+            others = foreign.candidates(found)
+            if others:
+                return _converted(others, str(path), whole, found)
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Folder(str(path), whole.name, files, str(whole.parent))
@@ -132,6 +152,10 @@ def _open_file(path: Path) -> Folder:
         return Folder(str(path), stem, files, None, is_fixed=True)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
+        found = list(_others(path.parent, "", 0, {whole.parent}))
+        others = foreign.candidates(found)
+        if any(other.file.name == path.name for other in others):
+            return _converted(others, str(path.parent), whole.parent, found)
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz); give one of these, or the folder that holds the rank files"
@@ -143,6 +167,62 @@ def _open_file(path: Path) -> Folder:
     beside = _by_name(_walk(path.parent, "", 0, {whole.parent}, packed.Spool()))
     label = str(path.parent)
     return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
+
+
+def _converted(
+    others: Sequence[foreign.Candidate], label: str, whole: Path, beside: Iterable[LocalBlob]
+) -> Folder:
+    """What another tool wrote, as rank files in a temporary file; ``beside``: all that lies there.
+
+    Raises:
+        LogError: none of it can be read.
+
+    """
+    spool, files = packed.Spool(), list[packed.SpooledBlob]()
+    spool.expect(sum(other.file.size for other in others))
+
+    def take(name: str, data: bytes) -> None:
+        files.append(spool.take(name, io.BytesIO(data)))
+
+    found = foreign.convert(others, label, take)
+    earlier = {f"rank{rank:05d}" for rank in found.earlier}
+    named: list[Blob] = [
+        replace(f, name=f"{foreign.EARLIER}/{f.name}") if f.name.partition(".")[0] in earlier else f
+        for f in files
+    ]
+    # What the threads did is a question only where no call is pending.
+    wanted = {*found.idle} - {*found.earlier}
+    named += [
+        replace(text, name=f"rank{rank:05d}.stacks.txt")
+        for text in beside
+        if (rank := foreign.rank_of_stacks(text)) in wanted and rank is not None
+    ]
+    return Folder(
+        label, whole.name, named, None, is_fixed=True, notes=tuple(found.notes), tool=found.tool
+    )
+
+
+def _is_rank_file(name: str) -> bool:
+    path = PurePosixPath(name)
+    return RANK_FILE.fullmatch(path.name) is not None or path.suffix == ".jsonl"
+
+
+def _others(folder: Path, prefix: str, depth: int, seen: set[Path]) -> Iterator[LocalBlob]:
+    """Every file, whatever it is called, that may be another tool's."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            try:
+                if entry.is_dir():
+                    real = Path(entry.path).resolve()
+                    if depth > 0 and real not in seen and not entry.name.startswith("."):
+                        seen.add(real)
+                        yield from _others(
+                            Path(entry.path), f"{prefix}{entry.name}/", depth - 1, seen
+                        )
+                elif entry.is_file():
+                    yield LocalBlob(prefix + entry.name, entry.stat().st_size, Path(entry.path))
+            except OSError:
+                continue
 
 
 def _blob(name: str, path: Path, spool: packed.Spool) -> Blob:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from collectrace import roles
 from collectrace.ops import HOLDING, SHAPED
 from collectrace.records import Call
-from collectrace.signature import program_text
+from collectrace.signature import fits_itself, other_counts, program_text
 
 MAX_SEQ: Final = 1 << 60
 """Beyond it a number is damage, not a sequence number."""
@@ -46,6 +46,8 @@ class Vocabulary:
     """``program_text`` of a call, or VOID."""
     examples: list[Call] = field(default_factory=list)
     """A call for each meaning."""
+    known_sizes: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    """By the number of ranks of a group: how many examples were looked at, and which are ill."""
     appearance_ids: dict[Appearance, int] = field(default_factory=dict)
     appearances: list[Appearance] = field(default_factory=list)
     """By id."""
@@ -55,11 +57,20 @@ class Vocabulary:
     def meaning(self, call: Call) -> int:
         """The id of what a call means, the same on every rank."""
         text = VOID if call.void else program_text(call)
+        if not call.void and (others := other_counts(call)):
+            text = f"{text}|{others}"  # they are in no digest
         found = self.meanings.get(text)
         if found is None:
             found = self.meanings[text] = len(self.examples)
             self.examples.append(call)
         return found
+
+    def ill_sized(self, size: int) -> list[int]:
+        """The ids of what does not fit itself in a group of ``size`` ranks."""
+        if self.known_sizes.get(size, (0, []))[0] < len(self.examples):
+            ids = [n for n, call in enumerate(self.examples) if not fits_itself(call, size)]
+            self.known_sizes[size] = len(self.examples), ids
+        return self.known_sizes.get(size, (0, []))[1]
 
     def appearance(self, call: Call, frames: Sequence[str] = ()) -> int:
         """The id of how a call appears, the same on every rank. ``frames``: of its stack."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from collectrace import words
@@ -51,8 +50,8 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "lead": lead,
         "roots": [one for one in roots if one is not lead],
         "tables": [one for one in told if one["table"] is not None],
-        "rank_rows": _rank_rows(alignment.ranks),
-        "ranks_left": _ranks_left(alignment.ranks),
+        "rank_rows": _rank_rows(alignment),
+        "ranks_left": _ranks_left(alignment),
         "channels": [
             {
                 "group": text.named_group(c.group), "source": c.source if c.source >= 0 else "any",
@@ -159,22 +158,22 @@ def _table(finding: Finding, table: Table) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rank_groups(ranks: Sequence[RankState]) -> list[tuple[tuple[str, ...], list[RankState]]]:
+def _rank_groups(alignment: Alignment) -> list[tuple[tuple[str, ...], list[RankState]]]:
     alike: dict[tuple[str, ...], list[RankState]] = {}
-    for rank in ranks:
-        state, detail, last = ending.rank_told(rank)
+    for rank in alignment.ranks:
+        state, detail, last = ending.rank_told(alignment, rank)
         key = rank.state, state, ending.NUMBER.sub("#", detail), last
         alike.setdefault(key, []).append(rank)
     order = sorted(alike.items(), key=lambda one: opening.TELLING.index(one[1][0].state))
     return list(order)
 
 
-def _rank_rows(ranks: Sequence[RankState]) -> list[dict[str, Any]]:
+def _rank_rows(alignment: Alignment) -> list[dict[str, Any]]:
     """Ranks that ended alike on one line; what tells most of an end first."""
     rows = []
-    for key, members in _rank_groups(ranks)[:_MOST_RANK_ROWS]:
-        state, detail, last = ending.rank_told(members[0])
-        if any(ending.rank_told(other)[1] != detail for other in members):
+    for key, members in _rank_groups(alignment)[:_MOST_RANK_ROWS]:
+        state, detail, last = ending.rank_told(alignment, members[0])
+        if any(ending.rank_told(alignment, other)[1] != detail for other in members):
             detail += f" (rank {members[0].rank}; the others likewise)"
         held = [r.held for r in members if r.held is not None and r.state != "finished"]
         rows.append(
@@ -188,8 +187,8 @@ def _rank_rows(ranks: Sequence[RankState]) -> list[dict[str, Any]]:
     return rows
 
 
-def _ranks_left(ranks: Sequence[RankState]) -> str:
-    rest = [r.rank for _, members in _rank_groups(ranks)[_MOST_RANK_ROWS:] for r in members]
+def _ranks_left(alignment: Alignment) -> str:
+    rest = [r.rank for _, members in _rank_groups(alignment)[_MOST_RANK_ROWS:] for r in members]
     return words.ranks(rest) if rest else ""
 
 

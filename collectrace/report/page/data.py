@@ -80,7 +80,7 @@ def _states(alignment: Alignment) -> list[dict[str, Any]]:
     """Ranks whose last words are equal, together."""
     found: dict[tuple[str, ...], list[int]] = {}
     for rank in alignment.ranks:
-        found.setdefault((rank.state, *rank_told(rank)), []).append(rank.rank)
+        found.setdefault((rank.state, *rank_told(alignment, rank)), []).append(rank.rank)
     return [
         {"ranks": ranges(ranks), "state": key[0], "told": key[1], "detail": key[2], "last": key[3]}
         for key, ranks in found.items()

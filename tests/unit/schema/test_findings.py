@@ -115,6 +115,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("source", "enclosing"),
         ("evidence", "other_lines"),
         ("evidence", "blind_spots"),
+        ("evidence", "imported"),
         ("evidence", "other_runs"),
     ]
 

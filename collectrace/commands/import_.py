@@ -1,0 +1,69 @@
+"""Turn what another tool wrote into the rank files of a run, to keep.
+
+Every rank's trace becomes a file as the tracer writes them, digests and all. `align` reads a
+folder of such traces by itself, too, and turns them in memory.
+
+for example:
+  python -m collectrace import dumps/ -o logs/         logs/dumps/rank00000.jsonl, ...
+  python -m collectrace import dumps/ --run before     logs/before/rank00000.jsonl, ...
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TextIO
+
+from collectrace import words
+from collectrace.errors import CollectraceError
+
+HELP = "turn traces of other tools into rank files"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The folder, and where the rank files go."""
+    parser.add_argument(
+        "path", metavar="DUMPS",
+        help="folder of Flight Recorder dumps (nccl_trace_rank_0, ..., or JSON), or one of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default="logs", help="log_dir to write to (default: logs)"
+    )
+    parser.add_argument(
+        "--run", metavar="ID", type=_run_id, help="id of the run (default: the folder's name)"
+    )
+
+
+def _run_id(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,100}", text) or set(text) == {"."}:
+        raise ArgumentTypeError(f"{text!r} can be no folder's name")
+    return text
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - all is said on standard output
+    """Write the files, and say what they are and what was left out."""
+    from collectrace.align.reading.source import open_folder
+
+    folder = open_folder(arguments.path)
+    if folder.tool is None:
+        raise CollectraceError(
+            f"{arguments.path} holds rank files already, or nothing that is known; give a folder "
+            "of Flight Recorder dumps"
+        )
+    run = arguments.run or re.sub(r"[^\w.-]+", "-", folder.name).strip(".-") or "imported"
+    target = Path(arguments.output) / run
+    if target.exists() and any(target.iterdir()):
+        raise CollectraceError(f"{target} is there already; give another --run")
+    target.mkdir(parents=True, exist_ok=True)
+    for blob in folder.files:
+        path = target / blob.name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(blob.read(0, blob.size))
+    stdout.writelines(f"{note}\n" for note in folder.notes)
+    ranks = {blob.name.partition(".")[0] for blob in folder.files}
+    stdout.write(
+        f"{folder.tool} dumps of {words.counted(len(ranks), 'rank')}: {target}/; "
+        f"python -m collectrace align {target}\n"
+    )
+    return 0

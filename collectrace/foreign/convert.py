@@ -1,0 +1,199 @@
+"""A folder of another tool's files as rank files, one after the other.
+
+Nothing is kept of a file but the lines that it became: hundreds of ranks take the memory of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+
+from collectrace import words
+from collectrace.errors import LogError
+from collectrace.foreign import formats
+from collectrace.foreign.errors import NotReadable
+from collectrace.foreign.formats import Format
+from collectrace.foreign.plain_pickle import MOST_BYTES
+from collectrace.foreign.trace import Origin, Trace
+
+EARLIER: Final = "earlier"
+"""The folder, and so the run, of dumps that an earlier attempt left."""
+
+_STACKS: Final = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+", re.MULTILINE)
+
+_MOST_TOLD: Final = 3
+
+Take = Callable[[str, bytes], None]
+"""Given the name of a segment of a rank file and its bytes, rank by rank."""
+
+
+class Found(Protocol):
+    """A file that may be another tool's."""
+
+    @property
+    def name(self) -> str:
+        """Path relative to the folder, with ``/``."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def written(self) -> int | None:
+        """When it was last written to, ns since 1970; None: that is not known."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes ``start`` .. ``stop - 1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that is recognised, or bears the name of one that should be."""
+
+    file: Found
+    format: Format
+    rank: int
+
+
+@dataclass(slots=True)
+class Converted:
+    """What became of a folder."""
+
+    tool: str
+    ranks: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    idle: list[int] = field(default_factory=list)
+    """Ranks that have nothing pending."""
+    earlier: list[int] = field(default_factory=list)
+    """Ranks whose dump an earlier attempt of the job left: those of the others began later."""
+
+
+def candidates(files: Iterable[Found]) -> list[Candidate]:
+    """The files of other tools, by what they begin with or are called."""
+    found = []
+    for file in files:
+        base = PurePosixPath(file.name).name
+        rank = formats.rank(base)
+        if rank is None or (not file.size and formats.named(base) is None):
+            continue
+        format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.named(base)
+        if format_ is not None:
+            found.append(Candidate(file, format_, rank))
+    return found
+
+
+def rank_of_stacks(file: Found) -> int | None:
+    """The rank whose stacks, as faulthandler dumps them, a text holds; None: it is none."""
+    base = PurePosixPath(file.name).name
+    if not base.endswith((".txt", ".log")) or not file.size:
+        return None
+    head = file.read(0, min(file.size, formats.HEAD))
+    return formats.rank(base) if _STACKS.search(head) else None
+
+
+def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
+    """Read every file and hand on the rank files that they become.
+
+    Raises:
+        LogError: not one of them can be read.
+
+    """
+    world = max(one.rank for one in those) + 1
+    found = Converted(those[0].format.tool)
+    problems: list[str] = []
+    spans: dict[int, tuple[int, int]] = {}
+    for rank, several in _by_rank(those).items():
+        traces = []
+        for one in several:
+            try:
+                traces.append((one, _read(one.file, one.format, rank, world, one.file.written)))
+            except NotReadable as problem:
+                problems.append(f"{one.file.name} {problem}")
+        if not traces:
+            continue
+        chosen, trace = max(traces, key=lambda pair: pair[1].ended)
+        found.notes += [
+            f"rank {rank} left several dumps: {chosen.file.name} counts, not {other.file.name}"
+            for other, _ in traces
+            if other is not chosen
+        ]
+        found.notes += trace.notes
+        # A ring that has wrapped does not tell when its process began.
+        found.idle += [rank] if trace.is_idle else []
+        spans[rank] = trace.began if trace.is_whole else 0, trace.until
+        for n, data in trace.file.segments():
+            take(f"rank{rank:05d}{f'.{n:04d}' if n else ''}.jsonl", data)
+    if not spans:
+        more = (
+            f" (and {words.counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
+        )
+        raise LogError(f"{label}: {problems[0]}{more}; nothing of it was run")
+    found.ranks = sorted(spans)
+    latest = max(began for began, _ in spans.values())
+    found.earlier = [rank for rank in found.ranks if spans[rank][1] < latest]
+    if found.earlier:
+        found.notes.append(
+            f"{words.ranks(found.earlier)}: what is there was left by an earlier attempt, before "
+            f"the others began, and is a run of its own (--run {EARLIER})"
+        )
+    found.notes += [f"left out: {problem}" for problem in problems[:_MOST_TOLD]]
+    if len(problems) > _MOST_TOLD:
+        found.notes.append(
+            f"left out as well: {words.counted(len(problems) - _MOST_TOLD, 'more file')}"
+        )
+    return found
+
+
+class Blob(Protocol):
+    """As ``Found``, of which it is not known when it was written."""
+
+    @property
+    def name(self) -> str:
+        """See :class:`Found`."""
+
+    @property
+    def size(self) -> int:
+        """See :class:`Found`."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`Found`."""
+
+
+def read_one(file: Blob, rank: int) -> Trace:
+    """The trace of one rank that lies beside its own file.
+
+    Raises:
+        NotReadable: it is none.
+
+    """
+    format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.FORMATS[0]
+    return _read(file, format_, rank, rank + 1, getattr(file, "written", None))
+
+
+def _by_rank(those: Sequence[Candidate]) -> dict[int, list[Candidate]]:
+    found: dict[int, list[Candidate]] = {}
+    for one in sorted(those, key=lambda one: (one.rank, one.file.name)):
+        found.setdefault(one.rank, []).append(one)
+    return found
+
+
+def _read(file: Blob, format_: Format, rank: int, world: int, written: int | None) -> Trace:
+    if not file.size:
+        raise NotReadable("is empty")
+    if file.size > MOST_BYTES:
+        raise NotReadable(f"has {file.size >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+    data = file.read(0, file.size)
+    known = formats.of(data[: formats.HEAD])
+    if known is None and data[:1] != b"\x80":
+        raise NotReadable(_what(data, format_.tool))
+    return (known or format_).read(data, Origin(file.name, rank, world, written))
+
+
+def _what(data: bytes, tool: str) -> str:
+    """What a file is that is called a dump and is none."""
+    start = data[:60].split(b"\n", 1)[0].decode("utf-8", "replace")
+    shown = "".join(c for c in start if c.isprintable()).strip()
+    return f"is no {tool} dump: it begins with {shown[:40]!r}"

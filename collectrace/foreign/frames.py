@@ -1,0 +1,91 @@
+"""The lines of the user's code in stacks that another tool wrote, by the paths alone.
+
+The rules are those of the tracer's own sites: ``site`` is the innermost frame in the user's own
+code, else the innermost of a library; ``via`` the library's frame between. Here nothing is
+imported, so a library is what lies in an installation folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+MOST_FRAMES: Final = 8
+"""Of the user's code, in a stack."""
+
+_MOST_WALKED: Final = 200
+_LONGEST: Final = 4096
+
+_PLUMBING: Final = ("/torch/", "/functorch/", "/torchgen/", "/wrapt/", "/typing_extensions.py",
+                    "/collectrace/tracer/")  # fmt: skip
+_PACKAGES: Final = ("/site-packages/", "/dist-packages/")
+
+Owner = Literal["torch", "library", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call comes from."""
+
+    site: str | None = None
+    via: str | None = None
+    frames: tuple[str, ...] = ()
+    """The user's frames, ``path:line function``, innermost first."""
+    path: tuple[str, ...] = ()
+    """Functions of libraries between them and torch, outermost first."""
+
+
+NOWHERE: Final = Place()
+
+
+def place(frames: Sequence[Any]) -> Place:
+    """The place of a stack, innermost frame first; what is no frame is passed over."""
+    user: list[str] = []
+    site = via = None
+    path: list[str] = []
+    for frame in frames[:_MOST_WALKED]:
+        if frame.__class__ is not dict:
+            continue
+        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
+        if not isinstance(file, str) or line.__class__ is not int or not isinstance(name, str):
+            continue
+        whose, at = owner(file[:_LONGEST]), f"{file[:_LONGEST]}:{line}"
+        if whose == "user":
+            site = site or at
+            user.append(f"{at} {name[:_LONGEST]}")
+            if name == "<module>" or len(user) == MOST_FRAMES:
+                break
+        elif whose == "library" and not user:
+            via = via or at
+            path.append(name[:_LONGEST])
+    if site is None:
+        return Place(via)
+    return Place(site, via, tuple(user), tuple(_told(path)))
+
+
+def _told(path: Iterable[str]) -> list[str]:
+    """Outermost first, without what decorators make and without repetition."""
+    found: list[str] = []
+    for name in path:
+        if "<" not in name and [name] != found[-1:]:
+            found.append(name)
+    return found[::-1]
+
+
+@lru_cache(maxsize=4096)
+def owner(path: str) -> Owner:
+    """Whose code a file is, by its path on whatever machine it was."""
+    plain = path.replace("\\", "/")
+    if not plain or plain.startswith(("<frozen", "<eval_with_key>", "??")) or plain == "<string>":
+        return "torch"
+    if "torchinductor" in plain or plain.endswith((".cpp", ".cc", ".c", ".h", ".so")):
+        return "torch"
+    inside = next((p for p in _PACKAGES if p in plain), None)
+    if inside is not None:
+        rest = "/" + plain.rpartition(inside)[2]
+        return "torch" if rest.startswith(_PLUMBING) else "library"
+    if any(part in plain for part in ("/lib/python3", "/lib64/python3", "/torch/distributed/")):
+        return "torch"
+    return "user"

@@ -1,0 +1,359 @@
+"""Pickles of plain data, and of nothing else: dicts, lists, tuples, strings, numbers, None.
+
+A pickle is a program that may call any function. Here every opcode is looked at before the first
+is carried out, and whatever plain data does not need is refused by its name. What then is as simple
+as what torch writes is built by Python's own unpickler, which is forbidden to look up anything;
+what is not, by a small machine below, ten times as slow, which takes nothing on trust. The opcodes
+are those of CPython's ``Lib/pickletools.py`` (3.11 to 3.14), protocols 2 to 5.
+
+What makes a small file large is refused as well: places of the memo beyond what the file could
+fill (CPython allocates up to the highest), more containers than a dump has for its size, and keys
+that are tuples of tuples, whose hash may take for ever.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import pickle
+import pickletools
+import re
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from collectrace.foreign.errors import NotReadable
+
+MOST_BYTES: Final = 256 << 20
+"""Of one file. A dump of 2,000 calls has about one megabyte, its stacks included."""
+
+_FREE_CONTAINERS: Final = 100_000
+_BYTES_PER_CONTAINER: Final = 5
+"""A list or dict for so many bytes of file, beyond the first hundred thousand. The calls of a dump
+have one for 15 to 30 bytes."""
+
+_MOST_TUPLES: Final = 100_000
+"""CPython 3.11 hashes as many within each other on a stack of 8 MiB; a call of a dump has one."""
+
+_MOST_SHARED: Final = 12
+"""Tuples that are used again, of at most three parts: 3 ** 12 parts to hash at most."""
+
+_SHARED: Final = re.compile(rb"[\x85-\x87][qr\x94]")
+_TUPLE: Final = re.compile(rb"[\x85-\x87]")
+
+_LENGTHS: Final = 256
+"""Strings shorter than this are passed over by the pattern itself."""
+
+_STOP: Final = ord(".")
+_STRINGS: Final = {ord("X"): 4, 0x8C: 1, 0x8D: 8}
+"""Opcodes of strings, and how many bytes tell their length: BINUNICODE, SHORT_BINUNICODE,
+BINUNICODE8."""
+
+_LONGEST: Final = 10
+"""Bytes of the longest opcode of a number."""
+
+_ALLOWED: Final = frozenset(
+    {"BINGET", "BINPUT", "LONG_BINGET", "LONG_BINPUT", "BININT", "BININT1", "BININT2", "BINFLOAT",
+     "LONG1", "FRAME"}
+)  # fmt: skip
+"""Opcodes of a fixed length that the pattern takes, where they are whole."""
+
+_SETITEMS: Final = ord("u")
+
+_GLOBALS: Final = frozenset({"GLOBAL", "INST"})
+
+
+def loads(data: bytes) -> Any:
+    """The plain data in a pickle.
+
+    Raises:
+        NotReadable: there is anything else in it, or it is cut short, or no pickle.
+
+    """
+    is_simple = _check(data)
+    collecting = gc.isenabled()
+    gc.disable()  # thousands of containers, all of which are kept
+    try:
+        return _Plain(io.BytesIO(data)).load() if is_simple else Machine(data).run()
+    except NotReadable:
+        raise
+    except (pickle.UnpicklingError, EOFError, IndexError, KeyError, struct.error):
+        raise NotReadable("is cut short, or damaged") from None
+    except Exception as problem:  # noqa: BLE001 - damaged opcodes raise what they like
+        raise NotReadable(f"is damaged: {type(problem).__name__}") from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Plain(pickle.Unpickler):
+    """Builds what needs no name. :func:`_check` has let no opcode pass that would look up one."""
+
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        raise NotReadable(f"asks for {module}.{name}, and plain data needs nothing by name")
+
+    def persistent_load(self, pid: Any, /) -> NoReturn:  # noqa: ARG002 - as pickle calls it
+        raise NotReadable("refers to something outside it, which plain data never does")
+
+
+def check_size(data: bytes) -> None:
+    """Whether it can be read at all.
+
+    Raises:
+        NotReadable: it is too large, or would get so.
+
+    """
+    if len(data) > MOST_BYTES:
+        raise NotReadable(f"has {len(data) >> 20} MiB, and at most {MOST_BYTES >> 20} are read")
+    containers = data.count(b"]") + data.count(b"}")
+    if containers > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
+        raise NotReadable("holds more containers than data")
+
+
+# -- looking at every opcode -----------------------------------------------------------------
+
+
+def _check(data: bytes) -> bool:
+    """Pass over every opcode; whether Python's own unpickler will do.
+
+    Raises:
+        NotReadable: one is not allowed, or the pickle does not end where it says.
+
+    """
+    if data[:1] != b"\x80" or not 2 <= (data[1] if len(data) > 1 else 0) <= 5:
+        raise NotReadable("is no pickle of protocol 2 to 5")
+    check_size(data)
+    at, end, is_simple = 2, len(data), True
+    match = _pattern(end).match
+    while True:
+        found = match(data, at)
+        assert found is not None  # it matches nothing, too
+        if found.end() > at:
+            at = found.end()
+            continue
+        if at >= end:
+            raise NotReadable("is cut short")
+        code = data[at]
+        if code == _STOP:
+            break
+        if code == ord("t"):
+            is_simple, at = False, at + 1
+        else:
+            at = _long(data, at, code)
+    return is_simple and len(_SHARED.findall(data)) <= _MOST_SHARED and _are_few(data)
+
+
+def _are_few(data: bytes) -> bool:
+    return sum(1 for _ in _TUPLE.finditer(data)) <= _MOST_TUPLES
+
+
+def _long(data: bytes, at: int, code: int) -> int:
+    """Where an opcode ends that the pattern did not know: a long string, or one that is refused."""
+    size = _STRINGS.get(code)
+    if size is None:
+        raise NotReadable(_refusal(data, at))
+    start = at + 1 + size
+    end = start + int.from_bytes(data[at + 1 : start], "little")
+    if end > len(data):
+        raise NotReadable("is cut short")
+    return end
+
+
+def _refusal(data: bytes, at: int) -> str:
+    """Why an opcode is not carried out, by its name and by what it asks for."""
+    known = next((op for op in pickletools.opcodes if op.code == chr(data[at])), None)
+    if known is None:
+        return f"is damaged: byte {at} is no opcode"
+    if known.name in _GLOBALS:
+        asked = b".".join(data[at + 1 : at + 200].split(b"\n")[:2]).decode("ascii", "replace")
+        wanted = "".join(c for c in asked if c.isprintable())
+        return f"asks for {wanted} ({known.name}): that is no plain data, and was not run"
+    if known.name == "STACK_GLOBAL":
+        return f"asks for {_named_before(data, at)} (STACK_GLOBAL): no plain data, and was not run"
+    if known.name == "LONG_BINPUT" and len(data) - at > 4:
+        return "numbers its parts far beyond its own size (LONG_BINPUT)"
+    if known.name in _ALLOWED and len(data) - at <= _LONGEST:
+        return "is cut short"
+    return f"holds {known.name}, which plain data does not need: not run"
+
+
+def _named_before(data: bytes, at: int) -> str:
+    """The two short strings before a place, as ``os.system``."""
+    found = re.findall(rb"\x8c[\s\S]([A-Za-z0-9_.]+)\x94?", data[max(0, at - 200) : at])
+    return ".".join(one.decode() for one in found[-2:]) or "something by name"
+
+
+def _pattern(size: int) -> re.Pattern[bytes]:
+    """As many opcodes as it knows, in a pickle of ``size`` bytes; the most frequent come first."""
+    alternatives = (
+        rb"[hqK][\s\S]",  # BINGET, BINPUT, BININT1
+        rb"[\]}(uea\x85-\x89N)s\x94]",  # containers, True, False, None, MEMOIZE
+        rb"M[\s\S]{2}", rb"J[\s\S]{4}", rb"G[\s\S]{8}",  # BININT2, BININT, BINFLOAT
+        *(rb"\x8a" + re.escape(bytes([n])) + rb"[\s\S]{%d}" % n for n in range(10)),  # LONG1
+        rb"r" + _index_below(size),  # LONG_BINPUT
+        rb"j[\s\S]{4}",  # LONG_BINGET
+        rb"\x95[\s\S]{8}",  # FRAME
+        rb"X(?:" + rb"|".join(_string(n, rb"\0\0\0") for n in range(_LENGTHS)) + rb")",
+        rb"\x8c(?:" + rb"|".join(_string(n, b"") for n in range(_LENGTHS)) + rb")",
+    )  # fmt: skip
+    return re.compile(rb"(?:" + rb"|".join(alternatives) + rb"){0,4096}+")
+
+
+def _index_below(size: int) -> bytes:
+    """Four bytes, the lowest first, of a number not much above ``size``."""
+    if size >> 24:
+        return rb"[\s\S]{3}[\0-" + re.escape(bytes([min(size >> 24, 255)])) + rb"]"
+    return rb"[\s\S]{2}[\0-" + re.escape(bytes([size >> 16])) + rb"]\0"
+
+
+def _string(length: int, rest: bytes) -> bytes:
+    return re.escape(bytes([length])) + rest + rb"[\s\S]{%d}" % length
+
+
+# -- carrying them out -----------------------------------------------------------------------
+
+
+class Machine:
+    """Carries out opcodes one after the other, and nothing that plain data does not need.
+
+    Its methods raise NotReadable, or IndexError and KeyError where opcodes are damaged.
+    """
+
+    def __init__(self, data: bytes, memo: Mapping[int, Any] | None = None) -> None:
+        self.memo: Any = {} if memo is None else memo
+        """What the pickle puts aside, by number; one that is given may refuse to be added to."""
+        self._data = data
+        self._at = 2
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+
+    def run(self) -> Any:
+        """The value that the whole pickle builds."""
+        self._carry_out(_STOP)
+        return self._stack.pop()
+
+    def one(self, at: int) -> tuple[Any, int]:
+        """The dict that begins at an offset, and where it ends; it is not empty."""
+        self._at, self._stack, self._marks = at, [], []
+        while True:
+            self._carry_out(_SETITEMS)
+            if not self._marks and len(self._stack) == 1:
+                return self._stack[0], self._at
+
+    def values(self) -> list[Any]:
+        """What all of the data puts on the stack."""
+        self._at = 0
+        while self._at < len(self._data):
+            self._carry_out(None)
+        if self._marks:
+            raise NotReadable("is cut short")
+        return self._stack
+
+    def _carry_out(self, last: int | None) -> None:
+        """Opcodes up to one, that included; None: one opcode."""
+        data, stack, memo = self._data, self._stack, self.memo
+        while True:
+            code = data[self._at]
+            self._at += 1
+            if code == 0x68:  # h, BINGET
+                stack.append(memo[data[self._at]])
+                self._at += 1
+            elif code == 0x71:  # q, BINPUT
+                memo[data[self._at]] = stack[-1]
+                self._at += 1
+            elif code == 0x94:  # MEMOIZE
+                memo[len(memo)] = stack[-1]
+            elif code == 0x6A:  # j, LONG_BINGET
+                stack.append(memo[self._number(4)])
+            elif code == 0x72:  # r, LONG_BINPUT
+                memo[self._number(4)] = stack[-1]
+            elif code in _STRINGS:
+                stack.append(str(self._bytes(self._number(_STRINGS[code])), "utf-8", "replace"))
+            elif code != _STOP and not self._scalar(code):
+                self._container(code)
+            if last is None or code == last:
+                return
+            if code == _STOP:
+                raise NotReadable("is damaged: it ends before its end")
+
+    def _scalar(self, code: int) -> bool:
+        push = self._stack.append
+        if code in _INTS:
+            push(int.from_bytes(self._bytes(_INTS[code]), "little", signed=code == 0x4A))
+        elif code == 0x8A:  # LONG1
+            push(int.from_bytes(self._bytes(self._number(1)), "little", signed=True))
+        elif code == 0x47:  # G, BINFLOAT
+            push(struct.unpack(">d", self._bytes(8))[0])
+        elif code in _CONSTANTS:
+            push(_CONSTANTS[code])
+        elif code == 0x95:  # FRAME
+            self._bytes(8)
+        else:
+            return False
+        return True
+
+    def _container(self, code: int) -> None:
+        stack = self._stack
+        if code == 0x7D:  # }
+            stack.append({})
+        elif code == 0x5D:  # ]
+            stack.append([])
+        elif code == 0x28:  # (, MARK
+            self._marks.append(len(stack))
+        elif code == 0x75:  # u, SETITEMS
+            self._set(self._since_mark())
+        elif code == 0x73:  # s, SETITEM
+            self._set([stack.pop(-2), stack.pop()])
+        elif code == 0x65:  # e, APPENDS
+            self._extend(self._since_mark())
+        elif code == 0x61:  # a, APPEND
+            self._extend([stack.pop()])
+        elif code == 0x74:  # t, TUPLE
+            stack.append(_flat(self._since_mark()))
+        elif not 0x85 <= code <= 0x87:
+            raise NotReadable(_refusal(self._data, self._at - 1))
+        else:  # TUPLE1, 2, 3
+            parts = stack[-(code - 0x84) :]
+            del stack[-(code - 0x84) :]
+            stack.append(_flat(parts))
+
+    def _since_mark(self) -> list[Any]:
+        start = self._marks.pop()
+        found = self._stack[start:]
+        del self._stack[start:]
+        return found
+
+    def _set(self, items: list[Any]) -> None:
+        into = self._stack[-1]
+        keys = items[::2]
+        if into.__class__ is not dict or not all(key.__class__ in (str, int) for key in keys):
+            raise NotReadable("has keys that are neither text nor numbers")
+        into.update(zip(keys, items[1::2], strict=True))
+
+    def _extend(self, items: list[Any]) -> None:
+        into = self._stack[-1]
+        if into.__class__ is not list:
+            raise NotReadable("is damaged: it appends to what is no list")
+        into.extend(items)
+
+    def _number(self, size: int) -> int:
+        return int.from_bytes(self._bytes(size), "little")
+
+    def _bytes(self, count: int) -> bytes:
+        found = self._data[self._at : self._at + count]
+        if len(found) < count:
+            raise NotReadable("is cut short")
+        self._at += count
+        return found
+
+
+def _flat(parts: list[Any]) -> tuple[Any, ...]:
+    if any(part.__class__ is tuple for part in parts):
+        raise NotReadable("has tuples within tuples, as no dump has")
+    return tuple(parts)
+
+
+_INTS: Final = {0x4B: 1, 0x4D: 2, 0x4A: 4}
+"""K, M and J: BININT1, BININT2 and BININT, by how many bytes they have."""
+
+_CONSTANTS: Final[dict[int, Any]] = {0x88: True, 0x89: False, 0x4E: None, 0x29: ()}

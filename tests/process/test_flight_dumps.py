@@ -1,0 +1,91 @@
+"""Dumps that torch's own Flight Recorder writes in real gloo processes, as torch and as JSON."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from collectrace.align import align
+from tests.support.real_ranks import Ranks
+
+RECORDING = {"TORCH_FR_BUFFER_SIZE": "30"}
+WORLD = 3
+
+
+def leave() -> None:
+    """Dump as torch does, in both forms, and stop without a word."""
+    from torch._C import _distributed_c10d as c10d
+
+    folder = Path(os.environ["DUMPS"])
+    rank = dist.get_rank()
+    for form, data in (
+        ("pickle", c10d._dump_fr_trace()),  # type: ignore[attr-defined]
+        ("json", c10d._dump_fr_trace_json()),  # type: ignore[attr-defined]
+    ):
+        (folder / form).mkdir(parents=True, exist_ok=True)
+        (folder / form / f"nccl_trace_rank_{rank}").write_bytes(data)
+
+
+def steps(count: int) -> None:
+    for _ in range(count):
+        dist.all_reduce(torch.ones(4))
+
+
+def healthy() -> None:
+    steps(5)
+    dist.broadcast(torch.ones(2), 1)
+    dist.barrier()
+    leave()
+
+
+def wrapped() -> None:
+    steps(70)
+    leave()
+
+
+def other_dtype() -> None:
+    steps(5)
+    dtype = torch.int64 if dist.get_rank() == 1 else torch.float32
+    dist.all_reduce(torch.ones((), dtype=dtype), async_op=True)
+    leave()
+    os._exit(0)
+
+
+def other_op() -> None:
+    steps(50)
+    if dist.get_rank() == 2:
+        dist.all_gather([torch.ones(4) for _ in range(WORLD)], torch.ones(4), async_op=True)
+    else:
+        dist.all_reduce(torch.ones(4), async_op=True)
+    leave()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("form", ["pickle", "json"])
+@pytest.mark.parametrize(
+    ("body", "kind", "suspects"),
+    [
+        (healthy, None, ()),
+        (wrapped, None, ()),
+        (other_dtype, "dtype_mismatch", (1,)),
+        (other_op, "op_mismatch", (2,)),
+    ],
+)
+def test_dump(
+    ranks: Ranks, body: Any, kind: str | None, suspects: tuple[int, ...], form: str, tmp_path: Path
+) -> None:
+    ranks.run(body, WORLD, trace=False, env=RECORDING | {"DUMPS": str(tmp_path)})
+    found = align(tmp_path / form)
+    errors = [f for f in found.findings if f.severity == "error"]
+    assert [f.kind for f in errors[:1]] == ([] if kind is None else [kind])
+    assert not errors or errors[0].suspects == suspects
+    if errors and form == "pickle":
+        sites = {side.call.site for side in errors[0].sides if side.call is not None}
+        assert all(site is not None and site.startswith(__file__) for site in sites)
+    if kind is None and body is healthy:
+        assert found.evidence.agreed == 7

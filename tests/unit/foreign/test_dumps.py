@@ -1,0 +1,211 @@
+"""Folders of dumps: whole, damaged, of several versions and attempts, and turned into files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace import cli
+from collectrace.align import align
+from collectrace.records import Call, decode
+from tests.support.flight_cases import healthy, never_enqueued, rank_zero_is_wrong
+from tests.support.flight_rings import MS, Job
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    return cli.main(list(argv), out, err), out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"hello\n", b"<!DOCTYPE html><html>502</html>", b"\x80\x02X\xff\xff\xff", b"", b"{", b"[]",
+        b'{"entries": "text", "version": "2.10"}', b'{"entries": [1]}', b'{"entries": [{}]}',
+        b'{"pg_config": 3, "entries": []}', b'{"entries": {"a": [1]}}', b"\x80\x02]q\x00.",
+        pickle.dumps({"entries": [os.getcwd], "version": "2.10"}),
+        pickle.dumps({"entries": [{"profiling_name": 3}], "version": "2.10"}, 2),
+        pickle.dumps(healthy().ring(0).dump(), 2)[:-3000],
+    ],
+)  # fmt: skip
+def test_what_is_no_dump_gets_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "nccl_trace_rank_0").write_bytes(content)
+    status, out, err = run("align", str(tmp_path))
+    assert status == 2
+    assert not out
+    assert err.count("\n") == 1
+    assert "nccl_trace_rank_0" in err
+
+
+def test_one_damaged_dump_costs_one_rank(tmp_path: Path) -> None:
+    folder = rank_zero_is_wrong().write(tmp_path / "d")
+    (folder / "nccl_trace_rank_3").write_text("No space left on device")
+    found = align(folder)
+    assert found.evidence.missing_ranks == (3,)
+    assert any("nccl_trace_rank_3" in note for note in found.evidence.notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nccl_trace_rank_{}", "comm_lib_trace_rank_{}", "fr_dump_{}", "rank{}.pickle", "dump-{}.pkl"],
+)
+def test_any_name_with_a_rank_will_do(name: str, tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "d")
+    for path in list(folder.iterdir()):
+        path.rename(folder / name.format(path.name.rpartition("_")[2]))
+    assert align(folder).findings[0].suspects == (2,)
+
+
+def test_one_dump_stands_for_those_beside_it(tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "d")
+    assert align(folder / "nccl_trace_rank_1").findings[0].suspects == (2,)
+
+
+def test_import_writes_what_align_reads(tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "dumps")
+    status, out, _ = run("import", str(folder), "-o", str(tmp_path / "logs"))
+    assert status == 0
+    assert "4 ranks" in out
+    kept, direct = align(tmp_path / "logs"), align(folder)
+    assert kept.findings == direct.findings
+    assert kept.run == direct.run == "dumps"
+    again = run("import", str(folder), "-o", str(tmp_path / "logs"))
+    assert again[0] == 2
+    status, _, err = run("import", str(tmp_path / "logs"))
+    assert status == 2
+    assert err.count("\n") == 1
+
+
+def test_numbers_and_digests_are_the_rings_own(tmp_path: Path) -> None:
+    job = Job(2)
+    job.all("all_reduce", [4], count=30)
+    job.ring(1).forget(10)
+    folder = job.write(tmp_path / "dumps")
+    run("import", str(folder), "-o", str(tmp_path / "logs"))
+    calls: dict[int, dict[int, Call]] = {}
+    for rank in (0, 1):
+        lines = [
+            line
+            for path in sorted((tmp_path / "logs" / "dumps").glob(f"rank{rank:05d}*"))
+            for line in path.read_bytes().splitlines()
+        ]
+        found = [record for line in lines if isinstance(record := decode(line), Call)]
+        calls[rank] = {call.seq: call for call in found}
+    assert sorted(calls[0]) == list(range(1, 31))
+    assert sorted(calls[1]) == list(range(21, 31))
+    assert calls[0][30].site == "/job/train.py:10"
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_rings_that_wrapped_are_compared_where_both_have_calls(tmp_path: Path, small: bool) -> None:
+    from collectrace.align.alignment import compared
+    from collectrace.align.reading.run_reader import read
+
+    job = Job(3)
+    for n in range(400):
+        for ring in job:
+            ring.call("all_reduce", [5 if n == 390 and ring.rank == 1 else 4])
+    for ring in job:
+        ring.forget(100 + 50 * ring.rank)
+    folder = job.write(tmp_path / "dumps")
+    found = compared(read(folder, small=(64 << 20) if small else 0))
+    assert [(d.seq, d.attribute) for d in found.divergences] == [(391, "count")]
+
+
+def old(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry as torch 2.3 wrote it: format 1.4."""
+    kept = ("frames", "record_id", "pg_id", "op_id", "profiling_name", "time_created_ns", "state",
+            "input_sizes", "output_sizes", "time_discovered_started_ns",
+            "time_discovered_completed_ns", "retired")  # fmt: skip
+    return {"seq_id": entry["collective_seq_id"], **{name: entry[name] for name in kept}}
+
+
+def test_dumps_of_format_1(tmp_path: Path) -> None:
+    job = never_enqueued()
+    for ring in job:
+        dump = {"entries": [old(e) for e in ring.entries], "version": "1.4",
+                "pg_config": {0: [0, 1, 2, 3]}}  # fmt: skip
+        path = tmp_path / f"nccl_trace_rank_{ring.rank}"
+        path.write_bytes(pickle.dumps(dump, 2))
+        os.utime(path, ns=(job.now + 60_000 * MS, job.now + 60_000 * MS))
+    found = align(tmp_path)
+    assert found.findings[0].kind == "missing_call"
+    assert found.findings[0].suspects == (2,)
+    assert any("format 1.4" in note for note in found.evidence.notes)
+
+
+def test_numbers_may_be_text(tmp_path: Path) -> None:
+    job = rank_zero_is_wrong()
+    for ring in job:
+        for entry in ring.entries:
+            entry["collective_seq_id"] = str(entry["collective_seq_id"])
+            entry["output_dtypes"] = "float32"
+    assert align(job.write(tmp_path / "d")).findings[0].suspects == (0,)
+
+
+def test_a_dump_of_an_earlier_attempt_is_a_run_of_its_own(tmp_path: Path) -> None:
+    before = Job(4)
+    before.all("all_reduce", [4], count=30)
+    after = healthy()
+    for ring in after:
+        for entry in ring.entries:
+            for name in ("time_created_ns", "time_discovered_started_ns",
+                         "time_discovered_completed_ns"):  # fmt: skip
+                entry[name] += 3_600_000 * MS
+    after.now += 3_600_000 * MS
+    before.write(tmp_path / "d")
+    after.write(tmp_path / "d", without=(3,))
+    found = align(tmp_path / "d")
+    assert found.evidence.missing_ranks == (3,)
+    assert not [f for f in found.findings if f.severity == "error"]
+    assert any("earlier attempt" in note for note in found.evidence.notes)
+
+
+def test_ranks_one_call_apart_prove_nothing_in_copied_files(tmp_path: Path) -> None:
+    job = never_enqueued()
+    job.waited = 1e7
+    found = align(job.write(tmp_path / "d"))
+    assert not [f for f in found.findings if f.severity == "error"]
+    assert any("was made is not known" in note for note in found.evidence.notes)
+
+
+def test_the_report_says_whose_dumps_it_read(tmp_path: Path) -> None:
+    status, out, _ = run("align", str(never_enqueued().write(tmp_path / "d")))
+    assert status == 1
+    assert "PyTorch Flight Recorder" in out
+    assert "reduce ops" in out
+    assert "started" in out
+    assert "its process is gone" not in out
+
+
+def test_json_says_whose_dumps_it_read(tmp_path: Path) -> None:
+    folder = str(healthy().write(tmp_path / "d"))
+    _, out, _ = run("align", folder, "--json", "-")
+    assert json.loads(out)["evidence"]["imported"] == ["PyTorch Flight Recorder"]
+
+
+def test_stacks_beside_a_dump_say_where_an_idle_rank_was(tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "d")
+    for rank in range(4):
+        (folder / f"stacks_rank_{rank}.txt").write_text(
+            "Current thread 0x00007f0c5c9fd740 (most recent call first):\n"
+            f'  File "/job/data.py", line {20 + rank} in load\n'
+            '  File "/job/train.py", line 40 in <module>\n'
+        )
+    found = align(folder)
+    assert "data.py:22" in found.findings[0].headline + found.findings[0].cause
+    assert [rank.state for rank in found.ranks] == ["blocked", "blocked", "busy", "blocked"]
+
+
+def test_a_ring_without_calls_says_nothing_of_backends(tmp_path: Path) -> None:
+    job = healthy()
+    job.ring(0).entries.clear()
+    found = align(job.write(tmp_path / "d"))
+    assert not [f for f in found.findings if f.kind == "config_skew"]
+    assert found.findings[0].kind == "missing_call"

@@ -20,7 +20,8 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload"},
-    {"", "launch", "schema", "tracer", "align", "report"},
+    {"", "launch", "schema", "tracer", "align", "report", "doctor", "foreign"},
+    {"ras"},
     {"words", "chain"},
     {"signature", "findings"},
     {"records", "roles", "config", "exceptions"},
@@ -53,7 +54,8 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema",
+    "align", "report", "", "autoload", "cli", "commands", "testing", "launch", "schema", "doctor",
+    "foreign", "ras",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, Protocol, TextIO
 
-from collectrace.commands import align, run, schema
+from collectrace.commands import align, doctor, run, schema
 
 
 class Command(Protocol):
@@ -40,4 +40,9 @@ class Command(Protocol):
         """
 
 
-COMMANDS: Final[dict[str, Command]] = {"run": run, "align": align, "schema": schema}
+COMMANDS: Final[dict[str, Command]] = {
+    "run": run,
+    "align": align,
+    "doctor": doctor,
+    "schema": schema,
+}

@@ -41,6 +41,8 @@ NOTHING: Final = 3
 _PAGE: Final = 1 << 16
 _MOST_FOLDERS: Final = 8
 _LONGEST_PID: Final = 10
+_DEPTH: Final = 4
+"""Folders below the given one that are looked into, as ``align`` does."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -94,6 +96,7 @@ def _examine(where: str | None) -> Checkup:
         checkup.Surroundings(
             found=found,
             folder=None if given is None else str(given),
+            pid=pid,
             runs=tuple(sorted(runs, key=lambda run: -run.written)),
             looked_into=tuple(map(str, folders)),
             dumps=tuple(flight.dumps(flight.prefixes(found.processes, environment), given)),
@@ -152,6 +155,8 @@ def _run(folder: Path) -> RunFiles | None:
     from collectrace.doctor.checkup import RunFiles
 
     try:
+        if not _holds_logs(folder, _DEPTH):
+            return None
         opened = open_folder(folder)
         files = runs.list_files(opened, _PAGE)
         if not files:
@@ -170,6 +175,17 @@ def _run(folder: Path) -> RunFiles | None:
         str(folder), choice.name, tuple(sorted(ranks)),
         max((header.world_size or 0 for header in headers), default=0), max(written, default=0.0),
     )  # fmt: skip
+
+
+def _holds_logs(folder: Path, depth: int) -> bool:
+    """Whether rank files lie in a folder or below it: what else it holds is not to be opened."""
+    below = []
+    for path in folder.iterdir():
+        if path.name.endswith((".jsonl", ".jsonl.gz")):
+            return True
+        if depth > 0 and not path.name.startswith(".") and path.is_dir() and not path.is_symlink():
+            below.append(path)
+    return any(_holds_logs(path, depth - 1) for path in below)
 
 
 def _saved(path: Path) -> Ras:

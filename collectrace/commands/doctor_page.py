@@ -28,9 +28,7 @@ def write(checkup: Checkup, out: TextIO) -> None:
         _row(page, row)
     if checkup.processes and not checkup.next_time:
         page.line()
-        page.line(
-            Text("next time".ljust(_LABEL), "bold") + "nothing to set: this job records itself"
-        )
+        page.line(Text("next time".ljust(_LABEL), "bold") + "nothing more to set")
     if checkup.next_time:
         page.line()
         for n, line in enumerate(checkup.next_time):

@@ -75,6 +75,8 @@ class Surroundings:
     found: Found
     folder: str | None = None
     """The one that was asked about."""
+    pid: int | None = None
+    """The process that was asked about."""
     runs: tuple[RunFiles, ...] = ()
     """The latest of each folder that was looked into."""
     looked_into: tuple[str, ...] = ()
@@ -170,6 +172,8 @@ def _headline(known: Surroundings) -> str:
         those = words.counted(len(hidden), "python process", "python processes")
         them = "it" if len(hidden) == 1 else "them"
         return f"{those} of {users}, and permission denied to look into {them}: ask as {users}"
+    if not processes and known.pid is not None:
+        return f"process {known.pid} is no training process, and has started none"
     if not processes and known.folder is not None:
         return f"{known.folder}: no running process writes into it"
     if not processes:
@@ -270,8 +274,11 @@ def _flight(known: Surroundings) -> Row:
         says = f"dumps of {words.ranks(newest.ranks)}, {newest.prefix}N, written {ago}"
         if newest.newest < _began(known.processes):
             return Row(name, False, (f"{says}: before this job began",))
-        return Row(name, True, (f"{says}: the latest calls, and what the devices did",),
-                   f"python -m collectrace import {_quoted(newest.folder)}")  # fmt: skip
+        one = f"{newest.prefix}{newest.ranks[0]}"  # stands for all beside it
+        return Row(
+            name, True, (f"{says}: the latest calls, and what the devices did",),
+            f"python -m collectrace align {_quoted(one)}",
+        )  # fmt: skip
     if waiting:
         pipes = " ".join(_quoted(str(pipe)) for pipe in waiting[:_MOST_PIDS])
         return Row(
@@ -279,10 +286,8 @@ def _flight(known: Surroundings) -> Row:
             f"for p in {pipes}; do echo 1 > $p; done",
         )  # fmt: skip
     if not known.processes:
-        where = "in it, nor" if known.folder is not None else "where"
-        return Row(
-            name, False, (f"no dumps {where} {'where ' * (where != 'where')}torch writes them",)
-        )
+        here = "in it, nor " if known.folder is not None else ""
+        return Row(name, False, (f"no dumps {here}where torch writes them",))
     if all(one.nccl is None for one in known.processes):
         return Row(name, False, ("no dumps: without NCCL, torch writes none by itself",))
     states = {flight.is_recording(one) for one in known.processes}
@@ -365,7 +370,9 @@ SOURCES: Final[tuple[Callable[[Surroundings], Row | None], ...]] = (
 def _next_time(known: Surroundings) -> tuple[str, ...]:
     """What to type before the job is started again."""
     processes = known.processes
-    lines = []
+    lines: list[str] = []
+    if not processes and known.runs:
+        return ()  # what ran here recorded itself
     if not processes or not all(one.rank_files for one in processes):
         bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
         if bare:

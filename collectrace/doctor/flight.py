@@ -58,11 +58,6 @@ class Dumps:
     newest: float
     """When the last of them was written, seconds since 1970."""
 
-    @property
-    def folder(self) -> str:
-        """Where they lie."""
-        return self.prefix.rpartition("/")[0] or "."
-
 
 def prefixes(processes: Iterable[Process], environment: Mapping[str, str]) -> list[str]:
     """Where torch writes dumps: as the processes were told, as this shell is, and by default."""
@@ -115,7 +110,7 @@ def _listed(folder: Path, name: re.Pattern[str]) -> list[tuple[Path, int]]:
 
 def _add(names: dict[str, dict[int, float]], prefix: str, path: Path, rank: int) -> None:
     try:
-        if path.is_file():
+        if path.is_file() and path.stat().st_size:
             names.setdefault(prefix, {})[rank] = path.stat().st_mtime
     except OSError:
         return

@@ -323,10 +323,11 @@ def _ras(known: Surroundings) -> Row | None:
 
 
 def _ras_command(where: str) -> str | None:
+    """What keeps the whole report, with what every machine has (NVIDIA's user guide, "RAS")."""
     host, colon, port = where.rpartition(":")
     if not colon or not port.isdigit():
         return None  # a saved report: all it says is said
-    return f"ncclras -v -h {host.strip('[]')} -p {port}"
+    return f"echo verbose status | nc {host.strip('[]')} {port} | tee job.ras.txt"
 
 
 def _stacks(known: Surroundings) -> Row | None:

@@ -269,8 +269,8 @@ def _nccl(maps: str) -> str | None:
         return in_name[1]
     packages = Path(loaded[1]).parents
     if len(packages) > 3:
-        for info in sorted(packages[2].glob("nvidia_nccl_cu*-*.dist-info")):
-            return info.name.split("-")[1].removesuffix(".dist")
+        for info in sorted(packages[3].glob("nvidia_nccl_cu*-*.dist-info")):
+            return info.name.removesuffix(".dist-info").partition("-")[2]
     return ""
 
 

@@ -93,17 +93,17 @@ def test_a_stopped_process_on_the_shared_port_is_passed_over() -> None:
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         where = Address("127.0.0.1", listener.getsockname()[1])
-    with pytest.raises(NoAnswer, match="^refuses the connection"):
+    with pytest.raises(NoAnswer, match=r"^refuses the connection"):
         live.ask(where)
 
 
 def test_a_name_that_leads_nowhere() -> None:
-    with pytest.raises(NoAnswer, match="^cannot be reached"):
+    with pytest.raises(NoAnswer, match=r"^cannot be reached"):
         live.ask(Address("no.such.host.invalid", 28028))
 
 
 def test_all_are_silent() -> None:
-    with serving(silent) as where, pytest.raises(NoAnswer, match="says nothing within 0.2 s"):
+    with serving(silent) as where, pytest.raises(NoAnswer, match=r"says nothing within 0.2 s"):
         live.ask(where, greeting=BRIEF)
 
 
@@ -115,7 +115,7 @@ def test_something_else_listens(greeting: bytes) -> None:
         connection.sendall(greeting)
         silent(connection)
 
-    with serving(answer) as where, pytest.raises(NoAnswer, match="^is not NCCL RAS"):
+    with serving(answer) as where, pytest.raises(NoAnswer, match=r"^is not NCCL RAS"):
         live.ask(where, greeting=BRIEF)
 
 
@@ -133,7 +133,7 @@ def trickle(connection: socket.socket) -> None:
 
 
 def test_a_report_that_never_ends_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(endless) as where, pytest.raises(NoAnswer, match="stopped answering|larger than"):
+    with serving(endless) as where, pytest.raises(NoAnswer, match=r"stopped answering|larger than"):
         live.ask(where, greeting=1.0, answer=0.5)
     monkeypatch.setattr("collectrace.ras.MOST_BYTES", 1 << 16)
     with serving(endless) as where, pytest.raises(NoAnswer, match="larger than any"):
@@ -150,7 +150,7 @@ def test_it_hangs_up_in_the_middle() -> None:
         connection.sendall(b"SERVER PROTOCOL 2\nOK\nOK\n")
         connection.sendall((SAMPLES / "dead.ras.json").read_bytes()[:700])
 
-    with serving(answer) as where, pytest.raises(NoAnswer, match="cut short|broke off"):
+    with serving(answer) as where, pytest.raises(NoAnswer, match=r"cut short|broke off"):
         live.ask(where)
 
 

@@ -125,9 +125,10 @@ def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
             raise CollectraceError(f"there is no process {text}")
         return None, [], int(text)
     if path.is_dir():
-        return path, sorted([*path.glob("*.ras.txt"), *path.glob("*.ras.json")])[-1:], None
+        saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
+        return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
     if path.is_file():
-        return path, [path], None
+        return None, [path], None
     raise CollectraceError(f"{text}: no such folder, file or process")
 
 

@@ -288,7 +288,7 @@ def _flight(known: Surroundings) -> Row:
     if not known.processes:
         here = "in it, nor " if known.folder is not None else ""
         return Row(name, False, (f"no dumps {here}where torch writes them",))
-    if all(one.nccl is None for one in known.processes):
+    if not any(one.may_use_nccl for one in known.processes):
         return Row(name, False, ("no dumps: without NCCL, torch writes none by itself",))
     states = {flight.is_recording(one) for one in known.processes}
     if states == {True}:
@@ -314,6 +314,8 @@ def _ras(known: Surroundings) -> Row | None:
     versions = sorted({one.nccl for one in running if one.nccl is not None})
     if running and not versions:
         return Row(name, False, ("these processes have not loaded NCCL",))
+    if running and not any(one.may_use_nccl for one in running):
+        return Row(name, False, ("these processes use no GPU, and so no NCCL",))
     known_versions = [flight.version_of(version) for version in versions]
     if known_versions and all(one is not None and one < _FIRST_RAS for one in known_versions):
         return Row(name, False, (f"NCCL {words.listed(versions)} has none: it came with 2.24",))
@@ -378,10 +380,10 @@ def _next_time(known: Surroundings) -> tuple[str, ...]:
         bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
         if bare:
             python = bare[0].arguments[0] if bare[0].arguments else "python"
-            lines.append(f"{_quoted(python)} -m pip install collectrace")
+            lines.append(f"{_quoted(python)} -m pip install {_quoted(_package())}")
         if not processes or not all(map(_is_switched_on, processes)):
             lines.append(f"export {SWITCH}=1")
-    uses_nccl = not processes or any(one.nccl is not None for one in processes)
+    uses_nccl = not processes or any(one.may_use_nccl for one in processes)
     is_set = bool(processes) and all(
         any(one.environment.get(name) for name in flight.PREFIXES) for one in processes
     )
@@ -407,6 +409,12 @@ def _is_installed_beside(one: Process) -> bool:
             if "torch.backends" in told.read_text(errors="replace"):
                 return True
     return False
+
+
+def _package() -> str:
+    """What pip is to be given: the folder of this project, else its name."""
+    folder = Path(__file__).parents[2]
+    return str(folder) if (folder / "pyproject.toml").is_file() else "collectrace"
 
 
 def _quoted(text: str) -> str:

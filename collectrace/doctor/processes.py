@@ -32,8 +32,11 @@ _KEPT: Final = re.compile(
 """Variables that are looked at; no other is kept, for environments hold secrets."""
 
 _RANK_FILE: Final = re.compile(r"rank(\d{1,9})(\.\d{1,9})?\.jsonl")
+_GPU: Final = re.compile(r"/dev/(nvidia|kfd|dxg)")
+"""Devices of NVIDIA, of AMD (whose RCCL is named nccl in torch), and of Windows' Linux."""
+
 _LIBTORCH: Final = re.compile(r" (/\S.*)/torch/lib/libtorch[\w.]*\.so")
-_LIBNCCL: Final = re.compile(r" (/\S.*/libnccl\.so[\d.]*)")
+_LIBNCCL: Final = re.compile(r" (/\S.*/lib[nr]ccl\.so[\d.]*)")
 _IN_NAME: Final = re.compile(r"libnccl\.so\.(\d+\.\d+[\d.]*)")
 _VERSION: Final = re.compile(r"__version__\s*=\s*['\"]([\w.+-]{1,40})['\"]")
 _SPAWNED: Final = "multiprocessing.spawn"
@@ -67,9 +70,17 @@ class Process:
     torch_version: str = ""
     has_torch: bool = False
     nccl: str | None = None
-    """Version of the NCCL it has loaded; empty: not known; None: it has loaded none."""
+    """Version of the NCCL it has loaded; empty: not known; None: it has loaded none. Wheels of
+    torch for CUDA load it with torch, whether it is used or not."""
+    has_gpu: bool = False
+    """Whether it has opened a GPU: without one there is no communicator of NCCL."""
     rank_files: tuple[Path, ...] = ()
     """Rank files that it holds open, and so writes."""
+
+    @property
+    def may_use_nccl(self) -> bool:
+        """Whether it may have communicators of NCCL."""
+        return self.nccl is not None and self.has_gpu
 
     @property
     def rank(self) -> int | None:
@@ -173,7 +184,7 @@ def _look(folder: Path) -> Process | None:
     try:
         environment = _environment(_read(folder / "environ"))
         maps = _read(folder / "maps")
-        rank_files, cwd = _rank_files(folder / "fd"), (folder / "cwd").readlink()
+        opened, cwd = _opened(folder / "fd"), (folder / "cwd").readlink()
     except OSError:
         return bare
     loaded = _LIBTORCH.search(maps)
@@ -187,7 +198,8 @@ def _look(folder: Path) -> Process | None:
         torch_version="" if torch is None else _torch_version(torch),
         has_torch="/libtorch" in maps,
         nccl=_nccl(maps),
-        rank_files=rank_files,
+        has_gpu=any(_GPU.match(str(file)) for file in opened),
+        rank_files=tuple(sorted(file for file in opened if _RANK_FILE.fullmatch(file.name))),
     )
 
 
@@ -237,16 +249,15 @@ def _number(text: str | None) -> int | None:
     return int(text) if int(text) < _MOST_NUMBER else None
 
 
-def _rank_files(folder: Path) -> tuple[Path, ...]:
+def _opened(folder: Path) -> list[Path]:
+    """The files, devices and so on that a process has open."""
     found = []
     for link in folder.iterdir():
         try:
-            target = link.readlink()
-        except OSError:
+            found.append(link.readlink())
+        except OSError:  # closed meanwhile
             continue
-        if _RANK_FILE.fullmatch(target.name):
-            found.append(target)
-    return tuple(sorted(found))
+    return found
 
 
 def _torch_version(torch: Path) -> str:

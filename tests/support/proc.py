@@ -32,6 +32,7 @@ class Proc:
         environment: Mapping[str, str] | None = None,
         torch: bool = True,
         nccl: str = "",
+        gpu: bool = False,
         state: str = "S",
         name: str = "python3",
         files: Sequence[Path] = (),
@@ -48,6 +49,7 @@ class Proc:
         maps = TORCH.format(self.site_packages) if torch else ""
         (folder / "maps").write_text(maps + (NCCL.format(nccl) if nccl else ""))
         (folder / "fd").mkdir()
+        files = [*files, *([Path("/dev/nvidia0")] if gpu else [])]
         for number, file in enumerate(files):
             (folder / "fd" / str(number)).symlink_to(file)
         (folder / "cwd").symlink_to("/home/me")

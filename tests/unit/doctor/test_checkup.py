@@ -17,6 +17,7 @@ from collectrace.doctor.flight import Dumps
 from collectrace.doctor.processes import Found, Process
 
 SAMPLES = Path(__file__).parents[1] / "ras" / "samples"
+ROOT = Path(__file__).parents[3]
 NOW = 1_700_000_600.0
 REFUSED = Ras("localhost:28028", problem="refuses the connection: nobody listens there")
 RUN = "/data/logs/20260101-000000-aaaaaa"
@@ -39,6 +40,7 @@ def process(rank: int, **fields: Any) -> Process:
         "pid": 4711 + rank, "parent": 4710, "user": "me", "state": "S", "started": NOW - 300,
         "arguments": ("python", "-u", "train.py"), "is_readable": True, "has_torch": True,
         "environment": environment, "folder": Path("/data"), "torch_version": "2.13.0",
+        "has_gpu": True,
     }  # fmt: skip
     return Process(**known | fields)
 
@@ -201,7 +203,9 @@ def test_only_some_record_themselves() -> None:
 
 def test_the_jobs_python_must_have_it_installed(tmp_path: Path) -> None:
     found = job(torch=tmp_path / "torch", arguments=("/env/bin/python", "t.py"))
-    assert examine(known(found)).next_time[0] == "/env/bin/python -m pip install collectrace"
+    install, switch = examine(known(found)).next_time
+    assert install == f"/env/bin/python -m pip install {ROOT}"
+    assert switch == "export COLLECTRACE=1"
     told = tmp_path / "collectrace-0.1.dist-info"
     told.mkdir()
     (told / "entry_points.txt").write_text("[torch.backends]\ncollectrace = ...\n")
@@ -213,11 +217,13 @@ def test_the_jobs_python_must_have_it_installed(tmp_path: Path) -> None:
     [
         ("2.21.5", {}, "NCCL 2.21.5 has none: it came with 2.24"),
         ("2.27.3", {"NCCL_RAS_ENABLE": "0"}, "switched off in this job: NCCL_RAS_ENABLE=0"),
+        ("", {"has_gpu": False}, "these processes use no GPU, and so no NCCL"),
         ("", {}, "localhost:28028 refuses the connection: nobody listens there"),
     ],
 )
-def test_why_ras_does_not_answer(nccl: str, environment: dict[str, str], says: str) -> None:
-    answer = examine(known(job(nccl=nccl, environment=environment)))
+def test_why_ras_does_not_answer(nccl: str, environment: dict[str, Any], says: str) -> None:
+    fields = {"has_gpu": environment.pop("has_gpu", True), "environment": environment}
+    answer = examine(known(job(nccl=nccl, **fields)))
     assert row(answer, "NCCL RAS").says == (says,)
 
 

@@ -103,6 +103,16 @@ def test_nccl_of_a_wheel_has_its_version_beside_it(proc: Proc) -> None:
     assert only(proc).nccl == "2.27.3"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "nccl", "may"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_nccl_that_comes_with_torch_is_not_in_use_without_a_gpu(
+    proc: Proc, gpu: bool, nccl: bool, may: bool
+) -> None:
+    proc.add(5, environment={}, nccl="/l/libnccl.so.2" if nccl else "", gpu=gpu)
+    assert only(proc).may_use_nccl is may
+
+
 def test_hostile_words_are_no_numbers(proc: Proc) -> None:
     proc.add(5, environment={"RANK": "99999999999999999999", "WORLD_SIZE": "-1"})
     one = only(proc)

@@ -30,7 +30,7 @@ from collectrace.errors import CollectraceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from collectrace.doctor.checkup import Checkup, Ras, RunFiles
+    from collectrace.doctor.known import Checkup, Ras, RunFiles
     from collectrace.doctor.processes import Found, Process
 
 HELP: Final = "what can be learned of a job now, and what to type"
@@ -75,7 +75,7 @@ def _examine(where: str | None) -> Checkup:
     import os
     import time
 
-    from collectrace.doctor import checkup, flight, processes, tools
+    from collectrace.doctor import checkup, flight, known, processes, tools
 
     given, saved, pid = _where(where)
     if given is None and saved:
@@ -93,7 +93,7 @@ def _examine(where: str | None) -> Checkup:
     if given is None or found.processes:
         ras.append(_ras(found, environment))
     return checkup.examine(
-        checkup.Surroundings(
+        known.Surroundings(
             found=found,
             folder=None if given is None else str(given),
             pid=pid,
@@ -153,7 +153,7 @@ def _run(folder: Path) -> RunFiles | None:
     """The latest run in a folder; None: there is none that can be read."""
     from collectrace.align.reading import runs
     from collectrace.align.reading.source import open_folder
-    from collectrace.doctor.checkup import RunFiles
+    from collectrace.doctor.known import RunFiles
 
     try:
         if not _holds_logs(folder, _DEPTH):
@@ -197,7 +197,7 @@ def _saved(path: Path) -> Ras:
 
     """
     from collectrace import ras
-    from collectrace.doctor.checkup import Ras
+    from collectrace.doctor.known import Ras
     from collectrace.ras.report import NotReadable
 
     with path.open("rb") as file:
@@ -210,7 +210,7 @@ def _saved(path: Path) -> Ras:
 
 def _ras(found: Found, environment: Mapping[str, str]) -> Ras:
     """What RAS answers where the processes, or this shell, say that it listens."""
-    from collectrace.doctor import checkup
+    from collectrace.doctor import checkup, known
     from collectrace.ras import live
 
     said = [one.environment.get(checkup.RAS_ADDRESS) for one in found.processes]
@@ -218,7 +218,7 @@ def _ras(found: Found, environment: Mapping[str, str]) -> Ras:
     try:
         where = live.address(text)
     except ValueError as problem:
-        return checkup.Ras(text, problem=f"cannot be asked: {checkup.RAS_ADDRESS} {problem}")
+        return known.Ras(text, problem=f"cannot be asked: {checkup.RAS_ADDRESS} {problem}")
     return checkup.ask_ras(where)
 
 

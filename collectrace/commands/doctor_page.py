@@ -7,7 +7,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from collectrace.doctor.checkup import Checkup, Row
+from collectrace.doctor.known import Checkup, Row
 from collectrace.report import text
 from collectrace.report.layout import Page
 

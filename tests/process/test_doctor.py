@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from collectrace import cli
-from collectrace.doctor import checkup, processes
+from collectrace.doctor import checkup, known, processes
 from tests.support.installed import metadata
 
 ROOT: Final = Path(__file__).parents[2]
@@ -183,7 +183,7 @@ def test_another_users_job_is_said_to_be_one(jobs: tuple[Job, Job]) -> None:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
             found = processes.find(job.pids[0])
-            answer = checkup.examine(checkup.Surroundings(found=found, pid=job.pids[0]))
+            answer = checkup.examine(known.Surroundings(found=found, pid=job.pids[0]))
             told = [len(found.processes), answer.headline]
         except BaseException as problem:  # noqa: BLE001 - told to the parent
             told = [-1, repr(problem)]

@@ -12,8 +12,9 @@ import pytest
 from collectrace import ras
 from collectrace.commands.doctor_page import write
 from collectrace.doctor import checkup, tools
-from collectrace.doctor.checkup import Checkup, Ras, RunFiles, Surroundings, examine
+from collectrace.doctor.checkup import examine
 from collectrace.doctor.flight import Dumps
+from collectrace.doctor.known import Checkup, Ras, Row, RunFiles, Surroundings
 from collectrace.doctor.processes import Found, Process
 
 SAMPLES = Path(__file__).parents[1] / "ras" / "samples"
@@ -68,7 +69,7 @@ def screen(of: Checkup) -> str:
     return out.getvalue()
 
 
-def row(of: Checkup, name: str) -> checkup.Row:
+def row(of: Checkup, name: str) -> Row:
     return next(row for row in of.rows if row.name == name)
 
 

@@ -10,7 +10,16 @@ from typing import Final
 from collectrace import words
 from collectrace.config import SWITCH
 from collectrace.doctor import flight
-from collectrace.doctor.known import Checkup, Ras, Row, Surroundings, is_switched_on, quoted
+from collectrace.doctor.known import (
+    Checkup,
+    Ras,
+    Row,
+    Surroundings,
+    age,
+    began,
+    is_switched_on,
+    quoted,
+)
 from collectrace.doctor.processes import Process, job
 from collectrace.doctor.sources import SOURCES
 from collectrace.ras import live
@@ -25,7 +34,6 @@ _MOST_NOTES: Final = 3
 _STOPPED: Final = {
     "T": "was stopped by a signal; kill -CONT {pid} lets it go on",
     "t": "is stopped by a debugger",
-    "Z": "has ended, and its parent has not noticed",
 }
 
 
@@ -71,17 +79,20 @@ def _headline(known: Surroundings) -> str:
     processes, hidden = known.processes, known.found.hidden
     if not known.found.proc_is_there:
         return "this machine does not tell of its processes: there is no /proc"
-    if not processes and hidden:
-        users = words.listed(sorted({one.user for one in hidden}))
-        those = words.counted(len(hidden), "python process", "python processes")
-        them = "it" if len(hidden) == 1 else "them"
-        return f"{those} of {users}, and permission denied to look into {them}: ask as {users}"
+    if not processes and hidden and known.pid is not None:
+        user = hidden[0].user
+        return f"process {known.pid} is {user}'s: permission denied to look into it; ask as {user}"
     if not processes and known.pid is not None:
         return f"process {known.pid} is no training process, and has started none"
     if not processes and known.folder is not None:
         return f"{known.folder}: no running process writes into it"
     if not processes:
-        return "no training process of this user runs on this machine"
+        nobody = "no training process of this user runs on this machine"
+        if not hidden:
+            return nobody
+        users = words.listed(sorted({one.user for one in hidden}))
+        those = words.counted(len(hidden), "python process", "python processes")
+        return f"{nobody}; permission denied to look into {those} of {users}"
     scripts = list(dict.fromkeys(one.script for one in processes if one.script))
     what = f" of {words.listed(scripts[:2])}" if scripts else ""
     jobs = {job(one) for one in processes}
@@ -90,9 +101,8 @@ def _headline(known: Surroundings) -> str:
     pids = f"pid {who}" if len(processes) == 1 else f"pids {who}"
     versions = sorted({one.torch_version for one in processes if one.torch_version})
     torch = f", torch {words.listed(versions)}" if versions else ""
-    oldest = max(0.0, known.now - min(one.started for one in processes))
     alone = "; doctor PID tells of one job alone" if len(jobs) > 1 else ""
-    return f"{many}{what}, {pids}, for {words.seconds(oldest * 1e9)}{torch}{alone}"
+    return f"{many}{what}, {pids}, for {age(known, began(processes))}{torch}{alone}"
 
 
 def _many(processes: tuple[Process, ...]) -> str:

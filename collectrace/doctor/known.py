@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from collectrace import config, words
 from collectrace.doctor import flight
@@ -113,9 +114,16 @@ def began(processes: tuple[Process, ...]) -> float:
     return min((one.started for one in processes), default=0.0)
 
 
-def ago(known: Surroundings, when: float) -> str:
-    """How long ago something was, in words."""
-    return f"{words.seconds(max(0.0, known.now - when) * 1e9)} ago"
+_HOUR: Final = 3600
+_DAY: Final = 24 * _HOUR
+
+
+def age(known: Surroundings, when: float) -> str:
+    """How long ago something was: ``75 s``, ``20 min``, ``5 h``, ``12 days``."""
+    seconds = max(0.0, known.now - when)
+    if seconds >= 2 * _DAY:
+        return f"{seconds / _DAY:.0f} days"
+    return f"{seconds / _HOUR:.0f} h" if seconds >= 2 * _HOUR else words.seconds(seconds * 1e9)
 
 
 def quoted(text: str) -> str:

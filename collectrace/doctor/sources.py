@@ -16,7 +16,7 @@ from collectrace.doctor.known import (
     Row,
     RunFiles,
     Surroundings,
-    ago,
+    age,
     began,
     is_switched_on,
     quoted,
@@ -29,6 +29,10 @@ RAS_SWITCH: Final = "NCCL_RAS_ENABLE"
 
 _FIRST_RAS: Final = (2, 24)
 _MOST_PLACES: Final = 2
+_DEBUG_SERVER: Final = (
+    f"something listens on port {tools.DEBUG_SERVER}, as torch's debug server does, which has the "
+    "Python stacks of every rank"
+)
 _MOST_PIDS: Final = 16
 """Processes that one command line names."""
 
@@ -43,7 +47,9 @@ def _rank_files(known: Surroundings) -> Row:
     if traced and len(traced) < len(processes):
         many += f" ({len(traced)} of {len(processes)} processes here record themselves)"
     written = "written" if traced else "last written"
-    says = f"{many}, {written} {ago(known, run.written)}: which collective, rank and line, and why"
+    says = (
+        f"{many}, {written} {age(known, run.written)} ago: which collective, rank and line, and why"
+    )
     return Row(name, True, (says,), f"python -m collectrace align {quoted(short(run.folder))}")
 
 
@@ -67,7 +73,7 @@ def _flight(known: Surroundings) -> Row:
     waiting = flight.pipes(known.processes)
     if known.dumps:
         newest = known.dumps[0]
-        written = ago(known, newest.newest)
+        written = f"{age(known, newest.newest)} ago"
         says = f"dumps of {words.ranks(newest.ranks)}, {newest.prefix}N, written {written}"
         if newest.newest < began(known.processes):
             return Row(name, False, (f"{says}: before this job began",))
@@ -101,13 +107,19 @@ def _ras(known: Surroundings) -> Row | None:
     name = "NCCL RAS"
     if not known.ras:
         return None
+    running = known.processes
     answered = [ras for ras in known.ras if ras.report is not None]
     if answered:
         ras = answered[0]
         assert ras.report is not None
         told = verdict(ras.report, ras.later)
-        return Row(name, True, tuple(told), _ras_command(ras.where))
-    running = known.processes
+        command = _ras_command(ras.where)
+        if running and command and not any(one.may_use_nccl for one in running):
+            others = (
+                f"{ras.where} answers for another job on this machine: these processes use no NCCL"
+            )
+            return Row(name, False, (f"{others}.", *told), command)
+        return Row(name, True, tuple(told), command)
     versions = sorted({one.nccl for one in running if one.nccl is not None})
     if running and not versions:
         return Row(name, False, ("these processes have not loaded NCCL",))
@@ -133,10 +145,11 @@ def _stacks(known: Surroundings) -> Row | None:
     name = "stacks"
     if known.has_debug_server:
         return Row(
-            name, True, ("torch's debug server listens: Python stacks of every rank",),
+            name, True, (_DEBUG_SERVER,),
             f"curl -s http://localhost:{tools.DEBUG_SERVER}/stacks",
         )  # fmt: skip
-    processes = known.processes or known.found.hidden
+    asked = known.found.hidden if known.pid is not None else ()
+    processes = known.processes or asked
     if not processes:
         return None
     problem = tools.ptrace(processes[0])

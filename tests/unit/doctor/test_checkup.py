@@ -14,7 +14,7 @@ from collectrace.commands.doctor_page import write
 from collectrace.doctor import checkup, tools
 from collectrace.doctor.checkup import examine
 from collectrace.doctor.flight import Dumps
-from collectrace.doctor.known import Checkup, Ras, Row, RunFiles, Surroundings
+from collectrace.doctor.known import Checkup, Ras, Row, RunFiles, Surroundings, age
 from collectrace.doctor.processes import Found, Process
 
 SAMPLES = Path(__file__).parents[1] / "ras" / "samples"
@@ -149,12 +149,40 @@ next time        export COLLECTRACE=1
 
 def test_another_users_job() -> None:
     hidden = (replace(process(0), is_readable=False, user="eve", environment={}),)
-    answer = examine(known(Found((), hidden), py_spy="/usr/bin/py-spy"))
+    answer = examine(known(Found((), hidden), pid=4711, py_spy="/usr/bin/py-spy"))
     assert answer.headline == (
-        "1 python process of eve, and permission denied to look into it: ask as eve"
+        "process 4711 is eve's: permission denied to look into it; ask as eve"
     )
     assert row(answer, "stacks").command == "sudo py-spy dump --pid 4711"
     assert not answer.is_worth_it
+
+
+def test_other_users_processes_are_no_job_of_anybody() -> None:
+    hidden = (replace(process(0), is_readable=False, user="root", environment={}),)
+    answer = examine(known(Found((), hidden), py_spy="/usr/bin/py-spy"))
+    assert answer.headline == (
+        "no training process of this user runs on this machine; permission denied to look into 1 "
+        "python process of root"
+    )
+    assert [one.name for one in answer.rows] == ["rank files", "Flight Recorder", "NCCL RAS"]
+
+
+def test_ras_of_a_job_that_is_not_this_one() -> None:
+    report = ras.read((SAMPLES / "dead.ras.json").read_bytes())
+    answer = examine(known(job(), ras=(Ras("localhost:28028", report),)))
+    told = row(answer, "NCCL RAS")
+    assert not told.is_ready
+    assert told.says[0] == (
+        "localhost:28028 answers for another job on this machine: these processes use no NCCL."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.25, "0.2 s"), (300, "300 s"), (4000, "67 min"), (20_000, "6 h"), (864_000, "10 days")],
+)
+def test_ages(seconds: float, said: str) -> None:
+    assert age(known(Found(())), NOW - seconds) == said
 
 
 def test_a_stopped_rank_and_a_missing_one() -> None:

@@ -317,9 +317,9 @@ def _is_spawned(one: Process) -> bool:
 
 
 def _is_helper(one: Process, kept: Mapping[int, Process]) -> bool:
-    """Whether a rank started it: it has that rank's variables, and writes no file of its own."""
+    """Whether a rank started it: it has that rank's variables, and its file open if any."""
     above = kept.get(one.parent)
-    return above is not None and not one.rank_files and one.rank in (None, above.rank)
+    return above is not None and one.rank in (None, above.rank)
 
 
 def _of_job(seen: list[Process], pid: int) -> list[Process]:

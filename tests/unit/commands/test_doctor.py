@@ -102,7 +102,7 @@ def test_a_saved_report_alone() -> None:
 
 
 def test_the_latest_report_in_a_folder() -> None:
-    for n, name in enumerate(("dead.ras.json", "behind.ras.txt")):
+    for n, name in enumerate(("dead.ras.json", "behind.ras.txt", "stopped.ras.txt")):
         shutil.copy(SAMPLES / name, name)
         os.utime(name, (1000 - n, 1000 - n))
     _, found = answer(".")

@@ -237,6 +237,8 @@ def test_the_jobs_python_must_have_it_installed(tmp_path: Path) -> None:
     assert switch == "export COLLECTRACE=1"
     told = tmp_path / "collectrace-0.1.dist-info"
     told.mkdir()
+    (told / "entry_points.txt").write_text("[console_scripts]\ncollectrace = ...\n")
+    assert len(examine(known(found)).next_time) == 2  # too old for the switch
     (told / "entry_points.txt").write_text("[torch.backends]\ncollectrace = ...\n")
     assert examine(known(found)).next_time == ("export COLLECTRACE=1",)
 
@@ -315,3 +317,11 @@ def test_a_listener_is_seen_without_a_connection() -> None:
         port = server.getsockname()[1]
         assert tools.listens(port)
     assert not tools.listens(port)
+
+
+def test_a_connection_is_no_listener(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    line = "   0: 0100007F:6587 0100007F:1234 {} 00000000:00000000 00:00000000 0 0 0\n"
+    for state, is_listening in (("01", False), ("0A", True)):
+        (tmp_path / "net" / "tcp").write_text("  sl  local_address ...\n" + line.format(state))
+        assert tools.listens(0x6587, tmp_path) is is_listening

@@ -65,6 +65,13 @@ def test_a_fork_of_a_rank_that_writes_its_own_file_is_one(proc: Proc) -> None:
     assert pids(processes.find(proc=proc.folder)) == [5, 6]
 
 
+def test_a_forked_worker_has_its_ranks_file_open_and_is_none(proc: Proc) -> None:
+    file = Path("/l/rank00000.jsonl")
+    proc.add(5, environment={}, files=[file])
+    proc.add(6, parent=5, environment={}, files=[file])
+    assert pids(processes.find(proc=proc.folder)) == [5]
+
+
 def test_where_there_are_ranks_a_notebook_is_none(proc: Proc) -> None:
     proc.add(5, ("python", "-m", "ipykernel"), environment={})
     assert pids(processes.find(proc=proc.folder)) == [5]

@@ -41,12 +41,13 @@ def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
     """Ask once, and once more where ranks differ: a count that moves is no hang."""
     try:
         report = live.ask(where)
-        later = None
-        if any(one.differences for one in report.communicators):
-            time.sleep(again_after)
-            later = live.ask(where)
     except live.NoAnswer as problem:
         return Ras(str(where), problem=str(problem))
+    later = None
+    if any(one.differences for one in report.communicators):
+        time.sleep(again_after)
+        with contextlib.suppress(live.NoAnswer):  # the job may have ended meanwhile
+            later = live.ask(where)
     return Ras(str(where), report, later)
 
 

@@ -79,7 +79,7 @@ def _flight(known: Surroundings) -> Row:
             return Row(name, False, (f"{says}: before this job began",))
         one = f"{newest.prefix}{newest.ranks[0]}"  # stands for all beside it
         return Row(
-            name, True, (f"{says}: the latest calls, and what the devices did",),
+            name, True, (f"{says}: the latest calls of each rank",),
             f"python -m collectrace align {quoted(one)}",
         )  # fmt: skip
     if waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from collectrace.doctor.checkup import examine
 from collectrace.doctor.flight import Dumps
 from collectrace.doctor.known import Checkup, Ras, Row, RunFiles, Surroundings, age
 from collectrace.doctor.processes import Found, Process
+from tests.support import ras_server
 
 SAMPLES = Path(__file__).parents[1] / "ras" / "samples"
 ROOT = Path(__file__).parents[3]
@@ -167,6 +169,28 @@ def test_other_users_processes_are_no_job_of_anybody() -> None:
     assert [one.name for one in answer.rows] == ["rank files", "Flight Recorder", "NCCL RAS"]
 
 
+def test_ras_is_asked_again_where_ranks_differ() -> None:
+    behind, healthy = ras_server.ras("behind.ras.json"), ras_server.ras("healthy.ras.json")
+    with ras_server.serving(behind, healthy) as where:
+        asked = checkup.ask_ras(where, again_after=0.0)
+    assert asked.report is not None
+    assert asked.report.has_remark
+    assert asked.later is not None
+    assert not asked.later.has_remark
+    with ras_server.serving(healthy) as where:
+        assert checkup.ask_ras(where).later is None
+
+
+def test_the_first_look_is_kept_where_there_is_no_second() -> None:
+    def hang_up(connection: socket.socket) -> None:
+        connection.recv(100)
+
+    with ras_server.serving(ras_server.ras("behind.ras.json"), hang_up) as where:
+        asked = checkup.ask_ras(where, again_after=0.0)
+    assert asked.report is not None
+    assert (asked.later, asked.problem) == (None, "")
+
+
 def test_ras_of_a_job_that_is_not_this_one() -> None:
     report = ras.read((SAMPLES / "dead.ras.json").read_bytes())
     answer = examine(known(job(), ras=(Ras("localhost:28028", report),)))
@@ -311,8 +335,6 @@ def test_whether_a_debugger_may(
 
 
 def test_a_listener_is_seen_without_a_connection() -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert tools.listens(port)

@@ -89,7 +89,7 @@ def _examine(where: str | None) -> Checkup:
     folders = [given] if given is not None else _folders(found)
     runs = [run for folder in folders if (run := _run(folder)) is not None]
     environment = dict(os.environ)
-    ras = [_saved(path) for path in saved]
+    ras = [_lying_there(path) for path in saved]
     if given is None or found.processes:
         ras.append(_ras(found, environment))
     return checkup.examine(
@@ -181,7 +181,11 @@ def _run(folder: Path) -> RunFiles | None:
 def _holds_logs(folder: Path, depth: int) -> bool:
     """Whether rank files lie in a folder or below it: what else it holds is not to be opened."""
     below = []
-    for path in folder.iterdir():
+    try:
+        inside = list(folder.iterdir())
+    except OSError:
+        return False
+    for path in inside:
         if path.name.endswith((".jsonl", ".jsonl.gz")):
             return True
         if depth > 0 and not path.name.startswith(".") and path.is_dir() and not path.is_symlink():
@@ -206,6 +210,16 @@ def _saved(path: Path) -> Ras:
         return Ras(str(path), ras.read(data))
     except NotReadable as problem:
         raise CollectraceError(f"{path} {problem}") from None
+
+
+def _lying_there(path: Path) -> Ras:
+    """A report of RAS that was not asked for by name; a bad one is said to be one."""
+    from collectrace.doctor.known import Ras
+
+    try:
+        return _saved(path)
+    except (CollectraceError, OSError) as problem:
+        return Ras(path.name, problem=str(problem).removeprefix(str(path)).strip())
 
 
 def _ras(found: Found, environment: Mapping[str, str]) -> Ras:

@@ -110,6 +110,14 @@ def test_the_latest_report_in_a_folder() -> None:
     assert found["ras"]["dead"]["count"] == 1
 
 
+def test_a_bad_report_does_not_hide_the_rest_of_its_folder() -> None:
+    Path("job.ras.json").write_bytes((SAMPLES / "dead.ras.json").read_bytes()[:900])
+    Path("nccl_trace_rank_0").write_bytes(b"dump")
+    status, found = answer(".")
+    assert status == 0
+    assert source(found, "NCCL RAS")["says"] == ["job.ras.json is cut short, or no JSON"]
+
+
 def test_the_answer_goes_to_a_file_beside_the_screen() -> None:
     status, out, _ = run(".", "--json", "found.json")
     assert status == 3

@@ -9,7 +9,18 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, Protocol, TextIO
 
-from collectrace.commands import align, diff, docs, gather, import_, run, runs, schema, show
+from collectrace.commands import (
+    align,
+    diff,
+    docs,
+    doctor,
+    gather,
+    import_,
+    run,
+    runs,
+    schema,
+    show,
+)
 
 
 class Command(Protocol):
@@ -48,6 +59,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "diff": diff,
     "gather": gather,
     "import": import_,
+    "doctor": doctor,
     "schema": schema,
     "docs": docs,
 }

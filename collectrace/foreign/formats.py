@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.foreign import flight_recorder
+from collectrace.foreign import documented, flight_recorder
 from collectrace.foreign.trace import Origin, Trace
 
-HEAD: Final = 4096
+HEAD: Final = documented.HEAD
 """Bytes by which a file is recognised."""
 
 
@@ -70,7 +70,9 @@ _RANK: Final = re.compile(r"rank[_.-]?(\d{1,9})(?!.*rank[_.-]?\d)|(\d{1,9})(?:\.
 
 
 def of(head: bytes) -> Format | None:
-    """The format of a file, by its first bytes; None: of none that is known."""
+    """The format of a file, by its first bytes; None: of none that is read."""
+    if documented.of(head) is not None:
+        return None
     return next((one for one in FORMATS if one.is_one(head)), None)
 
 

@@ -20,8 +20,9 @@ FLOORS = (
     {"__main__", "align.__main__"},
     {"cli"},
     {"commands", "testing", "autoload", "debug"},
-    {"", "launch", "gather", "schema", "tracer", "align", "report"},
+    {"", "launch", "gather", "schema", "tracer", "align", "report", "doctor"},
     {"foreign"},
+    {"ras"},
     {"words", "chain", "views"},
     {"signature", "findings"},
     {"overview"},
@@ -58,8 +59,8 @@ ROOMS = {
     ),
 }
 WITHOUT_TORCH = (
-    "align", "foreign", "report", "", "autoload", "cli", "commands", "testing", "launch", "gather",
-    "schema",
+    "align", "foreign", "ras", "report", "doctor", "", "autoload", "cli", "commands", "testing",
+    "launch", "gather", "schema",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
 from collectrace.foreign import convert as foreign
+from collectrace.foreign import documented
 from collectrace.log_folder import PENDING, RANK_FILE, rank_file
 
 _DEPTH: Final = 4
@@ -156,6 +157,10 @@ def _open_file(path: Path) -> Folder:
         others = foreign.candidates(found)
         if any(other.file.name == path.name for other in others):
             return _converted(others, str(path.parent), whole.parent, found)
+        with path.open("rb") as file:
+            known = documented.of(file.read(documented.HEAD))
+        if known is not None:
+            raise LogError(f"{path} is of {known.tool}: {known.advice}")
         raise LogError(
             f"{path} is neither a rank file (rank00000.jsonl, .jsonl.gz) nor an archive of a log "
             "folder (.tar.gz); give one of these, or the folder that holds the rank files"

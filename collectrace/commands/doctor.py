@@ -1,0 +1,270 @@
+"""Tell what can be learned now of a job that runs or ran here, and what to type.
+
+Looks for rank files, Flight Recorder dumps, an answer of NCCL RAS and ways to see stacks.
+Reads files and /proc, and asks RAS; it attaches to no process and stops none.
+
+for example:
+  python -m collectrace doctor                   what runs on this machine
+  python -m collectrace doctor 4711              the job of this process, or of this torchrun
+  python -m collectrace doctor logs/             what lies in this folder
+  python -m collectrace doctor job.ras.txt       what a saved report of ncclras says
+
+exit status:
+  0  something can be learned now
+  3  nothing can; what to set for next time is said
+  2  there is no such folder, file or process, or the command line is wrong
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, TextIO
+
+from collectrace.commands import output
+from collectrace.errors import CollectraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from collectrace.doctor.known import Checkup, Ras, RunFiles
+    from collectrace.doctor.processes import Found, Process
+
+HELP: Final = "what can be learned of a job now, and what to type"
+
+NOTHING: Final = 3
+"""Exit status where nothing can be learned."""
+
+_PAGE: Final = 1 << 16
+_MOST_FOLDERS: Final = 8
+_LONGEST_PID: Final = 10
+_DEPTH: Final = 4
+"""Folders below the given one that are looked into, as ``align`` does."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Where to look."""
+    parser.add_argument(
+        "where",
+        metavar="FOLDER|PID",
+        nargs="?",
+        help="a folder, a process, or a saved report of NCCL RAS (default: what runs here)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write what was found as JSON; -: to stdout")
+
+
+def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001 - as every command
+    """Look, and tell."""
+    if arguments.json is not None:
+        output.check("--json", arguments.json)
+    checkup = _examine(arguments.where)
+    if arguments.json != output.STDOUT:
+        from collectrace.commands.doctor_page import write
+
+        output.write_to(output.STDOUT, stdout, lambda out: write(checkup, out))
+    if arguments.json is not None:
+        text = json.dumps(as_dict(checkup), indent=1) + "\n"
+        output.write_to(arguments.json, stdout, lambda out: out.write(text))
+    return 0 if checkup.is_worth_it else NOTHING
+
+
+def _examine(where: str | None) -> Checkup:
+    import os
+    import time
+
+    from collectrace.doctor import checkup, flight, known, processes, tools
+
+    given, saved, pid = _where(where)
+    if given is None and saved:
+        return checkup.of_report(_saved(saved[0]))
+    try:
+        found = processes.find(pid)
+    except ProcessLookupError:
+        raise CollectraceError(f"there is no process {pid}; leave it out to see all") from None
+    if given is not None:
+        found = processes.writing_to(found, given)
+    folders = [given] if given is not None else _folders(found)
+    runs = [run for folder in folders if (run := _run(folder)) is not None]
+    environment = dict(os.environ)
+    ras = [_lying_there(path) for path in saved]
+    if given is None or found.processes:
+        ras.append(_ras(found, environment))
+    return checkup.examine(
+        known.Surroundings(
+            found=found,
+            folder=None if given is None else str(given),
+            pid=pid,
+            runs=tuple(sorted(runs, key=lambda run: -run.written)),
+            looked_into=tuple(map(str, folders)),
+            dumps=tuple(flight.dumps(flight.prefixes(found.processes, environment), given)),
+            ras=tuple(ras),
+            py_spy=tools.py_spy(),
+            has_debug_server=tools.listens(tools.DEBUG_SERVER),
+            now=time.time(),
+        )
+    )
+
+
+def _where(text: str | None) -> tuple[Path | None, list[Path], int | None]:
+    """The folder that is meant, the reports of RAS in it or the one, and the process.
+
+    Raises:
+        CollectraceError: it is none of them.
+
+    """
+    from pathlib import Path
+
+    if text is None:
+        return None, [], None
+    path = Path(text)
+    if text.isascii() and text.isdigit() and not path.exists():
+        if len(text) > _LONGEST_PID:
+            raise CollectraceError(f"there is no process {text}")
+        return None, [], int(text)
+    if path.is_dir():
+        saved = [*path.glob("*.ras.txt"), *path.glob("*.ras.json")]
+        return path, sorted(saved, key=lambda file: file.stat().st_mtime)[-1:], None
+    if path.is_file():
+        return None, [path], None
+    raise CollectraceError(f"{text}: no such folder, file or process")
+
+
+def _folders(found: Found) -> list[Path]:
+    """Where the processes write rank files, or would have; here, too."""
+    from pathlib import Path
+
+    from collectrace.config import PREFIX, Config
+
+    usual = Config().log_dir
+    folders = []
+    for one in found.processes:
+        # The run's folder, or that of a host in it: what is above it holds other runs as well.
+        folders += [file.parent for file in one.rank_files]
+        if one.folder is not None:
+            folders.append(one.folder / one.environment.get(f"{PREFIX}LOG_DIR", usual))
+    known = {folder.resolve(): folder for folder in [*folders, Path(usual)]}
+    return list(known.values())[:_MOST_FOLDERS]
+
+
+def _run(folder: Path) -> RunFiles | None:
+    """The latest run in a folder; None: there is none that can be read."""
+    from collectrace.align.reading import runs
+    from collectrace.align.reading.source import open_folder
+    from collectrace.doctor.known import RunFiles
+
+    try:
+        if not _holds_logs(folder, _DEPTH):
+            return None
+        opened = open_folder(folder)
+        files = runs.list_files(opened, _PAGE)
+        if not files:
+            return None
+        choice = runs.choose(opened, files, None)
+    except (CollectraceError, OSError):
+        return None
+    headers = [header for file in choice.files if (header := file.peek()) is not None]
+    ranks = {file.rank for file in choice.files if file.rank is not None}
+    written = []
+    for file in choice.files:
+        for name in file.segments.names:
+            with contextlib.suppress(OSError):
+                written.append((folder / name).stat().st_mtime)
+    return RunFiles(
+        str(folder), choice.name, tuple(sorted(ranks)),
+        max((header.world_size or 0 for header in headers), default=0), max(written, default=0.0),
+    )  # fmt: skip
+
+
+def _holds_logs(folder: Path, depth: int) -> bool:
+    """Whether rank files lie in a folder or below it: what else it holds is not to be opened."""
+    below = []
+    try:
+        inside = list(folder.iterdir())
+    except OSError:
+        return False
+    for path in inside:
+        if path.name.endswith((".jsonl", ".jsonl.gz")):
+            return True
+        if depth > 0 and not path.name.startswith(".") and path.is_dir() and not path.is_symlink():
+            below.append(path)
+    return any(_holds_logs(path, depth - 1) for path in below)
+
+
+def _saved(path: Path) -> Ras:
+    """A report of RAS in a file.
+
+    Raises:
+        CollectraceError: it is none.
+
+    """
+    from collectrace import ras
+    from collectrace.doctor.known import Ras
+    from collectrace.ras.report import NotReadable
+
+    with path.open("rb") as file:
+        data = file.read(ras.MOST_BYTES + 1)
+    try:
+        return Ras(str(path), ras.read(data))
+    except NotReadable as problem:
+        raise CollectraceError(f"{path} {problem}") from None
+
+
+def _lying_there(path: Path) -> Ras:
+    """A report of RAS that was not asked for by name; a bad one is said to be one."""
+    from collectrace.doctor.known import Ras
+
+    try:
+        return _saved(path)
+    except (CollectraceError, OSError) as problem:
+        return Ras(path.name, problem=str(problem).removeprefix(str(path)).strip())
+
+
+def _ras(found: Found, environment: Mapping[str, str]) -> Ras:
+    """What RAS answers where the processes, or this shell, say that it listens."""
+    from collectrace.doctor import checkup, known
+    from collectrace.ras import live
+
+    said = [one.environment.get(checkup.RAS_ADDRESS) for one in found.processes]
+    text = next(filter(None, [*said, environment.get(checkup.RAS_ADDRESS)]), live.ADDRESS)
+    try:
+        where = live.address(text)
+    except ValueError as problem:
+        return known.Ras(text, problem=f"cannot be asked: {checkup.RAS_ADDRESS} {problem}")
+    return checkup.ask_ras(where)
+
+
+def as_dict(checkup: Checkup) -> dict[str, object]:
+    """The whole answer in plain values."""
+    from collectrace.doctor.checkup import FORMAT
+
+    return {
+        "format": FORMAT,
+        "can_learn": checkup.is_worth_it,
+        "headline": checkup.headline,
+        "notes": list(checkup.notes),
+        "sources": [asdict(row) for row in checkup.rows],
+        "next_time": list(checkup.next_time),
+        "processes": [_process(one) for one in checkup.processes],
+        "ras": None if checkup.ras is None else asdict(checkup.ras),
+    }
+
+
+def _process(one: Process) -> dict[str, object]:
+    return {
+        "pid": one.pid,
+        "rank": one.rank,
+        "world_size": one.world_size,
+        "user": one.user,
+        "state": one.state,
+        "started": one.started,
+        "script": one.script,
+        "torch": one.torch_version or None,
+        "nccl": one.nccl,
+        "rank_files": [str(file) for file in one.rank_files],
+        "variables": {
+            n: v for n, v in one.environment.items() if n not in ("HOME", "XDG_CACHE_HOME")
+        },
+    }

@@ -1,0 +1,183 @@
+"""The doctor's whole answer: who runs here, what can be learned now, and what to set next time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Final
+
+from collectrace import words
+from collectrace.config import SWITCH
+from collectrace.doctor import flight
+from collectrace.doctor.known import (
+    Checkup,
+    Ras,
+    Row,
+    Surroundings,
+    age,
+    began,
+    is_switched_on,
+    quoted,
+)
+from collectrace.doctor.processes import Process, job
+from collectrace.doctor.sources import SOURCES
+from collectrace.ras import live
+from collectrace.ras.verdict import OPEN, verdict
+
+FORMAT: Final = 1
+"""Version of what ``--json`` prints."""
+
+RAS_ADDRESS: Final = "NCCL_RAS_ADDR"
+
+_MOST_NOTES: Final = 3
+_STOPPED: Final = {
+    "T": "was stopped by a signal; kill -CONT {pid} lets it go on",
+    "t": "is stopped by a debugger",
+}
+
+
+def ask_ras(where: live.Address, *, again_after: float = 1.0) -> Ras:
+    """Ask once, and once more where ranks differ: a count that moves is no hang."""
+    try:
+        report = live.ask(where)
+    except live.NoAnswer as problem:
+        return Ras(str(where), problem=str(problem))
+    later = None
+    if any(one.differences for one in report.communicators):
+        time.sleep(again_after)
+        with contextlib.suppress(live.NoAnswer):  # the job may have ended meanwhile
+            later = live.ask(where)
+    return Ras(str(where), report, later)
+
+
+def examine(known: Surroundings) -> Checkup:
+    """All of it, in words."""
+    rows = [row for source in SOURCES for row in [source(known)] if row is not None]
+    ready_first = sorted(rows, key=lambda row: not row.is_ready)
+    report = next((ras.later or ras.report for ras in known.ras if ras.report is not None), None)
+    return Checkup(
+        _headline(known), _notes(known)[:_MOST_NOTES], tuple(ready_first), _next_time(known),
+        known.processes, report,
+    )  # fmt: skip
+
+
+def of_report(saved: Ras) -> Checkup:
+    """A saved report of RAS, and nothing else."""
+    report = saved.report
+    assert report is not None
+    of = f" of {words.counted(report.nodes, 'node')}" if report.nodes is not None else ""
+    version = f"NCCL {report.version}" if report.version else "NCCL"
+    headline = f"{saved.where}: a report of {version} RAS{of}"
+    row = Row("NCCL RAS", True, (*verdict(report), f"It does not tell {OPEN}."))
+    return Checkup(headline, (), (row,), (), (), report)
+
+
+# The processes
+
+
+def _headline(known: Surroundings) -> str:
+    processes, hidden = known.processes, known.found.hidden
+    if not known.found.proc_is_there:
+        return "this machine does not tell of its processes: there is no /proc"
+    if not processes and hidden and known.pid is not None:
+        user = hidden[0].user
+        return f"process {known.pid} is {user}'s: permission denied to look into it; ask as {user}"
+    if not processes and known.pid is not None:
+        return f"process {known.pid} is no training process, and has started none"
+    if not processes and known.folder is not None:
+        return f"{known.folder}: no running process writes into it"
+    if not processes:
+        nobody = "no training process of this user runs on this machine"
+        if not hidden:
+            return nobody
+        users = words.listed(sorted({one.user for one in hidden}))
+        those = words.counted(len(hidden), "python process", "python processes")
+        return f"{nobody}; permission denied to look into {those} of {users}"
+    scripts = list(dict.fromkeys(one.script for one in processes if one.script))
+    what = f" of {words.listed(scripts[:2])}" if scripts else ""
+    jobs = {job(one) for one in processes}
+    many = f"{len(jobs)} jobs, {_many(processes)}" if len(jobs) > 1 else _many(processes)
+    who = words.ranges(one.pid for one in processes)
+    pids = f"pid {who}" if len(processes) == 1 else f"pids {who}"
+    versions = sorted({one.torch_version for one in processes if one.torch_version})
+    torch = f", torch {words.listed(versions)}" if versions else ""
+    alone = "; doctor PID tells of one job alone" if len(jobs) > 1 else ""
+    return f"{many}{what}, {pids}, for {age(known, began(processes))}{torch}{alone}"
+
+
+def _many(processes: tuple[Process, ...]) -> str:
+    sizes = {one.world_size for one in processes}
+    if all(one.rank is not None for one in processes):
+        size = sizes.pop() if len(sizes) == 1 else None
+        if size is not None and size > len(processes):
+            return f"{len(processes)} of {words.counted(size, 'rank')}"
+        return words.counted(len(processes), "rank")
+    return words.counted(len(processes), "process with torch", "processes with torch")
+
+
+def _notes(known: Surroundings) -> tuple[str, ...]:
+    notes = []
+    for one in known.processes:
+        if one.state in _STOPPED:
+            who = f"pid {one.pid}" if one.rank is None else f"rank {one.rank} (pid {one.pid})"
+            notes.append(f"{who} {_STOPPED[one.state].format(pid=one.pid)}")
+    missing = _missing(known.processes)
+    if missing:
+        runs = words.verb(missing, "does", "do")
+        notes.append(f"local {words.ranks(missing)} {runs} not run here: ended, or not yet started")
+    return tuple(notes)
+
+
+def _missing(processes: tuple[Process, ...]) -> list[int]:
+    """Local ranks that torchrun started here, by the others' word, and that are not there."""
+    sizes = {one.environment.get("LOCAL_WORLD_SIZE") for one in processes}
+    ports = {one.environment.get("MASTER_PORT") for one in processes}
+    here = {one.environment.get("LOCAL_RANK") for one in processes}
+    size = sizes.pop() if len(sizes) == 1 and len(ports) == 1 else None
+    if size is None or not size.isdigit() or int(size) > 1024:
+        return []
+    return [n for n in range(int(size)) if str(n) not in here]
+
+
+# Next time
+
+
+def _next_time(known: Surroundings) -> tuple[str, ...]:
+    """What to type before the job is started again."""
+    processes = known.processes
+    lines: list[str] = []
+    if not processes and known.runs:
+        return ()  # what ran here recorded itself
+    if not processes or not all(one.rank_files for one in processes):
+        bare = [one for one in processes if one.torch and not _is_installed_beside(one)]
+        if bare:
+            python = bare[0].arguments[0] if bare[0].arguments else "python"
+            lines.append(f"{quoted(python)} -m pip install {quoted(_package())}")
+        if not processes or not all(map(is_switched_on, processes)):
+            lines.append(f"export {SWITCH}=1")
+    uses_nccl = not processes or any(one.may_use_nccl for one in processes)
+    is_set = bool(processes) and all(
+        any(one.environment.get(name) for name in flight.PREFIXES) for one in processes
+    )
+    if uses_nccl and not is_set:
+        versions = {flight.version_of(one.torch_version) for one in processes}
+        lines += flight.exports(versions.pop() if len(versions) == 1 else None)
+    return tuple(lines)
+
+
+def _is_installed_beside(one: Process) -> bool:
+    """Whether collectrace is installed where the job's torch is, and has its entry point there."""
+    if one.torch is None:
+        return False
+    for told in one.torch.parent.glob("collectrace-*.dist-info/entry_points.txt"):
+        with contextlib.suppress(OSError):
+            if "torch.backends" in told.read_text(errors="replace"):
+                return True
+    return False
+
+
+def _package() -> str:
+    """What pip is to be given: the folder of this project, else its name."""
+    folder = Path(__file__).parents[2]
+    return str(folder) if (folder / "pyproject.toml").is_file() else "collectrace"

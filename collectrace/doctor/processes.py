@@ -1,0 +1,339 @@
+"""Which training processes run on this machine, by what ``/proc`` says of them. Nothing is touched.
+
+A process is one of a job if it is a python that has torch loaded (``/proc/PID/maps``), or that was
+started with ``RANK`` and ``WORLD_SIZE`` (``/proc/PID/environ``). What is left out: launchers, which
+are there for the ranks they started; what a rank itself started, such as DataLoader workers; and,
+where there are ranks, whatever else has torch loaded.
+
+The environment is that with which a process was started: what its script set later is not in it.
+"Ranks" are known by it, or by the rank file that a process holds open.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+
+_PYTHON: Final = re.compile(r"python[\d.]*|pypy[\d.]*")
+_TORCH_THREAD: Final = "pt_main_thread"
+"""What torch names the main thread of a process once it is imported."""
+
+_KEPT: Final = re.compile(
+    r"RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|HOME|XDG_CACHE_HOME"
+    r"|COLLECTRACE(_.*)?|TORCH_(FR|NCCL|DISTRIBUTED)_.*|NCCL_RAS_.*"
+)
+"""Variables that are looked at; no other is kept, for environments hold secrets."""
+
+_RANK_FILE: Final = re.compile(r"rank(\d{1,9})(\.\d{1,9})?\.jsonl")
+_GPU: Final = re.compile(r"/dev/(nvidia|kfd|dxg)")
+"""Devices of NVIDIA, of AMD (whose RCCL is named nccl in torch), and of Windows' Linux."""
+
+_LIBTORCH: Final = re.compile(r" (/\S.*)/torch/lib/libtorch[\w.]*\.so")
+_LIBNCCL: Final = re.compile(r" (/\S.*/lib[nr]ccl\.so[\d.]*)")
+_IN_NAME: Final = re.compile(r"libnccl\.so\.(\d+\.\d+[\d.]*)")
+_VERSION: Final = re.compile(r"__version__\s*=\s*['\"]([\w.+-]{1,40})['\"]")
+_SPAWNED: Final = "multiprocessing.spawn"
+
+_LAUNCHERS: Final = ("torchrun", "-m torch.distributed.run", "-m torch.distributed.launch")
+
+_MOST_BYTES: Final = 16 << 20
+_MOST_NUMBER: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process of a job."""
+
+    pid: int
+    parent: int
+    user: str
+    state: str
+    """As ``ps`` prints it: ``R`` runs, ``S`` sleeps, ``D`` waits for a device, ``T`` was stopped by
+    a signal, ``t`` by a debugger, ``Z`` has ended."""
+    started: float
+    """Seconds since 1970."""
+    arguments: tuple[str, ...]
+    is_readable: bool
+    """False: another user's, of which only the command line is known."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    """Its working directory."""
+    torch: Path | None = None
+    """Folder of the torch it has loaded; None: none (so far), or of libraries elsewhere."""
+    torch_version: str = ""
+    has_torch: bool = False
+    nccl: str | None = None
+    """Version of the NCCL it has loaded; empty: not known; None: it has loaded none. Wheels of
+    torch for CUDA load it with torch, whether it is used or not."""
+    has_gpu: bool = False
+    """Whether it has opened a GPU: without one there is no communicator of NCCL."""
+    rank_files: tuple[Path, ...] = ()
+    """Rank files that it holds open, and so writes."""
+
+    @property
+    def may_use_nccl(self) -> bool:
+        """Whether it may have communicators of NCCL."""
+        return self.nccl is not None and self.has_gpu
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank in the job, as far as it is known from outside."""
+        rank = _number(self.environment.get("RANK"))
+        if rank is None and self.rank_files:
+            found = _RANK_FILE.fullmatch(self.rank_files[0].name)
+            return int(found[1]) if found is not None else None
+        return rank
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks of the job."""
+        return _number(self.environment.get("WORLD_SIZE"))
+
+    @property
+    def script(self) -> str:
+        """What it runs: ``train.py``, ``-m package.train``."""
+        return script(self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What runs here."""
+
+    processes: tuple[Process, ...]
+    """Of jobs, by rank, and by number."""
+    hidden: tuple[Process, ...] = ()
+    """Python processes of other users, which may be part of one."""
+    proc_is_there: bool = True
+
+
+def find(pid: int | None = None, proc: Path = PROC) -> Found:
+    """The processes of jobs.
+
+    Args:
+        pid: look only at the job of this process, be it a rank or its launcher.
+        proc: where the kernel tells of processes.
+
+    Raises:
+        ProcessLookupError: there is no process of that number.
+
+    """
+    if pid is not None and not (proc / str(pid)).is_dir():
+        raise ProcessLookupError(pid)
+    try:
+        numbers = [int(path.name) for path in proc.iterdir() if path.name.isdigit()]
+    except OSError:
+        return Found((), proc_is_there=False)
+    seen = [one for n in sorted(numbers) if n != os.getpid() and (one := _look(proc / str(n)))]
+    if pid is not None:
+        seen = _of_job(seen, pid)
+    hidden = tuple(one for one in seen if not one.is_readable)
+    ranks = _ranks([one for one in seen if one.is_readable])
+    most_first = sorted(ranks, key=lambda one: (one.rank is None, one.rank or 0, one.pid))
+    return Found(tuple(most_first), hidden)
+
+
+def writing_to(found: Found, folder: Path) -> Found:
+    """Those that write rank files into a folder, or below it."""
+    whole = folder.resolve()
+    kept = [one for one in found.processes if any(whole in file.parents for file in one.rank_files)]
+    return Found(tuple(kept), (), found.proc_is_there)
+
+
+def script(arguments: Iterable[str]) -> str:
+    """The script of a command line of python, without its folder; empty where there is none."""
+    rest = iter(arguments)
+    next(rest, None)
+    for argument in rest:
+        if argument in ("-m", "-c"):
+            return f"{argument} {next(rest, '')}" if argument == "-m" else argument
+        if argument in ("-W", "-X"):
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument.rpartition("/")[2]
+    return ""
+
+
+# One process
+
+
+def _look(folder: Path) -> Process | None:
+    """A process if it is a python; None also for one that has just ended."""
+    try:
+        arguments = tuple(_read(folder / "cmdline").split("\0")[:-1])
+        name, parent, state, ticks = _stat(_read(folder / "stat"))
+        if not _is_python(folder, arguments, name):
+            return None
+        bare = Process(
+            pid=int(folder.name),
+            parent=parent,
+            user=_user(folder.stat().st_uid),
+            state=state,
+            started=_boot_time(folder.parent) + ticks / os.sysconf("SC_CLK_TCK"),
+            arguments=arguments,
+            is_readable=state == "Z",
+        )
+    except (OSError, ValueError, IndexError):
+        return None
+    try:
+        environment = _environment(_read(folder / "environ"))
+        maps = _read(folder / "maps")
+        opened, cwd = _opened(folder / "fd"), (folder / "cwd").readlink()
+    except OSError:
+        return bare
+    loaded = _LIBTORCH.search(maps)
+    torch = Path(loaded[1]) / "torch" if loaded is not None else None
+    return replace(
+        bare,
+        is_readable=True,
+        environment=environment,
+        folder=cwd,
+        torch=torch,
+        torch_version="" if torch is None else _torch_version(torch),
+        has_torch="/libtorch" in maps,
+        nccl=_nccl(maps),
+        has_gpu=any(_GPU.match(str(file)) for file in opened),
+        rank_files=tuple(sorted(file for file in opened if _RANK_FILE.fullmatch(file.name))),
+    )
+
+
+def _read(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(_MOST_BYTES).decode("utf-8", "replace")
+
+
+def _stat(text: str) -> tuple[str, int, str, int]:
+    """Name, parent, state, and when it began in ticks since the machine did (``man proc``)."""
+    head, _, rest = text.rpartition(")")
+    parts = rest.split()
+    return head.partition("(")[2], int(parts[1]), parts[0], int(parts[19])
+
+
+def _boot_time(proc: Path) -> int:
+    found = re.search(r"^btime (\d+)", _read(proc / "stat"), re.MULTILINE)
+    return int(found[1]) if found is not None else 0
+
+
+def _is_python(folder: Path, arguments: tuple[str, ...], name: str) -> bool:
+    if name == _TORCH_THREAD or _PYTHON.fullmatch(name):
+        return True
+    if arguments and _PYTHON.fullmatch(arguments[0].rpartition("/")[2]):
+        return True
+    try:  # what renamed itself, as Ray's workers do
+        return _PYTHON.fullmatch((folder / "exe").readlink().name) is not None
+    except OSError:
+        return False
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _environment(text: str) -> dict[str, str]:
+    pairs = (pair.partition("=") for pair in text.split("\0"))
+    return {name: value for name, _, value in pairs if _KEPT.fullmatch(name)}
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 7:
+        return None
+    return int(text) if int(text) < _MOST_NUMBER else None
+
+
+def _opened(folder: Path) -> list[Path]:
+    """The files, devices and so on that a process has open."""
+    found = []
+    for link in folder.iterdir():
+        try:
+            found.append(link.readlink())
+        except OSError:  # closed meanwhile
+            continue
+    return found
+
+
+def _torch_version(torch: Path) -> str:
+    try:
+        found = _VERSION.search(_read(torch / "version.py"))
+    except OSError:
+        return ""
+    return found[1] if found is not None else ""
+
+
+def _nccl(maps: str) -> str | None:
+    """The version of the NCCL that is mapped: by the file's name, else by what pip knows of it.
+
+    In wheels of torch it is ``nvidia/nccl/lib/libnccl.so.2``, of the package ``nvidia-nccl-cu12``.
+    """
+    loaded = _LIBNCCL.search(maps)
+    if loaded is None:
+        return None
+    if (in_name := _IN_NAME.search(loaded[1])) is not None:
+        return in_name[1]
+    packages = Path(loaded[1]).parents
+    if len(packages) > 3:
+        for info in sorted(packages[3].glob("nvidia_nccl_cu*-*.dist-info")):
+            return info.name.removesuffix(".dist-info").partition("-")[2]
+    return ""
+
+
+# Together
+
+
+def _ranks(seen: list[Process]) -> list[Process]:
+    """Those that are ranks of jobs, not their launchers and not what they started."""
+    by_pid = {one.pid: one for one in seen}
+    of_jobs = [
+        one
+        for one in seen
+        if (one.has_torch or _says_rank(one) or one.rank_files) and one.script not in _LAUNCHERS
+    ]
+    launchers: set[int] = set()
+    for one in of_jobs:
+        above = by_pid.get(one.parent)
+        if one.rank is not None or _is_spawned(one):
+            while above is not None and above.rank is None:
+                launchers.add(above.pid)
+                above = by_pid.get(above.parent)
+    kept = {one.pid: one for one in of_jobs if one.pid not in launchers}
+    found = [one for one in kept.values() if not _is_helper(one, kept)]
+    return [one for one in found if one.rank is not None] or found
+
+
+def _says_rank(one: Process) -> bool:
+    return one.rank is not None and one.world_size is not None
+
+
+def _is_spawned(one: Process) -> bool:
+    return any(_SPAWNED in argument for argument in one.arguments)
+
+
+def _is_helper(one: Process, kept: Mapping[int, Process]) -> bool:
+    """Whether a rank started it: it has that rank's variables, and its file open if any."""
+    above = kept.get(one.parent)
+    return above is not None and one.rank in (None, above.rank)
+
+
+def _of_job(seen: list[Process], pid: int) -> list[Process]:
+    """The process, what it started, and those started as it was."""
+    below = {pid}
+    for _ in range(8):  # launcher, agent, rank, worker: no job is deeper
+        below |= {one.pid for one in seen if one.parent in below}
+    keys = {job(one) for one in seen if one.pid in below and job(one) is not None}
+    return [one for one in seen if one.pid in below or job(one) in keys]
+
+
+def job(one: Process) -> tuple[str | None, ...] | None:
+    """What the ranks of one job have in common."""
+    if not _says_rank(one):
+        return None
+    names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+    return one.script, *(one.environment.get(name) for name in names)

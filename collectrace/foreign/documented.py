@@ -1,0 +1,86 @@
+"""Formats of other tools that no reader turns into rank files: what they are, and why not.
+
+One row each, recognised as those that are read. Of NCCL RAS ``collectrace doctor`` makes what can
+be made; of the others nothing is made yet. Where heads look alike order matters: JSON of RAS and
+JSON of a Flight Recorder both name ``nccl_version``, so these rows are to be asked first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace import ras
+from collectrace.ras import verdict
+
+HEAD: Final = 4096
+"""Bytes by which a file is recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """One row: that of a format which is read, without who reads it."""
+
+    name: str
+    tool: str
+    """What a message calls it."""
+    is_one: Callable[[bytes], bool]
+    """Whether a file is one, by its first 4096 bytes."""
+    is_named: re.Pattern[str]
+    """Names that only such files have."""
+    tells: str
+    open: str
+    """What it leaves open, for which it becomes no rank file."""
+    source: str
+    """Where its fields are to be read, and of which version they were."""
+    instead: str = ""
+    """What to do with such a file."""
+
+    @property
+    def advice(self) -> str:
+        """What is said to who wants it aligned."""
+        return self.instead or f"no rank file can be made of it, for it does not tell {self.open}"
+
+
+_INSPECTOR: Final = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"id"\s*:\s*"0x')
+_CLOG: Final = re.compile(rb"V\|\d{1,4}\|base_timestamp=\d+\.\d+\r?\n")
+
+DOCUMENTED: Final = (
+    Documented(
+        name="nccl-ras",
+        tool="NCCL RAS",
+        is_one=ras.is_one,
+        is_named=re.compile(r".*\.ras\.(?:txt|json)"),
+        tells=verdict.TELLS,
+        open=verdict.OPEN,
+        source="NVIDIA/nccl v2.30.7-1, src/ras/client_support.cc",
+        instead="ask python -m collectrace doctor about it",
+    ),
+    Documented(
+        name="nccl-inspector",
+        tool="NCCL Inspector",
+        is_one=lambda head: _INSPECTOR.match(head) is not None and b'"rec_mechanism"' in head,
+        # inspector.cc: "<host>-pid<pid>.log"
+        is_named=re.compile(r".+-pid\d{1,10}\.log"),
+        tells="of each completed collective its size in bytes, duration and bandwidth",
+        open="what did not complete, dtypes, reduce ops, roots and lines",
+        source="NVIDIA/nccl v2.30.7-1, plugins/profiler/inspector/inspector_json.cc, format v4.0",
+    ),
+    Documented(
+        name="torchcomms-clog",
+        tool="torchcomms' collective log",
+        is_one=lambda head: _CLOG.match(head) is not None,
+        is_named=re.compile(r".+\.clog"),
+        tells="every collective in the order of its issue, with counts and dtype; asked for, when "
+        "it began, ended and was waited for",
+        open="lines, and which ranks of the job a communicator has",
+        source="meta-pytorch/torchcomms, comms/torchcomms/hooks/clog/ClogHook.cpp, version 1",
+    ),
+)
+
+
+def of(head: bytes) -> Documented | None:
+    """The row of a file, by its first bytes; None: it is none of these."""
+    return next((one for one in DOCUMENTED if one.is_one(head)), None)

@@ -1,0 +1,304 @@
+"""The text form of a report: what the program ``ncclras`` prints.
+
+Source: NVIDIA/nccl, ``src/ras/client_support.cc``: ``rasClientRunInit``, ``rasClientRunComms`` and
+``rasClientBreakDownErrors`` at v2.24.3-1, v2.26.2-1, v2.28.7-1 and v2.30.7-1. Between them came the
+counts per op, the words ``have not launched any operations`` and ``NOCOMM`` for ``UNKNOWN`` (2.26).
+
+The text groups ranks and names only outliers: a quarter of the ranks and at most ten, with VERBOSE
+fewer than half. So who is in a level is often not told, and how many always is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from collectrace.ras.report import (
+    ANY,
+    Communicator,
+    Difference,
+    Failed,
+    InStatus,
+    Launched,
+    Level,
+    Member,
+    NotReadable,
+    Place,
+    Processes,
+    Report,
+)
+
+_VERSION: Final = re.compile(r"NCCL version (\S{1,40}) compiled with CUDA")
+_COLLECTED: Final = re.compile(r"Communicators\.\.\. \((\d+\.\d+)s\)")
+_BEGINS: Final = re.compile(
+    rb"^(NCCL version \S+ compiled with CUDA|Job summary\s*\n=+|Communicators\.\.\. \()",
+    re.MULTILINE,
+)
+
+_OF_ALL: Final = re.compile(r"(\(total\)|per node|per process|\s)+")
+"""The second line of a heading of the job's summary; below it stand as many numbers."""
+
+_GROUP: Final = re.compile(
+    r"\s*(?P<group>\d+)\s+(?P<comms>\d+)\s+\d+\s+\d+(?:-\d+)?\s+(?P<size>\d+)\s+\d+\s+[A-Z]+\s+(?P<errors>[A-Z,]+)"
+)
+"""A row of the table of communicators: groups of equal ones."""
+
+_SECTIONS: Final = ("Errors", "Warnings")
+_OF_THE_JOB: Final = ("INCOMPLETE", "DEAD", "TIMEOUT")
+_OF_ONE: Final = re.compile(r"#(\d+)-\d+ \(([0-9a-f]{1,16})\) (?:INCOMPLETE|ERROR|MISMATCH)")
+
+_PLACE: Final = (
+    r" -- (?:GPU (?P<gpu>.{1,80}) managed by process (?P<pid>\d{1,10}) on node (?P<host>\S{1,100})"
+    r"|\[process information not found\])"
+)
+_OPERATIONS: Final = r"(?:launched up to operation (?P<what>\d{1,20})|not launched any operations)"
+
+_MOST: Final = 1_000_000
+"""Ranks, processes or communicators that a number may tell of."""
+
+
+def is_one(head: bytes) -> bool:
+    """Whether a file is such a report, by how it begins; excerpts from its summary on, too."""
+    return _BEGINS.search(head) is not None
+
+
+def read(data: bytes) -> Report:
+    """Read one, whole or cut short.
+
+    Raises:
+        NotReadable: it does not come as far as the communicators.
+
+    """
+    reader = _Reader()
+    for line in data.decode("utf-8", "replace").splitlines():
+        reader.take(line)
+    return reader.report()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A communicator that lines are still being read of."""
+
+    name: str
+    group: int
+    differences: list[tuple[str, list[tuple[int, int, list[Member]]]]] = field(default_factory=list)
+    statuses: list[tuple[str, int, list[Member]]] = field(default_factory=list)
+    failures: list[tuple[bool, str, int, list[Member]]] = field(default_factory=list)
+    silent: tuple[int, list[Member]] | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    """A row of the table."""
+
+    communicators: int
+    size: int
+    is_marked: bool
+
+
+class _Reader:
+    """Takes the lines one after the other."""
+
+    def __init__(self) -> None:
+        self._version = ""
+        self._totals: dict[str, int] = {}
+        self._columns: list[str] = []
+        self._groups: dict[int, _Group] = {}
+        self._open: dict[tuple[int, str], _Open] = {}
+        self._of: _Open | None = None
+        self._about = ""
+        self._level: list[Member] | None = None
+        """Ranks of the level that is being told, to which the next lines may add."""
+        self._is_initialization = False
+        self._counts = {"INCOMPLETE": 0, "DEAD": 0, "TIMEOUT": 0}
+        self._places: dict[str, list[Place]] = {"INCOMPLETE": [], "DEAD": []}
+        self._seconds: float | None = None
+        self._section = ""
+
+    def take(self, line: str) -> None:
+        """One line, of whatever kind."""
+        bare = line.strip()
+        if line.startswith("  ") and self._section:
+            self._detail(bare)
+        elif bare in _SECTIONS:
+            self._section, self._of, self._about = bare, None, ""
+        elif bare in _OF_THE_JOB and self._section:
+            self._about, self._of, self._level = bare, None, None
+        elif (one := _OF_ONE.match(bare)) is not None:
+            key = (int(one[1]), one[2].rjust(16, "0"))
+            self._of = self._open.setdefault(key, _Open(key[1], key[0]))
+            self._about, self._level = "", None
+        elif (collected := _COLLECTED.match(bare)) is not None:
+            self._seconds = float(collected[1])
+        elif (version := _VERSION.match(bare)) is not None:
+            self._version = version[1]
+        else:
+            self._summary(line)
+
+    def _summary(self, line: str) -> None:
+        numbers = line.split()
+        if (group := _GROUP.fullmatch(line)) is not None:
+            size = min(int(group["size"]), _MOST)
+            self._groups[int(group["group"])] = _Group(
+                min(int(group["comms"]), _MOST), size, group["errors"] != "OK"
+            )
+        elif "(total)" in line and _OF_ALL.fullmatch(line):
+            self._columns = ["nodes", "", "", "processes", "gpus"]
+            if line.count("(total)") == 3 and "per" in line:
+                return
+            self._columns = ["nodes", "processes", "gpus"]
+        elif (
+            self._columns and len(numbers) == len(self._columns) and line.replace(" ", "").isdigit()
+        ):
+            self._totals = dict(zip(self._columns, map(int, numbers), strict=True))
+            self._columns = []
+
+    def _detail(self, line: str) -> None:
+        for pattern, take in _DETAILS:
+            if (found := pattern.fullmatch(line)) is not None:
+                take(self, found)
+                return
+
+    # What the lines below a heading say.
+
+    def processes(self, found: re.Match[str]) -> None:
+        """How many processes do not answer, or are dead, or how many timeouts there were."""
+        if self._about in self._counts:
+            self._counts[self._about] = min(int(found["n"]), _MOST)
+
+    def process(self, found: re.Match[str]) -> None:
+        """One of them."""
+        if self._about in self._places:
+            self._places[self._about].append(Place(found["host"], int(found["pid"]), found["gpu"]))
+
+    def missing(self, found: re.Match[str]) -> None:
+        """How many ranks of a communicator nothing came of."""
+        if self._of is not None:
+            self._level = []
+            self._of.silent = (min(int(found["n"]), _MOST), self._level)
+
+    def listed(self, found: re.Match[str]) -> None:
+        """Ranks by their numbers alone, as NCCL before 2.26 lists them."""
+        if self._level is not None:
+            self._level += [Member(int(n)) for n in re.findall(r"\d{1,7}", found["ranks"])]
+
+    def kind_of_error(self, found: re.Match[str]) -> None:
+        """Errors of initialization, or later ones."""
+        self._is_initialization = found["kind"] == "Initialization"
+
+    def failed(self, found: re.Match[str]) -> None:
+        """Ranks with one error, or a single rank."""
+        if self._of is not None:
+            count, self._level = self._opened(found)
+            failure = (self._is_initialization, found["what"], count, self._level)
+            self._of.failures.append(failure)
+
+    def status(self, found: re.Match[str]) -> None:
+        """Ranks of one status, or a single rank."""
+        if self._of is not None:
+            count, self._level = self._opened(found)
+            self._of.statuses.append((found["what"], count, self._level))
+
+    def op(self, found: re.Match[str]) -> None:
+        """The op of which the numbers come next."""
+        if self._of is not None:
+            op = ANY if found["what"] == "collective" else found["what"]
+            self._of.differences.append((op, []))
+
+    def launched(self, found: re.Match[str]) -> None:
+        """Ranks that have launched equally many, or a single rank."""
+        if self._of is not None and self._of.differences:
+            count, self._level = self._opened(found)
+            operations = int(found["what"] or 0)
+            self._of.differences[-1][1].append((operations, count, self._level))
+
+    def one_more(self, found: re.Match[str]) -> None:
+        """A rank of the level before it."""
+        if self._level is not None:
+            self._level.append(_member(found))
+
+    def _opened(self, found: re.Match[str]) -> tuple[int, list[Member]]:
+        """How many ranks, and those of them that the line names."""
+        if "n" in found.re.groupindex:
+            return min(int(found["n"]), _MOST), []
+        return 1, [_member(found)]
+
+    def report(self) -> Report:
+        """All of it.
+
+        Raises:
+            NotReadable: it does not come as far as the communicators.
+
+        """
+        if self._seconds is None:
+            raise NotReadable("ends before NCCL RAS came to the communicators")
+        return Report(
+            version=self._version,
+            communicators=tuple(map(self._communicator, self._open.values())),
+            communicators_in_all=sum(group.communicators for group in self._groups.values()),
+            marked=sum(one.communicators for one in self._groups.values() if one.is_marked),
+            processes=self._totals.get("processes"),
+            nodes=self._totals.get("nodes"),
+            gpus=self._totals.get("gpus"),
+            dead=Processes(self._counts["DEAD"], tuple(self._places["DEAD"])),
+            silent=Processes(self._counts["INCOMPLETE"], tuple(self._places["INCOMPLETE"])),
+            timeouts=self._counts["TIMEOUT"],
+            seconds=self._seconds,
+            is_whole=self._section == _SECTIONS[-1],
+        )
+
+    def _communicator(self, one: _Open) -> Communicator:
+        group = self._groups.get(one.group)
+        differences = []
+        for op, levels in one.differences:
+            if levels:
+                most_first = sorted(levels, key=lambda level: -level[0])
+                told = tuple(Launched(count, tuple(who), n) for n, count, who in most_first)
+                differences.append(Difference(op, told))
+        return Communicator(
+            name=one.name,
+            size=None if group is None else group.size,
+            differences=tuple(differences),
+            statuses=tuple(InStatus(count, tuple(who), what) for what, count, who in one.statuses),
+            failures=tuple(
+                Failed(count, tuple(who), what, is_initialization)
+                for is_initialization, what, count, who in one.failures
+            ),
+            silent=None if one.silent is None else Level(one.silent[0], tuple(one.silent[1])),
+        )
+
+
+def _member(found: re.Match[str]) -> Member:
+    if found["gpu"] is None:
+        return Member(int(found["rank"]))
+    return Member(int(found["rank"]), Place(found["host"], int(found["pid"]), found["gpu"]))
+
+
+_N: Final = r"(?P<n>\d{1,9})"
+_RANK: Final = r"Rank (?P<rank>\d{1,9})"
+
+_LINES: Final[tuple[tuple[str, Callable[[_Reader, re.Match[str]], None]], ...]] = (
+    (rf"Missing communicator data from {_N} job process(?:es)?", _Reader.processes),
+    (rf"{_N} job process(?:es are| is) considered dead .*", _Reader.processes),
+    (rf"Encountered {_N} communication timeouts? .*", _Reader.processes),
+    (
+        r"Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,100}) managing GPUs? (?P<gpu>.{1,200})",
+        _Reader.process,
+    ),
+    (rf"Missing communicator data from {_N} ranks?", _Reader.missing),
+    (r"The (?:missing|unknown) ranks?: (?P<ranks>[\d, ]+)", _Reader.listed),
+    (r"(?P<kind>Initialization|Asynchronous) errors? on .*", _Reader.kind_of_error),
+    (rf"{_N} ranks reported (?P<what>.{{1,80}})", _Reader.failed),
+    (rf"{_RANK} reported (?P<what>.{{1,80}}?){_PLACE}", _Reader.failed),
+    (rf"{_N} ranks have status (?P<what>[A-Z]{{1,20}})", _Reader.status),
+    (rf"{_RANK} has status (?P<what>[A-Z]{{1,20}})(?:{_PLACE})?", _Reader.status),
+    (r"Communicator ranks have different (?P<what>\w{1,40}) operation counts", _Reader.op),
+    (rf"{_N} ranks have {_OPERATIONS}", _Reader.launched),
+    (rf"{_RANK} has {_OPERATIONS}{_PLACE}", _Reader.launched),
+    (rf"{_RANK}{_PLACE}", _Reader.one_more),
+)
+"""What the indented lines say, and who takes it. The first that fits does."""
+
+_DETAILS: Final = tuple((re.compile(pattern), take) for pattern, take in _LINES)

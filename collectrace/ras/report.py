@@ -1,0 +1,153 @@
+"""A RAS report as typed facts, the same whatever form it came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+ANY: Final = ""
+"""In place of an op: all collectives together, as NCCL before 2.26 counts them."""
+
+
+class NotReadable(ValueError):
+    """Why a report cannot be read, as what follows its name: ``is cut short``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rank runs."""
+
+    host: str
+    """Address by which NCCL knows the node."""
+    pid: int
+    """As its own process namespace counts."""
+    gpu: str
+    """Its CUDA device, or devices: ``5``, ``0 (NVML 4)``, ``0,1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A rank of a communicator, and where it runs; None where RAS does not know."""
+
+    rank: int
+    """In the communicator: of a group that is not the whole job, not the rank in the job."""
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Ranks of a communicator that have something in common."""
+
+    count: int
+    """How many."""
+    members: tuple[Member, ...] = ()
+    """Who, in the order of their ranks. The text names them only where they are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched(Level):
+    """Ranks that have launched equally many operations."""
+
+    operations: int = 0
+    """Since the communicator began. Launched is not completed, and not even begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An op that not all ranks of a communicator have launched equally often."""
+
+    op: str
+    """``AllReduce``, as NCCL names it; :data:`ANY` before 2.26."""
+    levels: tuple[Launched, ...]
+    """Those that launched most come first."""
+
+    @property
+    def front(self) -> int:
+        """Operations of those that launched most."""
+        return self.levels[0].operations
+
+
+@dataclass(frozen=True, slots=True)
+class InStatus(Level):
+    """Ranks of one status."""
+
+    status: str = ""
+    """``INIT``, ``RUNNING``, ``FINALIZE``, ``ABORT``; ``NOCOMM``, before NCCL 2.26 ``UNKNOWN``: the
+    process answers, and is no member any more (or not yet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Level):
+    """Ranks that report an error of NCCL."""
+
+    error: str = ""
+    """In NCCL's words: ``Remote process error``."""
+    is_initialization: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """A communicator that RAS tells of: in JSON each one, in text only those with a remark."""
+
+    name: str
+    """Its hash, as NCCL's own log prints it: 16 hexadecimal digits."""
+    size: int | None
+    """Ranks in all. None: the text did not say."""
+    differences: tuple[Difference, ...] = ()
+    statuses: tuple[InStatus, ...] = ()
+    """Where they differ; else empty."""
+    failures: tuple[Failed, ...] = ()
+    silent: Level | None = None
+    """Ranks of which nothing came, for their processes do not answer. None: there are none."""
+    counts: Mapping[str, int] | None = None
+    """Operations per op where no rank differs from another, by JSON."""
+
+    @property
+    def has_remark(self) -> bool:
+        """Whether there is something to tell of it."""
+        return bool(self.differences or self.statuses or self.failures or self.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Processes of the job, and those of them that are known by name."""
+
+    count: int = 0
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What RAS told of a job at one moment."""
+
+    version: str
+    """Of NCCL."""
+    communicators: tuple[Communicator, ...]
+    """Largest first."""
+    communicators_in_all: int
+    marked: int = 0
+    """Communicators that RAS marks as not in order, whatever else is told of them."""
+    processes: int | None = None
+    nodes: int | None = None
+    gpus: int | None = None
+    """Of the whole job; None: not told (JSON has no such summary)."""
+    dead: Processes = Processes()
+    """Not reached for a minute, and given up."""
+    silent: Processes = Processes()
+    """Did not answer in time, and are not given up (yet)."""
+    timeouts: int = 0
+    """While the report was collected."""
+    seconds: float | None = None
+    """How long that took."""
+    is_whole: bool = True
+    """False: it ends before its end."""
+
+    @property
+    def has_remark(self) -> bool:
+        """Whether RAS saw anything that is not as it should be in the end."""
+        return bool(
+            self.dead.count
+            or self.silent.count
+            or any(communicator.has_remark for communicator in self.communicators)
+        )

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from collectrace.align import align
+from collectrace.errors import LogError
+from collectrace.foreign import documented, formats
+
+RAS = Path(__file__).parents[1] / "ras" / "samples"
+
+# Beginnings as the sources of the tools print them.
+INSPECTOR = b'{"header": {"id": "0x7f8c496ae9f661", "rank": 2, "n_ranks": 8, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4.0", "git_rev": "", "rec_mechanism": "nccl_profiler_interface"'  # noqa: E501 - one line, as it is written
+CLOG = b"V|1|base_timestamp=1770000000.125\nnew_comm|comm=world|rank=0|world_size=2\n"
+FLIGHT = b'{"version": "2.10", "nccl_version": "2.27.3", "pg_config": {}, "entries": []}'
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        *(
+            ((RAS / f"behind.ras.{form}").read_bytes()[:4096], "nccl-ras")
+            for form in ("txt", "json")
+        ),
+        (INSPECTOR, "nccl-inspector"),
+        (CLOG, "torchcomms-clog"),
+    ],
+)
+def test_each_is_recognised_by_its_own_row_alone(head: bytes, name: str) -> None:
+    assert [row.name for row in documented.DOCUMENTED if row.is_one(head)] == [name]
+
+
+@pytest.mark.parametrize("head", [FLIGHT, b"", b'{"kind":"header"}', b"\x80\x02}q\0"])
+def test_other_files_are_none_of_them(head: bytes) -> None:
+    assert documented.of(head) is None
+
+
+def test_every_row_says_what_it_leaves_open_and_where_it_is_from() -> None:
+    for row in documented.DOCUMENTED:
+        assert row.tells
+        assert row.open
+        assert "/" in row.source
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [((RAS / "behind.ras.json").read_bytes(), "is of NCCL RAS: ask python -m collectrace doctor"),
+     (INSPECTOR, "is of NCCL Inspector: no rank file can be made of it"),
+     (CLOG, "is of torchcomms' collective log: no rank file can be made of it")],
+)  # fmt: skip
+def test_none_is_taken_for_a_flight_recorders_dump(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    assert formats.of(content[: formats.HEAD]) is None
+    path = tmp_path / "rank_0.json"
+    path.write_bytes(content)
+    with pytest.raises(LogError, match=re.escape(said)):
+        align(path)

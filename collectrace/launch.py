@@ -85,9 +85,11 @@ class Script:
         code = _read(file) if spec is None and not self.module else _code_of(spec, self.target)
         main = ModuleType(MAIN)
         vars(main).update(
-            __builtins__=builtins, __annotations__={}, __file__=file, __loader__=loader,
+            __builtins__=builtins, __file__=file, __loader__=loader,
             __spec__=spec, __cached__=spec and spec.cached, __package__=spec and spec.parent,
         )  # fmt: skip
+        if sys.version_info < (3, 14):  # from there on they are made when they are asked for
+            vars(main).update(__annotations__={})
         if self.module:
             sys.argv[0] = file
         sys.modules[MAIN] = main

@@ -103,7 +103,8 @@ def test_however_they_are_started(argument: str, launch: tuple[str, ...], ranks:
     assert [told(log) for log in (spawned, served, forked, *own)] == [
         ("exception", None, "ValueError", "its own", "script.py:15"),
         ("finished", 5, None, None, None),
-        ("finished", 1, None, "last words", None),
+        # Since 3.13 its words are printed, and forgotten, before anything of ours runs.
+        ("finished", 1, None, "last words" if sys.version_info < (3, 13) else None, None),
         ("exception", None, "KeyError", "0", "script.py:27"),
         ("exception", None, "KeyError", "1", "script.py:27"),
     ]

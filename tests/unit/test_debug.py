@@ -185,7 +185,7 @@ from torch.distributed.debug import stop_debug_server
 collectrace.enable(log_dir=sys.argv[1], announce=False)
 dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(2))
-assert start_debug_server(port=int(sys.argv[2]))
+assert start_debug_server(port=int(sys.argv[2]), start_method="fork")
 page = f"http://localhost:{sys.argv[2]}/"
 for _ in range(600):
     try:

@@ -21,7 +21,7 @@ def child(queue):
     queue.put((__name__, os.path.basename(__file__)))
 
 def main():
-    print(__name__, __doc__, __file__, __package__, __annotations__, __cached__)
+    print(__name__, __doc__, __file__, __package__, globals().get("__annotations__"), __cached__)
     print(type(__loader__).__name__, getattr(__spec__, "name", None), __builtins__.__name__)
     print(sys.argv, sys.path[0], __main__.Mine is Mine)
     print(type(pickle.loads(pickle.dumps(Mine()))) is Mine)

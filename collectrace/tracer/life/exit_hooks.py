@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.popen_fork
 import multiprocessing.util
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
@@ -26,6 +28,11 @@ _MAX_TEXT: Final = 2000
 _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
 """Exceptions before the one that ended the process: how many, and characters of their texts."""
+
+
+_BOOTSTRAP: Final[CodeType] = multiprocessing.process.BaseProcess._bootstrap.__code__  # type: ignore[attr-defined]
+_LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # type: ignore[attr-defined]
+"""Where a child's run() is called, and where the child is begun and ended."""
 
 
 class ExitListener(Protocol):
@@ -59,6 +66,10 @@ class ExitHooks:
         """What is known of the exit so far."""
         self._sys_exit_t = 0
         """When ``sys.exit`` was called last, ns."""
+        self._handled: records.Exit | None = None
+        """The exception that was being handled when ``sys.exit`` was called, as an exit by it."""
+        self._is_child = False
+        """This is a child of multiprocessing."""
         self._of_thread: records.Exit | None = None
         """The exception that ended a thread that had issued calls: what the process makes of it
         is not to be seen, and it may end as if nothing had been."""
@@ -104,17 +115,38 @@ class ExitHooks:
         """Have the exit of a child of multiprocessing noticed, which does not run ``atexit``.
 
         A forked one ends with ``os._exit`` once its finalizers have run
-        (multiprocessing/popen_fork.py and process.py, Python 3.11).
+        (multiprocessing/popen_fork.py and process.py, Python 3.11 to 3.14).
         """
         if multiprocessing.process.parent_process() is not None:
+            self._is_child = True
             multiprocessing.util.Finalize(None, self._at_end_of_child, exitpriority=-100)
+            self._watch_printing()
+
+    def _watch_printing(self) -> None:
+        """Have what run() raises noticed where it is printed, since all else forgets it.
+
+        Up to Python 3.12 the finalizers run while it is being handled; since 3.13 they run later,
+        from ``atexit`` (multiprocessing/process.py, ``BaseProcess._bootstrap``).
+        """
+        original = traceback.print_exc
+
+        def print_exc(*args: Any, **options: Any) -> None:
+            problem = sys.exc_info()[1]
+            by = sys._getframe(1).f_code
+            if problem is not None and by is _BOOTSTRAP and self._listener.live:
+                self.note_exception(problem, problem.__traceback__)
+            original(*args, **options)
+
+        traceback.print_exc = print_exc
 
     def _at_end_of_child(self) -> None:
-        # A finalizer runs on the way out of run(): what that raised is still being handled.
         problem = sys.exc_info()[1]
         folder = self._listener.folder
-        if problem is not None and self._listener.live:
-            self.note_exception(problem, problem.__traceback__)
+        if self._listener.live:
+            if problem is not None:
+                self.note_exception(problem, problem.__traceback__)
+            elif self._last is None and (code := _status_of_child()):
+                self.note_sys_exit(code)
         _tell_user(self.at_end(), self._listener.rank, folder)
 
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
@@ -135,6 +167,9 @@ class ExitHooks:
         words = None if code is None or isinstance(code, int) else str(code)[:_MAX_TEXT]
         self._last = records.Exit(reason="finished", code=number, message=words)
         self._sys_exit_t = now()
+        handled = sys.exc_info()[1]
+        if isinstance(handled, Exception):
+            self._handled = _exit(handled, handled.__traceback__)
 
     def at_end(self) -> records.Exit:
         """The process ends: report how, as far as it is known, and return that."""
@@ -143,10 +178,26 @@ class ExitHooks:
         if last is None or (last.reason == "finished" and was_caught):
             # sys.exit was not called, or it was caught: calls were issued after it.
             last = records.Exit(reason="finished")
+        if self._is_child and last.code and self._handled is not None:
+            last = self._handled  # as note_exception has it, where the SystemExit is seen
         if last.reason == "finished" and self._of_thread is not None:
             last, self._of_thread = self._of_thread, None
         self._listener.finish(last)
         return last
+
+
+def _status_of_child() -> int | None:
+    """With which status the child of multiprocessing is about to end; None: that is not to be seen.
+
+    Its parent's ``Popen._launch`` has it in hand (multiprocessing/popen_fork.py, Python 3.13).
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _LAUNCH:
+        if frame.f_code is _BOOTSTRAP:
+            return None  # it is not decided
+        frame = frame.f_back
+    code = None if frame is None else frame.f_locals.get("code")
+    return code if isinstance(code, int) else None
 
 
 def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> None:

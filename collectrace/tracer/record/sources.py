@@ -80,7 +80,8 @@ class _File:
         """Of the statements that take several lines."""
         self._functions: dict[int, str] = {}
         """Names by the line where a function or class begins, its decorators included."""
-        self._add_block(ast.parse(_without_escapes("".join(lines))).body)
+        if body := ast.parse(_without_escapes("".join(lines))).body:
+            self._add_block(body)
 
     def defines(self, line: UserLine) -> bool:
         """Whether the function of a line is where the code that runs was compiled from.
@@ -165,6 +166,6 @@ def _read(path: str) -> _File | None:
         if path == "<stdin>" or (Path(path).exists() and Path(path).stat().st_size > _MOST_BYTES):
             return None
         lines = linecache.getlines(path)
-        return _File(lines) if lines else None
+        return _File(lines) if any(map(str.strip, lines)) else None
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None

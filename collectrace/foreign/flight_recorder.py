@@ -165,6 +165,9 @@ class _Writer:
         return Header(
             t=1, format=FORMAT, rank=self.origin.rank, world_size=world, host="", pid=0,
             wall=self.base, versions={k: v for k, v in versions.items() if v}, heartbeat=0.0,
+            stall_after=max(
+                (number(row.entry.get("timeout_ms")) or 0 for row in self.dump.rows[-1:]), default=0
+            ) / 1000,
         )  # fmt: skip
 
     def _preamble(self, *, is_whole: bool) -> None:

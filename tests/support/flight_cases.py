@@ -123,6 +123,23 @@ def healthy_one_call_apart() -> Job:
     return job
 
 
+def healthy_asked_while_a_call_completed() -> Job:
+    """Dumped by hand: one rank has not yet taken note that its last call is done."""
+    job = _steps(Job(2), 20)
+    job.ring(0).call("all_reduce", [4])
+    job.ring(1).call("all_reduce", [4], state="started")
+    job.waited = 6
+    return job
+
+
+def healthy_asked_during_a_long_call() -> Job:
+    """Dumped by hand, while all are in a call that may take ten minutes."""
+    job = _steps(Job(2), 20)
+    job.all("all_reduce", [4], state="started")
+    job.waited = 30
+    return job
+
+
 def scalar_dtypes() -> Job:
     job = _steps(Job(3))
     for ring in job:
@@ -282,7 +299,8 @@ HEALTHY: Final = tuple(
         healthy, healthy_batch, healthy_send_then_all_reduce, healthy_wrapped,
         healthy_wrapped_groups, healthy_wrapped_past_a_group, healthy_wrapped_messages,
         healthy_coalesced, healthy_gather, healthy_uneven_all_to_all,
-        healthy_one_call_apart,
+        healthy_one_call_apart, healthy_asked_while_a_call_completed,
+        healthy_asked_during_a_long_call,
     )
 )  # fmt: skip
 

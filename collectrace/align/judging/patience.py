@@ -101,9 +101,26 @@ def is_still(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing
         if (issued := case.issued(rank, case.call(rank, stream, seq))) is not None
     ]
     told = [s.end for s, w in there if w.observed or w.what == "device"]
-    if not told or not arrived:
+    if not told or not arrived or _is_in_passing(case, stream, seq, there):
         return False
     return is_long(case, stream, seq, max(told) - max(arrived))
+
+
+def _is_in_passing(
+    case: Case, stream: StreamKey, seq: int, there: Sequence[tuple[Standing, Waiting]]
+) -> bool:
+    """Whether another tool's dumps may have been asked for while a row was completing.
+
+    Then a call on its way looks as one that hangs: where another rank's has completed, or none was
+    pending for as long as its group allows.
+    """
+    logs = [log for rank in case.comparison.streams.get(stream, ()) if (log := case.log(rank))]
+    if not any(log.imported for log in logs):
+        return False
+    if any((done := log.dones.get(stream)) is not None and done.seq >= seq for log in logs):
+        return True
+    allowed = max(round(log.header.stall_after * 1e9) for log in logs)
+    return max(s.end - w.since for s, w in there) < allowed
 
 
 def late(case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing]) -> Mapping[int, int]:

@@ -4,7 +4,7 @@
     python tools/pictures.py            # into collectrace/docs/pictures
 
 The script on the first page is run on three ranks, hangs, and is killed; the report of its logs is
-drawn as a terminal shows it.
+drawn as a terminal shows it, and its page as Chromium does, which must be there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +30,7 @@ from rich.terminal_theme import MONOKAI
 
 from collectrace.align import align
 from collectrace.align.follow import Follower
-from collectrace.report import terminal
+from collectrace.report import page, terminal
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -124,6 +125,32 @@ def draw(folder: Path) -> str:
     return console.export_svg(title="python -m collectrace.align logs/", theme=MONOKAI)
 
 
+def photograph(folder: Path) -> bytes:
+    """The page of ``folder/logs`` in a browser, as PNG.
+
+    Raises:
+        RuntimeError: there is no browser.
+
+    """
+    from playwright.sync_api import sync_playwright
+
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if browser is None:
+        raise RuntimeError("no Chromium in PATH")
+    file = folder / "report.html"
+    with contextlib.chdir(folder), file.open("w") as out:
+        page.write(align("logs"), out)
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        shown = chromium.new_page(viewport={"width": 1280, "height": 800})
+        shown.goto(file.as_uri())
+        shown.wait_for_selector("html[data-ready=yes]")
+        shown.evaluate("new Promise(requestAnimationFrame)")
+        taken = shown.screenshot()
+        chromium.close()
+    return taken
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -134,7 +161,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as made:
         hang(example((ROOT / "README.md").read_text()), Path(made))
         (folder / "report.svg").write_text(draw(Path(made)))
-    print(f"drawn: {folder / 'report.svg'}")
+        (folder / "page.png").write_bytes(photograph(Path(made)))
+    print(f"drawn: report.svg and page.png in {folder}")
     return 0
 
 

@@ -1,13 +1,19 @@
 """A folder of another tool's files as rank files, one after the other.
 
-Nothing is kept of a file but the lines that it became: hundreds of ranks take the memory of one.
+Nothing is kept of a file but the lines that it became: hundreds of ranks take the memory of a few.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -25,6 +31,12 @@ EARLIER: Final = "earlier"
 _STACKS: Final = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+", re.MULTILINE)
 
 _MOST_TOLD: Final = 3
+
+_MOST_WORKERS: Final = 4
+"""Processes that read dumps: what each holds in memory counts."""
+
+_RANKS_PER_WORKER: Final = 16
+"""Below it a process costs more than it saves."""
 
 Take = Callable[[str, bytes], None]
 """Given the name of a segment of a rank file and its bytes, rank by rank."""
@@ -105,27 +117,15 @@ def convert(those: Sequence[Candidate], label: str, take: Take) -> Converted:
     found = Converted(those[0].format.tool)
     problems: list[str] = []
     spans: dict[int, tuple[int, int]] = {}
-    for rank, several in _by_rank(those).items():
-        traces = []
-        for one in several:
-            try:
-                traces.append((one, _read(one.file, one.format, rank, world, one.file.written)))
-            except NotReadable as problem:
-                problems.append(f"{one.file.name} {problem}")
-        if not traces:
+    for made in _made(_by_rank(those), world):
+        problems += made.problems
+        if made.span is None:
             continue
-        chosen, trace = max(traces, key=lambda pair: pair[1].ended)
-        found.notes += [
-            f"rank {rank} left several dumps: {chosen.file.name} counts, not {other.file.name}"
-            for other, _ in traces
-            if other is not chosen
-        ]
-        found.notes += trace.notes
-        # A ring that has wrapped does not tell when its process began.
-        found.idle += [rank] if trace.is_idle else []
-        spans[rank] = trace.began if trace.is_whole else 0, trace.until
-        for n, data in trace.file.segments():
-            take(f"rank{rank:05d}{f'.{n:04d}' if n else ''}.jsonl", data)
+        found.notes += made.notes
+        found.idle += [made.rank] if made.is_idle else []
+        spans[made.rank] = made.span
+        for n, data in made.segments:
+            take(f"rank{made.rank:05d}{f'.{n:04d}' if n else ''}.jsonl", data)
     if not spans:
         more = (
             f" (and {words.counted(len(problems) - 1, 'more file')})" if len(problems) > 1 else ""
@@ -171,6 +171,58 @@ def read_one(file: Blob, rank: int) -> Trace:
     """
     format_ = formats.of(file.read(0, min(file.size, formats.HEAD))) or formats.FORMATS[0]
     return _read(file, format_, rank, rank + 1, getattr(file, "written", None))
+
+
+@dataclass(slots=True)
+class _Made:
+    """What became of the files of one rank."""
+
+    rank: int
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_idle: bool = False
+    span: tuple[int, int] | None = None
+    """When what is there begins and ends, ns; it begins at 0 where a ring has wrapped, which does
+    not tell when its process began. None: no file of it can be read."""
+    segments: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_Made]:
+    """Rank by rank, in order; of many ranks, by processes side by side where that is safe."""
+    make = partial(_make, world)
+    workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
+    # A fork takes along what other threads hold locked.
+    if workers < 2 or threading.active_count() > 1:
+        yield from map(make, by_rank.items())
+        return
+    fork = multiprocessing.get_context("fork")
+    try:
+        with ProcessPoolExecutor(workers, mp_context=fork) as pool:
+            yield from pool.map(make, by_rank.items(), chunksize=2)
+    except BrokenProcessPool:
+        raise LogError("a process that read dumps was killed; is there enough memory?") from None
+
+
+def _make(world: int, those: tuple[int, Sequence[Candidate]]) -> _Made:
+    rank, several = those
+    made, traces = _Made(rank), []
+    for one in several:
+        try:
+            traces.append((one, _read(one.file, one.format, rank, world, one.file.written)))
+        except NotReadable as problem:
+            made.problems.append(f"{one.file.name} {problem}")
+    if traces:
+        chosen, trace = max(traces, key=lambda pair: pair[1].ended)
+        made.notes = [
+            f"rank {rank} left several dumps: {chosen.file.name} counts, not {other.file.name}"
+            for other, _ in traces
+            if other is not chosen
+        ]
+        made.notes += trace.notes
+        made.is_idle = trace.is_idle
+        made.span = trace.began if trace.is_whole else 0, trace.until
+        made.segments = list(trace.file.segments())
+    return made
 
 
 def _by_rank(those: Sequence[Candidate]) -> dict[int, list[Candidate]]:

@@ -176,6 +176,9 @@ _TORCH: Final[tuple[tuple[str, str, Part | None], ...]] = (
     (f"{_CP}_templated_ring_attention_backward", "cp.backward", None),
     (f"{_CP}context_parallel_unshard", "cp.unshard", None),
 
+    # torch 2.15: stages vote on what they know, and warm up their connections.
+    ("torch.distributed.pipelining.schedules:_PipelineSchedule."
+     "_initialize_pipeline_distributed_state", "pp.handshake", None),
     (f"{_STAGE}PipelineStage._send_meta", "pp.metadata", _stage),
     (f"{_STAGE}PipelineStage._recv_meta", "pp.metadata", _stage),
     (f"{_STAGE}PipelineStage._warmup_forward_vote", "pp.handshake", _stage),

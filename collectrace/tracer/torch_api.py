@@ -102,8 +102,8 @@ _NOT_EVERYWHERE: Final = frozenset({
     "torch.distributed._symmetric_memory.get_symm_mem_workspace",
     "torch.distributed._symmetric_memory.rendezvous",
     "torch.distributed.checkpoint.utils._DistWrapper.barrier",
-    "torch.distributed.pipelining.schedules._PipelineSchedule."
-    "_initialize_pipeline_distributed_state",
+    ("torch.distributed.pipelining.schedules._PipelineSchedule."
+     "_initialize_pipeline_distributed_state"),
     "torch.distributed.pipelining.stage.PipelineStage._recv_meta",
     "torch.distributed.pipelining.stage.PipelineStage._send_meta",
     "torch.distributed.pipelining.stage.PipelineStage._warmup_backward_result",

@@ -125,6 +125,7 @@ _FSDP_ONE: Final = "torch.distributed.fsdp.fully_sharded_data_parallel:FullyShar
 _FLAT: Final = "torch.distributed.fsdp._flat_param:FlatParamHandle"
 _CP: Final = "torch.distributed.tensor.experimental._context_parallel._attention:"
 _LOSS: Final = "torch.distributed.tensor.parallel.loss:"
+_SCHEDULE: Final = "torch.distributed.pipelining.schedules:_PipelineSchedule"
 _STAGE: Final = "torch.distributed.pipelining.stage:"
 _DCP: Final = "torch.distributed.checkpoint.utils:_DistWrapper"
 _STATE: Final = "torch.distributed.checkpoint.state_dict:"
@@ -177,8 +178,7 @@ _TORCH: Final[tuple[tuple[str, str, Part | None], ...]] = (
     (f"{_CP}context_parallel_unshard", "cp.unshard", None),
 
     # torch 2.15: stages vote on what they know, and warm up their connections.
-    ("torch.distributed.pipelining.schedules:_PipelineSchedule."
-     "_initialize_pipeline_distributed_state", "pp.handshake", None),
+    (f"{_SCHEDULE}._initialize_pipeline_distributed_state", "pp.handshake", None),
     (f"{_STAGE}PipelineStage._send_meta", "pp.metadata", _stage),
     (f"{_STAGE}PipelineStage._recv_meta", "pp.metadata", _stage),
     (f"{_STAGE}PipelineStage._warmup_forward_vote", "pp.handshake", _stage),

@@ -9,13 +9,14 @@ import gc
 import multiprocessing
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from collectrace import words
@@ -190,19 +191,42 @@ class _Made:
 
 def _made(by_rank: Mapping[int, Sequence[Candidate]], world: int) -> Iterator[_Made]:
     """Rank by rank, in order; of many ranks, by processes side by side where that is safe."""
-    make = partial(_make, world)
     workers = min(os.cpu_count() or 1, _MOST_WORKERS, len(by_rank) // _RANKS_PER_WORKER)
     # A fork takes along what other threads hold locked.
     if workers < 2 or threading.active_count() > 1:
-        yield from map(make, by_rank.items())
+        yield from map(partial(_make, world), by_rank.items())
         return
     fork = multiprocessing.get_context("fork")
     try:
         # What they make is in no circles: looking for some took a tenth of their time.
-        with ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool:
-            yield from pool.map(make, by_rank.items(), chunksize=2)
+        with (
+            tempfile.TemporaryDirectory(prefix="collectrace-") as aside,
+            ProcessPoolExecutor(workers, mp_context=fork, initializer=gc.disable) as pool,
+        ):
+            make = partial(_make_aside, Path(aside), world)
+            for made, files in pool.map(make, by_rank.items(), chunksize=2):
+                made.segments = [(n, _taken(file)) for n, file in files]
+                yield made
     except BrokenProcessPool:
         raise LogError("a process that read dumps was killed; is there enough memory?") from None
+
+
+def _make_aside(
+    aside: Path, world: int, those: tuple[int, Sequence[Candidate]]
+) -> tuple[_Made, list[tuple[int, Path]]]:
+    """The same in another process: segments are handed over as files, not through its pipe."""
+    made = _make(world, those)
+    files = [(n, aside / f"{made.rank}.{n}") for n, _ in made.segments]
+    for (_, data), (_, file) in zip(made.segments, files, strict=True):
+        file.write_bytes(data)
+    made.segments = []
+    return made, files
+
+
+def _taken(file: Path) -> bytes:
+    data = file.read_bytes()
+    file.unlink()
+    return data
 
 
 def _make(world: int, those: tuple[int, Sequence[Candidate]]) -> _Made:

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +211,51 @@ def test_a_ring_without_calls_says_nothing_of_backends(tmp_path: Path) -> None:
     found = align(job.write(tmp_path / "d"))
     assert not [f for f in found.findings if f.kind == "config_skew"]
     assert found.findings[0].kind == "missing_call"
+
+
+SIDE_BY_SIDE = """
+import os, sys
+from collectrace import cli
+from collectrace.foreign import convert
+
+class Pool(convert.ProcessPoolExecutor):
+    def __init__(self, workers, **options):
+        print("workers", workers, flush=True)
+        super().__init__(workers, **options)
+
+convert.ProcessPoolExecutor = Pool
+os.cpu_count = lambda: int(sys.argv[1])
+if "killed" in sys.argv:
+    convert._make = lambda *_: os._exit(9)
+sys.exit(cli.main(["align", sys.argv[2], "--json", "-"], sys.stdout, sys.stderr))
+"""
+
+
+def side_by_side(cpus: int, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """In a process without threads, which this one is not."""
+    return subprocess.run(
+        [sys.executable, "-c", SIDE_BY_SIDE, str(cpus), str(folder), *more],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_many_ranks_are_read_side_by_side_with_the_same_result(tmp_path: Path) -> None:
+    job = Job(40)
+    job.all("all_reduce", [4], count=50)
+    for ring in job:
+        ring.call("broadcast" if ring.rank == 17 else "all_reduce", [4], state="started")
+    dumps = job.write(tmp_path / "dumps")
+    one, two = side_by_side(1, dumps), side_by_side(2, dumps)
+    assert (one.returncode, one.stderr) == (two.returncode, two.stderr) == (1, "")
+    assert two.stdout == "workers 2\n" + one.stdout
+    assert json.loads(one.stdout)["findings"][0]["suspects"] == [17]
+
+
+def test_a_process_that_is_killed_while_it_reads_is_told(tmp_path: Path) -> None:
+    job = Job(40)
+    job.all("all_reduce", [4], count=5)
+    ran = side_by_side(2, job.write(tmp_path / "dumps"), "killed")
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "collectrace: a process that read dumps was killed; is there enough memory?\n"
+    )

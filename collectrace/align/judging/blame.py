@@ -29,6 +29,10 @@ _NEVER_CAME: Final = frozenset(
     {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
 )
 
+_LEAVING: Final = 20_000_000_000
+"""ns that ranks may take from their last word until they are gone. A wait in gloo's C++ notices
+Ctrl-C when its connection breaks, and so when the others are."""
+
 Gap = Literal["no file", "dropped", "out of reach"]
 """Why a rank's evidence is not there: it left none, its tracer lost records, or its log does not
 reach the place of a candidate."""
@@ -120,9 +124,12 @@ def is_proven(case: Case, candidate: Candidate) -> bool:
     """Whether ranks that did not come were never to come."""
     ends = waitgraph.follow(case.graph, case.standings, candidate.absent)
     final = [rank for rank in {*ends, *candidate.absent} if case.standings[rank].final]
-    if final and not _all_were_interrupted(case, candidate, final):
-        return True
-    return _waited_long(case, candidate) or _turned_away(case, candidate)
+    until = None
+    if final:
+        if not _all_were_interrupted(case, candidate, final):
+            return True
+        until = min(case.standings[rank].end for rank in final)
+    return _waited_long(case, candidate, until) or _turned_away(case, candidate)
 
 
 def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[int]) -> bool:
@@ -141,15 +148,15 @@ def _all_were_interrupted(case: Case, candidate: Candidate, finished: Sequence[i
     return all(
         standing.state == "finished"
         and standing.log is not None
-        and standing.end + heartbeats(standing.log) >= min(times)
+        and standing.end + max(heartbeats(standing.log), _LEAVING) >= min(times)
         for standing in (case.standings[rank] for rank in finished)
     )
 
 
-def _waited_long(case: Case, candidate: Candidate) -> bool:
+def _waited_long(case: Case, candidate: Candidate, until: int | None = None) -> bool:
     if patience.gave_up(case, candidate):
         return True
-    waited = patience.waited(case, candidate)
+    waited = patience.waited(case, candidate, until)
     return patience.is_long(case, candidate.stream, candidate.seq or 0, waited)
 
 

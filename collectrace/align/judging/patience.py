@@ -26,10 +26,13 @@ _LOOK_BACK: Final = 4000
 """Calls whose waits are measured, over all ranks of a group."""
 
 
-def waited(case: Case, candidate: Candidate) -> int:
-    """The longest that a rank has been waiting at a candidate's place, ns; 0: nobody waits."""
+def waited(case: Case, candidate: Candidate, until: int | None = None) -> int:
+    """The longest that a rank has been waiting at a candidate's place, ns; 0: nobody waits.
+
+    ``until``: when waits ceased to prove anything; None: they never did.
+    """
     times = [
-        standing.end - w.since
+        (standing.end if until is None else min(standing.end, until)) - w.since
         for rank in candidate.present
         for standing in (case.standings[rank],)
         for w in standing.waiting

@@ -75,6 +75,8 @@ def test_ctrl_c_that_was_caught_and_after_which_the_rank_went_on(tmp_path: Path)
     [
         pytest.param(2, 0, "unknown", id="all were interrupted, after a short wait"),
         pytest.param(90, 0, "hung", id="all were interrupted, after a long wait"),
+        pytest.param(9, 7, "unknown", id="they took seconds to be gone, after a short wait"),
+        pytest.param(29, 7, "hung", id="they took seconds to be gone, after a long wait"),
         pytest.param(90, 80, "hung", id="the others had ended long before"),
         pytest.param(25, 24, "hung", id="the others had ended before, by themselves"),
     ],

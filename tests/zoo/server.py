@@ -49,6 +49,12 @@ from tests.zoo.protocol import Mode, Request
 
 _SLOWEST_START: Final = 30.0
 """Seconds after which a rank that has printed nothing never will."""
+_FRESH: Final = 0.5
+"""Seconds: a rank whose file is not older beats; two of the runner's heartbeats fit in."""
+_SILENT: Final = 3.0
+"""Seconds: a rank whose file is older has stopped, whatever the load."""
+_SLOWEST_BEAT: Final = 30.0
+"""Seconds after the limit for which that is waited for."""
 
 
 def serve(path: str) -> tuple[Request, int] | None:
@@ -109,9 +115,13 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
         if started is None and (now > at_the_latest or all_have_started(request)):
             started = now
         spent = 0.0 if started is None else now - started
-        if spent >= request.limit:
+        if spent >= request.limit and settled(request, pids, statuses, spent - request.limit):
             break
-        if kill_after is not None and spent >= kill_after:
+        if (
+            kill_after is not None
+            and spent >= kill_after
+            and settled(request, pids, statuses, spent - kill_after)
+        ):
             kill(pids, statuses)
             kill_after = None
         if interrupt_after is not None and spent >= interrupt_after:
@@ -131,6 +141,23 @@ def all_have_started(request: Request) -> bool:
     """Whether each rank has printed something: how long that takes is the machine's business."""
     files = [Path(request.output) / f"rank{rank}.txt" for rank in range(request.ranks)]
     return all(file.exists() and file.stat().st_size for file in files)
+
+
+def settled(request: Request, pids: list[int], ended: dict[int, int], waited: float) -> bool:
+    """Whether each rank's file tells a rank that runs from one that has stopped.
+
+    On a busy machine a heartbeat may be late by the little that tells the two apart, just when
+    all are killed: those who run are killed while they beat, the others when long silent.
+    """
+    if waited > _SLOWEST_BEAT:
+        return True
+    now = time.time()
+    for rank, pid in enumerate(pids):
+        for file in Path(request.output).glob(f"logs/*/rank{rank:05}.jsonl"):
+            age = now - file.stat().st_mtime
+            if age < _SILENT and (pid in ended or age > _FRESH):
+                return False
+    return True
 
 
 def kill(pids: list[int], ended: dict[int, int]) -> None:

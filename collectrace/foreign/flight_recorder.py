@@ -20,12 +20,13 @@ from collectrace.chain import Form, RankFile
 from collectrace.foreign import flight_calls, flight_rows, plain_pickle
 from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.flight_dump import FlightDump, GroupConfig, number, parse
+from collectrace.foreign.flight_progress import MAIN, Progress, activity, is_done
+from collectrace.foreign.flight_ring import Entry, Numbered, Ring, group_name
 from collectrace.foreign.flight_rows import Row
 from collectrace.foreign.frames import NOWHERE, Place, place
 from collectrace.foreign.trace import Origin, Trace
 from collectrace.records import (
     FORMAT,
-    Activity,
     Alive,
     Call,
     Done,
@@ -48,10 +49,6 @@ _GRACE: Final = 120_000_000_000
 
 _MOST_FORMS: Final = 50_000
 _MOST_SEQ: Final = 1 << 60
-
-Entry = dict[str, Any]
-_Numbered = tuple[str, int]
-"""A group's name, and the sequence number of a call of it."""
 
 
 def read_pickle(data: bytes, origin: Origin) -> Trace:
@@ -92,22 +89,12 @@ def read(dump: FlightDump, origin: Origin) -> Trace:
 
 
 @dataclass(slots=True)
-class _Progress:
-    """How far a stream or channel has come, by the states of its calls in order."""
-
-    done: int = 0
-    """Every call up to this number has completed, of those in the ring."""
-    front: tuple[int, int, Row, Call] | None = None
-    """The first call that has not: when it was issued, its number, row and form."""
-
-
-@dataclass(slots=True)
 class _Known:
     """A form of call of this dump, to be issued again and again."""
 
     form: Form
     call: Call
-    progress: _Progress
+    progress: Progress
     is_message: bool
     group: str
 
@@ -117,11 +104,12 @@ class _Writer:
     dump: FlightDump
     origin: Origin
     file: RankFile = field(init=False)
+    _ring: Ring = field(init=False)
     base: int = 0
     latest: int = 0
     """The latest time that an entry bears, ns since 1970."""
     _known: dict[Any, _Known | None] = field(default_factory=dict)
-    _progress: dict[Any, _Progress] = field(default_factory=dict)
+    _progress: dict[Any, Progress] = field(default_factory=dict)
     _places: dict[Any, tuple[Place, int | None]] = field(default_factory=dict)
     _stacks: dict[tuple[str, ...], int] = field(default_factory=dict)
     _odd: Counter[str] = field(default_factory=Counter)
@@ -129,16 +117,16 @@ class _Writer:
     def trace(self) -> Trace:
         rows = self.dump.rows
         self.base = self.latest = (number(rows[0].created) or 0) if rows else 0
-        is_whole = self._is_whole()
-        bundles, firsts = self._bundles()
+        self._ring = Ring(rows)
+        is_whole, bundles = self._ring.is_whole, self._ring.bundles
         self.file = RankFile(self._header())
         self._preamble(is_whole=is_whole)
-        partial: set[_Numbered] = set()
+        partial: set[Numbered] = set()
         if not is_whole:
-            partial = self._cut(bundles)
+            partial = self._ring.cut()
             self.file.begin_at(
                 (name, device, seq + ((name, seq) in partial) - 1)
-                for name, (device, seq) in firsts.items()
+                for name, (device, seq) in self._ring.firsts.items()
                 if seq + ((name, seq) in partial) > 1
             )
         if bundles or partial:
@@ -184,7 +172,7 @@ class _Writer:
         )
         groups = dict(self.dump.groups)
         if not any(group.description == "default_pg" for group in groups.values()):
-            default = next((g for g, d in self._described.items() if d == "default_pg"), None)
+            default = next((g for g, d in self._ring.described.items() if d == "default_pg"), None)
             if default is not None:
                 # By what it is, the group of all ranks: of the ranks that left a dump.
                 groups[default] = GroupConfig(
@@ -198,74 +186,12 @@ class _Writer:
                     phase="ready",
                     group=group.name,
                     description=group.description,
-                    backend=self._backends.get(group.name, ""),
+                    backend=self._ring.backends.get(group.name, ""),
                     ranks=list(group.ranks),
                     member=self.origin.rank in group.ranks,
                     ordinal=n,
                 )
             )
-
-    def _is_whole(self) -> bool:
-        """Whether the ring holds every call since the process began, or since it was reset."""
-        if not self.dump.rows:
-            return True
-        first = self.dump.rows[0]
-        record = number(first.entry.get("record_id"))
-        return record == 0 if record is not None else number(first.seq) == 1
-
-    def _bundles(self) -> tuple[dict[_Numbered, list[Row]], dict[str, tuple[str, int]]]:
-        """Coalesced groups, several entries with one number; and every stream's first number."""
-        firsts: dict[str, tuple[str, int]] = {}
-        self._backends: dict[str, str] = {}
-        self._described: dict[str, str] = {}
-        lasts: dict[str, int] = {}
-        names: dict[int, str | None] = {}
-        is_plain = True
-        for row in self.dump.rows:
-            entry, seq = row.entry, row.seq
-            name = names.get(id(entry), "")
-            if name == "":
-                name = names[id(entry)] = self._stream(entry)
-            if name is None:
-                continue
-            if seq.__class__ is not int:
-                seq = number(seq)
-                if seq is None:
-                    continue
-            if seq <= lasts.get(name, 0):
-                is_plain = False
-            elif name not in lasts:
-                firsts[name] = flight_calls.device(self._backends.get(name, "")), seq
-            lasts[name] = seq
-        if is_plain:
-            return {}, firsts
-        found: dict[_Numbered, list[Row]] = {}
-        for row in self.dump.rows:
-            name, n = names.get(id(row.entry)), number(row.seq)
-            if name is not None and n is not None:
-                found.setdefault((name, n), []).append(row)
-        return {key: those for key, those in found.items() if len(those) > 1}, firsts
-
-    def _stream(self, entry: Entry) -> str | None:
-        """The group of a collective; None: it is none."""
-        try:
-            name = _group_name(entry)
-            self._backends.setdefault(name, flight_calls.split(entry.get("profiling_name"))[0])
-        except NotReadable:
-            return None
-        group = entry.get("process_group")
-        if group is not None and len(group) > 1 and isinstance(group[1], str):
-            self._described.setdefault(name, group[1])
-        return None if flight_calls.is_message(entry) else name
-
-    def _cut(self, bundles: dict[_Numbered, list[Row]]) -> set[_Numbered]:
-        """A coalesced group that the ring may hold only the rest of: its first, if it is one."""
-        row = self.dump.rows[0]
-        name, seq = self._stream(row.entry), number(row.seq)
-        if name is None or seq is None:
-            return set()
-        is_end = flight_calls.is_end(row.entry)
-        return {(name, seq)} if (name, seq) in bundles or is_end else set()
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -303,11 +229,11 @@ class _Writer:
                 one.progress.done = seq
 
     def _calls_with_bundles(
-        self, bundles: dict[_Numbered, list[Row]], partial: set[_Numbered]
+        self, bundles: dict[Numbered, list[Row]], partial: set[Numbered]
     ) -> None:
         for row in self.dump.rows:
             seq = number(row.seq)
-            name = self._stream(row.entry)
+            name = self._ring.stream(row.entry)
             if name is not None and seq is not None:
                 if (name, seq) in partial:
                     continue
@@ -345,7 +271,7 @@ class _Writer:
         )
         if key in self._known:
             return self._known[key]
-        name = _group_name(entry)
+        name = group_name(entry)
         where, stack = self._place(entry)
         call = flight_calls.call(entry, name, self._configs.get(name), where)
         if len(self._known) >= _MOST_FORMS:
@@ -357,7 +283,7 @@ class _Writer:
         call.stack = stack
         is_message = call.peer is not None
         key = (call.group, call.device, call.peer, call.op if is_message else None)
-        progress = self._progress.setdefault(key, _Progress())
+        progress = self._progress.setdefault(key, Progress())
         form = self.file.chain.form(call)
         return _Known(form, call, progress, is_message, call.group)
 
@@ -388,26 +314,13 @@ class _Writer:
         else:
             self.file.call(known.form, t, None, seq)
         progress = known.progress
-        if self._is_done(row, known.call, seq or 0):
+        self.latest = max(self.latest, number(row.completed) or 0, number(row.started) or 0)
+        status = self.dump.status.get(str(row.entry.get("pg_id")))
+        if is_done(row, known.call, seq or 0, status):
             if progress.front is None:
                 progress.done = known.form.counter.seq
         elif progress.front is None:
             progress.front = t, known.form.counter.seq, row, known.call
-
-    def _is_done(self, row: Row, call: Call, seq: int) -> bool:
-        """Whether a call has completed, as far as the host has noticed."""
-        completed, started = number(row.completed) or 0, number(row.started) or 0
-        self.latest = max(self.latest, completed, started)
-        entry = row.entry
-        if completed > 0 or entry.get("state") == "completed":
-            return True
-        if entry.get("retired") is not True:
-            return False
-        # A call that timed out is retired, too. gloo has no events, and retires what is over.
-        if call.device == "cpu":
-            return True
-        status = self.dump.status.get(str(entry.get("pg_id")))
-        return status is not None and not call.peer and 0 < seq <= status.completed
 
     def _place(self, entry: Entry) -> tuple[Place, int | None]:
         frames = entry.get("frames")
@@ -465,13 +378,11 @@ class _Writer:
                 self.file.add(
                     Done(t=end, group=group, device=device, seq=progress.done, peer=peer, op=op)
                 )
-        inside = [_activity(*front) for front in fronts.values()]
-        on_cpu = sorted((a for a in inside if a.thread == _MAIN), key=lambda a: a.since)
+        inside = [activity(*front) for front in fronts.values()]
+        on_cpu = sorted((a for a in inside if a.thread == MAIN), key=lambda a: a.since)
         if inside:
             # Of a rank that has nothing pending it is not known what it does.
-            self.file.add(
-                Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != _MAIN)])
-            )
+            self.file.add(Alive(t=end, in_=[*on_cpu[:1], *(a for a in inside if a.thread != MAIN)]))
         self.latest = max(self.latest, dumped)
 
     def _until(self) -> int:
@@ -484,34 +395,6 @@ class _Writer:
             f"{self.origin.file}: {count} of its entries could not be read ({what})"
             for what, count in self._odd.most_common(1)
         ]
-
-
-_MAIN: Final = "MainThread"
-
-
-def _activity(t: int, seq: int, row: Row, call: Call) -> Activity:
-    """A call that has not completed: what its device is in; of gloo what the host waits for."""
-    on_cpu = call.device == "cpu"
-    return Activity(
-        thread=_MAIN if on_cpu else call.device, what="call" if on_cpu else "device", since=t,
-        group=call.group, device=call.device, seq=seq, op=call.op, peer=call.peer, site=call.site,
-        started=None if on_cpu else _has_started(row),
-    )  # fmt: skip
-
-
-def _has_started(row: Row) -> bool:
-    return row.entry.get("state") == "started" or (number(row.started) or 0) > 0
-
-
-def _group_name(entry: Entry) -> str:
-    group = entry.get("process_group")
-    if group.__class__ in (tuple, list) and group and isinstance(group[0], str):
-        return str(group[0])[:1000]
-    if group is None:
-        pg_id = number(entry.get("pg_id"))  # before torch 2.4
-        if pg_id is not None:
-            return str(pg_id)
-    raise NotReadable("an entry without a process group")
 
 
 def _in_order(group: GroupConfig) -> tuple[bool, int, str]:

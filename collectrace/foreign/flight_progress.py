@@ -1,0 +1,48 @@
+"""How far the streams and channels of a ring have come, and what its rank was in at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.foreign.flight_dump import GroupStatus, number
+from collectrace.foreign.flight_rows import Row
+from collectrace.records import Activity, Call
+
+MAIN: Final = "MainThread"
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a stream or channel has come, by the states of its calls in order."""
+
+    done: int = 0
+    """Every call up to this number has completed, of those in the ring."""
+    front: tuple[int, int, Row, Call] | None = None
+    """The first call that has not: when it was issued, its number, row and form."""
+
+
+def is_done(row: Row, call: Call, seq: int, status: GroupStatus | None) -> bool:
+    """Whether a call has completed, as far as the host has noticed."""
+    if (number(row.completed) or 0) > 0 or row.entry.get("state") == "completed":
+        return True
+    if row.entry.get("retired") is not True:
+        return False
+    # A call that timed out is retired, too. gloo has no events, and retires what is over.
+    if call.device == "cpu":
+        return True
+    return status is not None and not call.peer and 0 < seq <= status.completed
+
+
+def activity(t: int, seq: int, row: Row, call: Call) -> Activity:
+    """A call that has not completed: what its device is in; of gloo what the host waits for."""
+    on_cpu = call.device == "cpu"
+    return Activity(
+        thread=MAIN if on_cpu else call.device, what="call" if on_cpu else "device", since=t,
+        group=call.group, device=call.device, seq=seq, op=call.op, peer=call.peer, site=call.site,
+        started=None if on_cpu else _has_started(row),
+    )  # fmt: skip
+
+
+def _has_started(row: Row) -> bool:
+    return row.entry.get("state") == "started" or (number(row.started) or 0) > 0

@@ -328,6 +328,8 @@ class Machine:
         keys = items[::2]
         if into.__class__ is not dict or not all(key.__class__ in (str, int) for key in keys):
             raise NotReadable("has keys that are neither text nor numbers")
+        if len(items) % 2:
+            raise NotReadable("is damaged: a key without a value")
         into.update(zip(keys, items[1::2], strict=True))
 
     def _extend(self, items: list[Any]) -> None:

@@ -17,7 +17,7 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol, cast
 
@@ -110,6 +110,8 @@ class SpooledBlob:
     spool: Spool
     at: int
     """Where it begins in the spool."""
+    written: int | None = None
+    """When it was last written to before it was packed, ns since 1970; None: not known."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See ``source.Blob``."""
@@ -136,8 +138,8 @@ def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
 
 
-def unpack(path: Path, suffixes: tuple[str, ...]) -> list[SpooledBlob]:
-    """The logs in an archive: files with one of these suffixes, or with ``.gz`` behind it.
+def unpack(path: Path, suffixes: tuple[str, ...] = ("",)) -> list[SpooledBlob]:
+    """The files in an archive that have one of these suffixes, or one with ``.gz`` behind it.
 
     Raises:
         LogError: it cannot be read, is no archive, or is too large unpacked.
@@ -155,9 +157,10 @@ def unpack(path: Path, suffixes: tuple[str, ...]) -> list[SpooledBlob]:
                 if stream is None:
                     continue
                 if name.endswith(GZIP):
-                    found.append(spool.take(name.removesuffix(GZIP), gzip.GzipFile(fileobj=stream)))
+                    blob = spool.take(name.removesuffix(GZIP), gzip.GzipFile(fileobj=stream))
                 else:
-                    found.append(spool.take(name, cast(io.BufferedReader, stream)))
+                    blob = spool.take(name, cast(io.BufferedReader, stream))
+                found.append(replace(blob, written=_time(member)))
     except _BROKEN as problem:
         if not found:
             raise LogError(f"{path} is no archive that can be read: {problem}") from None
@@ -173,6 +176,12 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             raise LogError(f"{archive.name!r} holds more than {_MOST_FILES:,} files")
         if member.isreg() and len(PurePosixPath(member.name).parts) <= _DEEPEST:
             yield member
+
+
+def _time(member: tarfile.TarInfo) -> int | None:
+    """When it was written, as far as the archive can be believed: archivers write 0 for nothing."""
+    is_sound = isinstance(member.mtime, int | float) and 0 < member.mtime < 1 << 33
+    return round(member.mtime * 1e9) if is_sound else None
 
 
 def _plain(name: str) -> str:

@@ -84,6 +84,8 @@ class RemoteBlob:
     size: int
     path: str
     store: Any
+    written: int | None = None
+    """When it was last written to: each store says that in its own way, and none is asked."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`Blob`."""
@@ -138,7 +140,7 @@ def _open_local(path: Path, depth: int) -> Folder:
             found = list(_others(path, "", depth, {whole}))
             others = foreign.candidates(found)
             if others:
-                return _converted(others, str(path), whole, found)
+                return _converted(others, str(path), whole.name, found)
     except OSError as problem:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
     return Folder(str(path), whole.name, files, str(whole.parent))
@@ -150,13 +152,17 @@ def _open_file(path: Path) -> Folder:
     if packed.is_archive(path.name):
         files = _by_name(packed.unpack(path, _SUFFIXES))
         stem = path.name.partition(".tar")[0].removesuffix(".tgz")
+        if not any(_is_rank_file(blob.name) for blob in files):
+            everything = packed.unpack(path)
+            if others := foreign.candidates(everything):
+                return _converted(others, str(path), stem, everything)
         return Folder(str(path), stem, files, None, is_fixed=True)
     name = path.name.removesuffix(packed.GZIP)
     if not name.endswith(".jsonl"):
         found = list(_others(path.parent, "", 0, {whole.parent}))
         others = foreign.candidates(found)
         if any(other.file.name == path.name for other in others):
-            return _converted(others, str(path.parent), whole.parent, found)
+            return _converted(others, str(path.parent), whole.parent.name, found)
         with path.open("rb") as file:
             known = documented.of(file.read(documented.HEAD))
         if known is not None:
@@ -175,7 +181,10 @@ def _open_file(path: Path) -> Folder:
 
 
 def _converted(
-    others: Sequence[foreign.Candidate], label: str, whole: Path, beside: Iterable[LocalBlob]
+    others: Sequence[foreign.Candidate],
+    label: str,
+    name: str,
+    beside: Iterable[LocalBlob | RemoteBlob | packed.SpooledBlob],
 ) -> Folder:
     """What another tool wrote, as rank files in a temporary file; ``beside``: all that lies there.
 
@@ -186,8 +195,8 @@ def _converted(
     spool, files = packed.Spool(), list[packed.SpooledBlob]()
     spool.expect(sum(other.file.size for other in others))
 
-    def take(name: str, data: bytes) -> None:
-        files.append(spool.take(name, io.BytesIO(data)))
+    def take(file: str, data: bytes) -> None:
+        files.append(spool.take(file, io.BytesIO(data)))
 
     found = foreign.convert(others, label, take)
     earlier = {f"rank{rank:05d}" for rank in found.earlier}
@@ -203,7 +212,7 @@ def _converted(
         if (rank := foreign.rank_of_stacks(text)) in wanted and rank is not None
     ]
     return Folder(
-        label, whole.name, named, None, is_fixed=True, notes=tuple(found.notes), tool=found.tool
+        label, name, named, None, is_fixed=True, notes=tuple(found.notes), tool=found.tool
     )
 
 
@@ -286,14 +295,19 @@ def _open_remote(url: str, depth: int) -> Folder:
     if not found:
         raise NotThere(f"{url}: no such folder, or nothing in it; give the log_dir of the run")
     root = root.rstrip("/")
-    files: list[Blob] = [
+    everything = [
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)
         for name, info in sorted(found.items())
-        if name.endswith(_SUFFIXES)
     ]
+    files = [blob for blob in everything if blob.name.endswith(_SUFFIXES)]
+    if not any(_is_rank_file(blob.name) for blob in files):
+        others = foreign.candidates(everything)
+        if others:
+            return _converted(others, url, PurePosixPath(root).name, everything)
     scheme, _, rest = url.rstrip("/").partition("://")
     parent = rest.rpartition("/")[0]
-    return Folder(url, PurePosixPath(root).name, files, f"{scheme}://{parent}" if parent else None)
+    above = f"{scheme}://{parent}" if parent else None
+    return Folder(url, PurePosixPath(root).name, list[Blob](files), above)
 
 
 def _one_line(problem: BaseException) -> str:

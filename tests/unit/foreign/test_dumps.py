@@ -8,9 +8,11 @@ import os
 import pickle
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from collectrace import cli
@@ -67,6 +69,27 @@ def test_any_name_with_a_rank_will_do(name: str, tmp_path: Path) -> None:
 def test_one_dump_stands_for_those_beside_it(tmp_path: Path) -> None:
     folder = never_enqueued().write(tmp_path / "d")
     assert align(folder / "nccl_trace_rank_1").findings[0].suspects == (2,)
+
+
+@pytest.mark.parametrize("name", ["d.tar.gz", "d.tar"])
+def test_an_archive_of_dumps(name: str, tmp_path: Path) -> None:
+    folder = never_enqueued().write(tmp_path / "d")
+    with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as out:
+        out.add(folder, arcname="d")
+    sent, whole = align(tmp_path / name), align(folder)
+    assert (sent.findings, sent.run) == (whole.findings, "d")
+    assert sent.findings[0].suspects == (2,)
+
+
+def test_dumps_in_a_store(tmp_path: Path) -> None:
+    folder = rank_zero_is_wrong().write(tmp_path / "d")
+    store = fsspec.filesystem("memory")
+    for file in folder.iterdir():
+        store.pipe_file(f"/bucket/job/{file.name}", file.read_bytes())
+    try:
+        assert align("memory://bucket/job").findings[0].suspects == (0,)
+    finally:
+        store.rm("/bucket", recursive=True)
 
 
 def test_import_writes_what_align_reads(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
+from typing import Any
 
 from collectrace.version import __version__
 
-__all__ = ["__version__", "disable", "enable", "step", "trace"]
+__all__ = ["__version__", "disable", "enable", "on_finding", "step", "trace"]
 
 
 def enable(
@@ -28,6 +29,8 @@ def enable(
     library: Iterable[str | PathLike[str]] | None = None,
     announce: bool | None = None,
     keep_runs: int | None = None,
+    online: bool | None = None,
+    on_divergence: str | None = None,
 ) -> None:
     """Record every collective this process, and those it starts, will issue.
 
@@ -52,6 +55,8 @@ def enable(
         "library": library,
         "announce": announce,
         "keep_runs": keep_runs,
+        "online": online,
+        "on_divergence": on_divergence,
     }
     given = {name: value for name, value in given.items() if value is not None}
     config = Config.from_environment(**given)
@@ -85,6 +90,17 @@ def step() -> None:
     switch = sys.modules.get("collectrace.tracer.switch")
     if switch is not None:
         switch.step()
+
+
+def on_finding(callback: Callable[[dict[str, Any]], object]) -> None:
+    """Have a function called when the job finds out what is wrong with it, see ``online``.
+
+    It is called on the rank that made the diagnosis, in a thread of its own, with what ``--json``
+    writes as a dictionary. What it raises is counted, and does no harm.
+    """
+    from collectrace.tracer.online.listeners import listeners
+
+    listeners.append(callback)
 
 
 @contextmanager

@@ -18,6 +18,9 @@ SWITCH: Final = "COLLECTRACE"
 
 PREFIX: Final = f"{SWITCH}_"
 
+ON_DIVERGENCE: Final = ("report", "raise", "exit")
+"""What can be done about an error that is proven."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -66,6 +69,16 @@ class Config:
     """How many runs a folder may hold: as one begins, the oldest beyond that are removed, but none
     that may still be written to. 0: all are kept."""
 
+    online: bool = False
+    """Whether the ranks compare notes through the job's store while it runs, and say on standard
+    error what is wrong as soon as they differ, or hang: a thread more in each, and a few requests
+    to the store per heartbeat."""
+
+    on_divergence: str = "report"
+    """What happens, with ``online``, once an error is proven by what ranks called, or by how they
+    ended: ``report``: it is told, and that is all; ``raise``: the next collective of every rank
+    raises :class:`collectrace.errors.DivergenceError`; ``exit``: every rank ends."""
+
     @classmethod
     def from_environment(cls, **given: Any) -> Config:
         """Defaults, overridden by the environment, overridden by ``given`` (None: not given).
@@ -98,6 +111,10 @@ class Config:
                 raise CollectraceError(f"{name} must be greater than zero")
             if value == math.inf:
                 raise CollectraceError(f"{name} must be finite")
+        if config.on_divergence not in ON_DIVERGENCE:
+            raise CollectraceError(
+                f"on_divergence={config.on_divergence!r} is none of {', '.join(ON_DIVERGENCE)}"
+            )
         if config.keep_runs < 0:
             raise CollectraceError("keep_runs must be 0 (all) or more")
         return config
@@ -189,6 +206,8 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "library": (folders, "a list of folders"),
     "announce": (_truth, "0 or 1"),
     "keep_runs": (int, "a whole number"),
+    "online": (_truth, "0 or 1"),
+    "on_divergence": (str, "a word"),
 }
 """How the text of each option is read, and what it must be."""
 

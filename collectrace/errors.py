@@ -15,5 +15,9 @@ class NotThere(LogError):
     """There is nothing where logs were looked for: not yet, or no longer."""
 
 
+class DivergenceError(CollectraceError):
+    """The ranks of this job have parted, and ``on_divergence="raise"`` was asked for."""
+
+
 class DamagedRecord(ValueError):
     """One line of a rank file does not hold a record; the reader counts it and goes on."""

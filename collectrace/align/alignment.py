@@ -22,6 +22,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.job import describe
+from collectrace.align.reading.source import Folder
 from collectrace.errors import CollectraceError
 from collectrace.findings import (
     KINDS,
@@ -48,7 +49,7 @@ _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
 def align(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Folder,
     *,
     run: str | None = None,
     full: bool = False,
@@ -61,7 +62,8 @@ def align(
 
     Args:
         path: a log_dir, or the folder of one run, or a URL of either that fsspec understands; a
-            rank file, which stands for its run, or a ``.tar.gz`` of a folder.
+            rank file, which stands for its run, or a ``.tar.gz`` of a folder; or a folder that is
+            open already, see ``reading.through_store``.
         run: which run, by its id; the latest where it is not given.
         full: read every line, however large the logs are.
         group: look at this process group only, by its name or description.
@@ -85,7 +87,7 @@ def align(
     return replace(alignment, strict=True) if strict else alignment
 
 
-def _attempt(path: str | os.PathLike[str], run: str) -> str:
+def _attempt(path: str | os.PathLike[str] | Folder, run: str) -> str:
     """How an attempt ended that was made before the run that is asked for."""
     try:
         before = judged(compared(run_reader.read(path, run)), 0)
@@ -105,7 +107,12 @@ def compared(evidence: RunEvidence) -> Comparison:
             if evidence.read_whole is None:
                 raise
             whole = evidence.read_whole(unclear.ranks)
-            evidence = replace(whole, other_runs=evidence.other_runs, earlier=evidence.earlier)
+            evidence = replace(
+                whole,
+                other_runs=evidence.other_runs,
+                earlier=evidence.earlier,
+                is_live=evidence.is_live,
+            )
 
 
 def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = False) -> Alignment:

@@ -6,6 +6,7 @@ for example:
   python -m collectrace align logs/ --follow           beside a job that runs
   python -m collectrace align logs/ --html report.html the findings as a page, with pictures
   python -m collectrace align logs/ --json -           the findings, for programs
+  python -m collectrace align --store 10.0.0.1:29500   asked of the ranks, while they run
 
 exit status:
   0  aligned: every rank issued the same collectives
@@ -31,11 +32,13 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
+from collectrace import exchange
 from collectrace.commands import output, step_summary
 from collectrace.errors import CollectraceError
 from collectrace.report import REPORTS, Report
 
 if TYPE_CHECKING:
+    from collectrace.align.reading.source import Folder
     from collectrace.findings import Alignment
 
 HELP: Final = "find where the ranks part ways"
@@ -43,10 +46,18 @@ HELP: Final = "find where the ranks part ways"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """What to read, how much of it, and an option for each report that has one."""
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
         "path",
         metavar="PATH",
+        nargs="?",
         help="a log directory, or one run in it; a rank file, its .gz, or a .tar.gz of the folder",
+    )
+    where.add_argument(
+        "--store",
+        metavar="HOST:PORT",
+        help="in place of PATH: ask the ranks of a running job that compares notes (see docs "
+        "online), at their MASTER_ADDR:MASTER_PORT",
     )
     parser.add_argument("--run", metavar="ID", help="which run (default: the latest)")
     parser.add_argument("--group", metavar="NAME", help="look at this process group only")
@@ -197,15 +208,28 @@ def _align(arguments: Namespace, stderr: TextIO) -> Alignment:
             raise CollectraceError(f"--{option} goes with --follow")
     from collectrace.align import align
 
-    with _progress(stderr) as progress:
+    with _place(arguments) as place, _progress(stderr) as progress:
         return align(
-            arguments.path,
+            place,
             run=arguments.run,
             full=arguments.full,
             group=arguments.group,
             context=arguments.context,
             progress=progress,
         )
+
+
+@contextlib.contextmanager
+def _place(arguments: Namespace) -> Iterator[str | Folder]:
+    """Where the rank files are: a path, or the ranks themselves."""
+    if arguments.store is None:
+        yield arguments.path
+        return
+    from collectrace.align.reading import through_store
+
+    run = f"/{arguments.run}" if arguments.run is not None else ""
+    with through_store.opened(f"{exchange.SCHEME}{arguments.store}{run}") as folder:
+        yield folder
 
 
 @contextlib.contextmanager
@@ -227,6 +251,8 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
         KeyboardInterrupt: Ctrl-C came before there was anything to read.
 
     """
+    if arguments.store is not None:
+        raise CollectraceError("--follow reads files, and does not go with --store")
     if arguments.group is not None:
         raise CollectraceError("--group does not go with --follow, which watches all groups")
     if arguments.prometheus is not None:

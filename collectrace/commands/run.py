@@ -49,6 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",
     )  # fmt: skip
     parser.add_argument(
+        "--online", action="store_true", default=None,
+        help=f"have the ranks say themselves what is wrong (or {PREFIX}ONLINE=1)",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m"
     )
     parser.add_argument("script", metavar="SCRIPT", help="what to run, as __main__")
@@ -65,7 +69,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    options = [*(name for name, *_ in _OPTIONS), "sources", "announce"]
+    options = [*(name for name, *_ in _OPTIONS), "sources", "announce", "online"]
     config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
     # For what the script starts by itself; and so for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})

@@ -70,6 +70,30 @@ def render(alignment: Alignment, console: Console) -> None:
     ending.show(page, alignment)
 
 
+def render_head(alignment: Alignment, console: Console) -> None:
+    """Write how the job stands, and what is most urgent, to a console."""
+    page = Page(console)
+    opening.show(page, alignment)
+    n = most_urgent(alignment)
+    if n is not None:
+        _error(page, alignment, n)
+
+
+def most_urgent(alignment: Alignment) -> int | None:
+    """Index of the first error, else of the ranks of which nothing is known and others wait for.
+
+    None: there is nothing of the kind.
+    """
+    findings = alignment.findings
+    errors = [n for n, found in enumerate(findings) if found.severity == "error"]
+    gaps = [
+        n
+        for n, found in enumerate(findings)
+        if found.kind == "evidence_gap" and found.severity == "warning"
+    ]
+    return next(iter(errors or gaps), None)
+
+
 # One finding
 
 

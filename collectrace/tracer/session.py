@@ -26,11 +26,14 @@ from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
 from collectrace.config import Config
+from collectrace.errors import DivergenceError
+from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
 from collectrace.tracer.life import run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
+from collectrace.tracer.online.member import Member, endpoint
 from collectrace.tracer.record import groups
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
@@ -79,6 +82,8 @@ class Session:
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
         self._watchdog: Watchdog | None = None
+        self._member: Member | None = None
+        """This rank among those that compare notes; None: it does without."""
         self._stack_dumps: StackDumps | None = None
 
     def count_failure(self, problem: Exception, doing: str) -> None:
@@ -120,6 +125,7 @@ class Session:
         self.recorder.global_rank = rank
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
+        self._member = None
         self._watchdog = Watchdog(self.recorder, self.config)
         self._watchdog.start()
         self.exit_hooks.watch_child()
@@ -188,8 +194,35 @@ class Session:
                 self._watchdog.arm(self._stack_dumps)
         except OSError as problem:
             recorder.count_failure(problem, "preparing for a crash")
+        self._take_part(store)
         if rank == 0:
             run_folder.begin(self.config, recorder, first=Session.runs == 1)
+
+    def _take_part(self, store: Any) -> None:
+        """Compare notes with the other ranks, where that is wanted and possible."""
+        recorder, watchdog, world_size = self.recorder, self._watchdog, self.world_size or 0
+        at = endpoint(store)
+        if not self.config.online or at is None or world_size < 2:
+            return
+        if recorder is None or watchdog is None or self.run is None or self.rank is None:
+            return
+        announced = Announced(self.run, world_size, float(self.config.heartbeat))
+        self._member = Member(
+            recorder, announced, self.rank, at, lambda: watchdog.stalls, self._act_upon
+        )
+        self._member.start()
+
+    def _act_upon(self, verdict: Verdict) -> None:
+        """An error was found: do what was asked for, if it is proven."""
+        recorder = self.recorder
+        if recorder is None or not verdict.is_proven:
+            return
+        if self.config.on_divergence == "raise":
+            recorder.refuse_calls(lambda: DivergenceError(verdict.headline))
+        elif self.config.on_divergence == "exit":
+            error, message = DivergenceError.__name__, verdict.headline
+            self.finish(records.Exit(reason="exception", error=error, message=message))
+            os._exit(1)  # a thread that hangs in C++ can be ended in no other way
 
     def finish(self, last: records.Exit) -> None:
         """End the run in progress, if there is one; ``last`` becomes its last line."""
@@ -209,6 +242,8 @@ class Session:
             self.recorder = None
 
     def _end(self, recorder: Recorder, last: records.Exit) -> None:
+        if self._member is not None:
+            self._member.stop()
         if self._watchdog is not None:
             self._watchdog.stop()
             self._watchdog.write_sources()
@@ -255,7 +290,7 @@ class Session:
             self.recorder.writer.close()
         if self._stack_dumps is not None:
             self._stack_dumps.unregister()
-        self.recorder = self._watchdog = self._stack_dumps = None
+        self.recorder = self._watchdog = self._stack_dumps = self._member = None
         Session.runs = 0
         self._finished = False
         self._is_fork = True

@@ -179,6 +179,9 @@ def test_ctrl_c_at_once(module: str) -> None:
         ((), "COMMAND"),
         (("nonsense",), "nonsense"),
         (("align",), "PATH"),
+        (("align", "logs", "--store", "here:1"), "--store"),
+        (("align", "--store", "nowhere"), "tcpstore://HOST:PORT"),
+        (("align", "--store", "x:1", "--follow"), "--store"),
         (("align", "logs", "--context", "-1"), "'-1' is not a number from 0 up"),
         (("align", "logs", "--context", "x"), "'x' is not a number from 0 up"),
         (("align", "logs", "--nonsense"), "--nonsense"),
@@ -282,7 +285,7 @@ def test_the_installed_program(tmp_path: Path) -> None:
     assert called("align", "--help")[1].startswith("usage: collectrace align [-h]")
     status, said = called("align")
     assert status == 2
-    assert said.endswith(" required: PATH (see collectrace align --help)\n")
+    assert said.endswith("PATH --store is required (see collectrace align --help)\n")
     for target in (["-m", "mine"], ["mine.py"]):
         assert called("run", *target, "1") == (0, f"mine ['1'] {tmp_path}\n")
 

@@ -26,9 +26,9 @@ FLOORS = (
     {"words", "chain", "views"},
     {"signature", "findings"},
     {"overview"},
-    {"records", "roles", "config", "exceptions"},
+    {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular"},
-    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable"},
+    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable", "job_store"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands
@@ -53,6 +53,7 @@ ROOMS = {
         {"tracer.tap"},
         {"tracer.record"},
         {"tracer.life"},
+        {"tracer.online"},
         {"tracer.session"},
         {"tracer.patches"},
         {"tracer.switch"},
@@ -60,7 +61,7 @@ ROOMS = {
 }
 WITHOUT_TORCH = (
     "align", "foreign", "ras", "report", "doctor", "", "autoload", "cli", "commands", "testing",
-    "launch", "gather", "schema",
+    "launch", "gather", "schema", "exchange", "job_store",
 )  # fmt: skip
 
 

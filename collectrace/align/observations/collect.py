@@ -79,6 +79,12 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
     waiting = _waits_for(case, missing)
     known = _nothing_known(case, missing)
     cause = "What these ranks did cannot be known: nobody is blamed for what only they could tell."
+    if missing and case.evidence.is_live:
+        known = ""
+        cause += (
+            " A process that does not answer is dead, stopped, or in something that lets none of "
+            "its other threads run."
+        )
     if waiting:
         where = next((w for w in case.standings[waiting[0]].waiting if w.op), None)
         if where is not None:
@@ -89,16 +95,31 @@ def _gap(case: Case, judged: Sequence[Candidate]) -> Finding | None:
         "evidence_gap",
         listed,
         f"{known} {cause}" if known else cause,
-        "Collect the files of every rank (each host writes its own), and see that no disk is full. "
-        "A rank that never started leaves no file either: look at the launcher."
-        + (" One that was not traced leaves none: call enable() on every rank." if known else ""),
+        _where_to_look(case, missing, is_nothing_known=bool(known)),
         severity="warning" if waiting else "info",
     )
+
+
+def _where_to_look(case: Case, missing: Sequence[int], *, is_nothing_known: bool) -> str:
+    if missing and case.evidence.is_live:
+        return (
+            f"See whether {words.ranks(missing)} still {words.verb(missing, 'runs', 'run')}, and "
+            "in what: py-spy dump --pid, on the machine itself."
+        )
+    fix = (
+        "Collect the files of every rank (each host writes its own), and see that no disk is full. "
+        "A rank that never started leaves no file either: look at the launcher."
+    )
+    if is_nothing_known:
+        fix += " One that was not traced leaves none: call enable() on every rank."
+    return fix
 
 
 def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
     match gap:
         case "no file":
+            if case.evidence.is_live:
+                return "does not answer" if len(case.evidence.missing) == 1 else "do not answer"
             return "left no file"
         case "dropped":
             return f"lost {case.evidence.logs[rank].dropped} records"

@@ -223,6 +223,8 @@ class RunEvidence:
     """Ids of other runs in the folder, which nothing here is about."""
     earlier: tuple[str, ...] = ()
     """Ids of the runs that were attempts of this job before it, the latest last."""
+    is_live: bool = False
+    """It was asked of the ranks themselves: those that are missing did not answer."""
     still_exists: Callable[[RankLog], bool | None] = lambda _: None
     """Whether a rank's process exists now: None unless this is its host."""
     read_whole: Callable[[Collection[int]], RunEvidence] | None = None

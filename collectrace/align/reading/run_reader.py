@@ -26,6 +26,9 @@ from collectrace.records import FORMAT, Header
 SMALL: Final = 64 << 20
 """Bytes in all up to which logs are read from end to end: that takes a second."""
 
+_SMALL_IF_FAR: Final = 4 << 20
+"""The same where every byte is asked of a rank."""
+
 _MOST_KEPT: Final = 4_000_000
 """Records remembered from one look to the next: some hundred megabytes."""
 
@@ -48,7 +51,7 @@ def run_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Folder,
     run: str | None = None,
     full: bool = False,
     *,
@@ -63,7 +66,8 @@ def read(
 class RunReader:
     """Reads a run, and later what has been added to it.
 
-    ``path`` is a log_dir, a run's own folder, or a URL of either that fsspec understands. The run
+    ``path`` is a log_dir, a run's own folder, a URL of either that fsspec understands, or what one
+    of these holds. The run
     is the newest below it, or the one that ``run`` names. Logs of at most ``small`` bytes in all
     are read from end to end, and so are all with ``full``; larger ones at both ends, ``page``
     bytes at a time where something is looked up.
@@ -71,7 +75,7 @@ class RunReader:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Folder,
         run: str | None = None,
         full: bool = False,
         *,
@@ -101,9 +105,7 @@ class RunReader:
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))
 
     def _read(self, on_progress: OnProgress | None = None) -> RunEvidence:
-        folder = self._folder or open_folder(self._path)
-        if folder.is_fixed:
-            self._folder = folder
+        folder = self._folder or self._open_folder()
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(choice.files)
@@ -120,7 +122,17 @@ class RunReader:
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
         evidence = _evidence(choice.name, opened, found, notes)
-        return replace(evidence, other_runs=choice.others, earlier=choice.earlier)
+        return replace(
+            evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
+        )
+
+    def _open_folder(self) -> Folder:
+        folder = self._path if isinstance(self._path, Folder) else open_folder(self._path)
+        if folder.is_far:
+            self._small = min(self._small, _SMALL_IF_FAR)
+        if folder.is_fixed:
+            self._folder = folder
+        return folder
 
     def _open(
         self, files: Sequence[File], on_progress: OnProgress | None

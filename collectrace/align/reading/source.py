@@ -111,6 +111,8 @@ class Folder:
     """The one of its files that was asked for; the run is that file's."""
     is_fixed: bool = False
     """It was unpacked or converted, and does not change any more."""
+    is_far: bool = False
+    """Every byte is asked of a rank that is busy with something else."""
     notes: tuple[str, ...] = ()
     """On what was found in it."""
     tool: str | None = None

@@ -15,7 +15,10 @@ from collectrace.log_folder import RUN_ID
 from collectrace.tracer.life.telling import announce
 from collectrace.tracer.record.recorder import Recorder
 
-_OURS: Final = re.compile(r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)")
+_OURS: Final = re.compile(
+    r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)"
+    r"|verdict\.\d+\.(txt|json)"
+)
 """Files that the tracer writes; a folder that holds anything else is kept."""
 
 _TAIL: Final = 64 << 10

@@ -37,6 +37,8 @@ class Stalls:
         self._stall_after = int(stall_after * 1e9)
         self._next = self._stall_after
         """How long a thing must be pending to be told, ns."""
+        self.count = 0
+        """How often a stall was written down."""
         self._joined = 0
         """When the rank was first seen to be part of the job."""
 
@@ -65,6 +67,7 @@ class Stalls:
         first = self._next == self._stall_after
         self._next = pending * 2
         self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
+        self.count += 1
         longest = min(doing, key=lambda a: a.since, default=None)
         if longest is not None and t - longest.since >= self._stall_after:
             self._tell_user(longest, t - longest.since)
@@ -98,7 +101,7 @@ class Stalls:
 
 
 def stacks() -> dict[str, list[str]]:
-    """The Python stack of every thread but the calling one, innermost last."""
+    """The Python stack of every thread but the tracer's own, innermost last."""
     names = {t.ident: t.name for t in threading.enumerate()}
     me = threading.get_ident()
     return {
@@ -109,5 +112,5 @@ def stacks() -> dict[str, list[str]]:
             )
         ][::-1]
         for ident, frame in sys._current_frames().items()
-        if ident != me
+        if ident != me and not names.get(ident, "").startswith("collectrace")
     }

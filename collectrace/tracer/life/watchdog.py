@@ -54,6 +54,11 @@ class Watchdog:
         """Start the thread."""
         self._thread.start()
 
+    @property
+    def stalls(self) -> int:
+        """How often this rank has stalled so far."""
+        return self._stalls.count
+
     def arm(self, stack_dumps: StackDumps) -> None:
         """Have the stacks written when the GIL is held for longer than ``stall_after``."""
         native_id = self._thread.native_id

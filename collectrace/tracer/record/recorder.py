@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
 from torch.autograd import graph as autograd_graph
@@ -384,6 +385,17 @@ class Recorder(RunRecord):
             self.training.clear()
         for call in buckets:
             self.completed(call)
+
+    def refuse_calls(self, problem: Callable[[], BaseException]) -> None:
+        """Have every call that is issued from now on raise what this makes, and record none.
+
+        By another function in place of :meth:`issue`: the hot path does not ask.
+        """
+
+        def refuse(*_: Any) -> Issued | None:
+            raise problem()
+
+        self.issue = refuse  # type: ignore[method-assign, assignment]
 
     def _void(
         self, reader: ArgumentReader, args: tuple[Any, ...], t: int, problem: Exception

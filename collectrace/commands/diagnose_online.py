@@ -1,0 +1,157 @@
+"""The process that a rank starts to find out what is wrong with its job, while it runs.
+
+    HOST PORT RUN TURN FOLDER
+
+It reads the ranks' files through the job's store, writes the report into the folder as text and as
+JSON, tells every rank in one line what it has found, and prints the head of the report. It says
+nothing else, whatever happens: it stands beside a job that has trouble enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from collectrace import exchange
+from collectrace.errors import CollectraceError
+from collectrace.exchange import Keys, Turn, Verdict
+from collectrace.findings import KINDS, MISMATCHES
+from collectrace.job_store import JobStore, StoreError
+from collectrace.report import terminal
+
+if TYPE_CHECKING:
+    from collectrace.findings import Alignment, Finding
+
+_LONGEST: Final = 55
+"""Seconds after which it ends itself."""
+
+_MOST_MEMORY: Final = 4 << 30
+"""Bytes of address space that it may take."""
+
+_LONGEST_HEAD: Final = 30_000
+"""Characters that are printed: a pipe holds them while nobody reads."""
+
+_LONGEST_HEADLINE: Final = 600
+
+_TIMEOUT: Final = 5.0
+"""Seconds that a request to the store may take."""
+
+_WIDTH: Final = 100
+"""Columns of the report: nobody knows where standard error goes."""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Diagnose, tell, and close the turn."""
+    host, port, run, number, folder = argv
+    _be_modest()
+    keys, turn = Keys(run), int(number)
+    alignment = None
+    with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
+        alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
+    head = ""
+    if alignment is not None and _worst(alignment) is not None:
+        # The files first: whoever hears of them may look for them at once.
+        _write(alignment, Path(folder), turn)
+        head = _head(alignment, Path(folder) / f"verdict.{turn:04d}.txt")
+    with contextlib.suppress(StoreError):
+        store = JobStore(host, int(port), _TIMEOUT)
+        last = exchange.turn_of(store.read(keys.turn))
+        if last is not None and last.number == turn and last.is_open:
+            if alignment is not None:
+                store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
+            exchange.close_turn(store, keys, last)
+            _clean_up(store, keys, last, 0 if alignment is None else alignment.world_size)
+        store.close()
+    sys.stdout.write(head)
+
+
+def _be_modest() -> None:
+    """Take little of the machine, and end in any case."""
+    signal.alarm(_LONGEST)
+    os.environ["COLUMNS"] = str(_WIDTH)
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _align(url: str) -> Alignment:
+    from collectrace.align import align
+    from collectrace.align.reading import through_store
+
+    with through_store.opened(url) as folder:
+        return align(folder)
+
+
+def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
+    found = _worst(alignment)
+    return Verdict(
+        turn=turn.number,
+        by=turn.by,
+        status=alignment.status,
+        headline="" if found is None else found.headline[:_LONGEST_HEADLINE],
+        kind="" if found is None else found.kind,
+        is_proven=found is not None and _is_proven(found),
+    )
+
+
+def _worst(alignment: Alignment) -> Finding | None:
+    """The root cause, where it is an error; else the ranks that do not answer, and hold others up.
+
+    None: there is nothing to be told of while the job runs.
+    """
+    n = terminal.most_urgent(alignment)
+    return None if n is None else alignment.findings[n]
+
+
+def _is_proven(finding: Finding) -> bool:
+    """Whether it rests on what ranks called, or on their ends, and not on time alone."""
+    if finding.kind in MISMATCHES or finding.kind == "p2p_mismatch":
+        return True
+    absent = {side.state for side in finding.sides if side.call is None}
+    return KINDS[finding.kind].is_absence and bool(absent) and absent <= _ENDED
+
+
+_ENDED: Final = frozenset({"finished", "raised", "died"})
+
+
+def _write(alignment: Alignment, folder: Path, turn: int) -> None:
+    from collectrace.commands import output
+    from collectrace.report import REPORTS
+
+    for report in REPORTS:
+        name = folder / f"verdict.{turn:04d}.{report.option or 'txt'}"
+        with contextlib.suppress(CollectraceError):  # the disk is full: it is printed all the same
+            output.write_to(str(name), sys.stdout, partial(report.write, alignment))
+
+
+def _head(alignment: Alignment, whole: Path) -> str:
+    from rich.console import Console
+
+    out = io.StringIO()
+    terminal.render_head(alignment, Console(file=out, width=_WIDTH))
+    told = out.getvalue()[:_LONGEST_HEAD].rstrip()
+    line = "-" * _WIDTH
+    return (
+        f"{line}\ncollectrace, while the job runs:\n\n{told}\n\nthe whole report: {whole}\n{line}\n"
+    )
+
+
+def _clean_up(store: JobStore, keys: Keys, turn: Turn, world_size: int) -> None:
+    """Remove what was said in this turn, and the verdict of the one before."""
+    for rank in range(world_size):
+        for key in (keys.card, keys.ask, keys.answer):
+            store.delete(key(turn.number, rank))
+    store.delete(keys.verdict(turn.number - 1))

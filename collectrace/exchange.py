@@ -1,0 +1,232 @@
+"""What ranks, and those who read their files, say to each other through the job's store.
+
+A *turn* is one look at all ranks, one at a time: whoever opens it may ask, and as long as it is
+open every rank answers for its own files. Every message is small, and read as what a stranger has
+written: one that is not as it should be is a :class:`ValueError`, never anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeVar
+
+from collectrace.job_store import JobStore
+
+_ROOT: Final = "collectrace/online"
+
+SCHEME: Final = "tcpstore://"
+"""What the URL of a job's store begins with."""
+
+ANNOUNCED: Final = f"{_ROOT}/run"
+"""Key of the :class:`Announced` of the latest run."""
+
+LARGEST_ANSWER: Final = 256 << 10
+"""Bytes of a file that one answer holds."""
+
+_LARGEST_MESSAGE: Final = 64 << 10
+_LONGEST_TEXT: Final = 4000
+
+MOST_FILES: Final = 64
+"""Files of one rank: segments, and what signal handlers wrote."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The run that is on."""
+
+    run: str
+    world_size: int
+    heartbeat: float
+    """Seconds; a rank looks for an open turn more often than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One look at all ranks: the value of ``Keys.turn``."""
+
+    number: int
+    """From 1."""
+    by: str
+    """Who has opened it, in words."""
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to one rank: which files it has (``file`` -1), or bytes of one of them."""
+
+    number: int
+    file: int = -1
+    """Index in its list of files."""
+    start: int = 0
+    stop: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of one rank: names without a folder, and sizes, bytes."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a turn has found: in one line for everybody, and what is to be done about it."""
+
+    turn: int
+    by: str
+    status: str
+    headline: str
+    """Empty: no error was found."""
+    kind: str
+    is_proven: bool
+    """By digests or by ends, not by time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one run, told apart from those of other runs at the same store."""
+
+    run: str
+
+    @property
+    def turn(self) -> str:
+        """Of the :class:`Turn` that is open, or was last."""
+        return f"{_ROOT}/{self.run}/turn"
+
+    def position(self, stream: str) -> str:
+        """Where a rank stood in a stream, which the others compare with."""
+        return f"{_ROOT}/{self.run}/at/{stream}"
+
+    def card(self, turn: int, rank: int) -> str:
+        """Set by a rank that will answer in this turn."""
+        return f"{_ROOT}/{self.run}/{turn}/card/{rank}"
+
+    def ask(self, turn: int, rank: int) -> str:
+        """An :class:`Ask`."""
+        return f"{_ROOT}/{self.run}/{turn}/ask/{rank}"
+
+    def answer(self, turn: int, rank: int) -> str:
+        """See :func:`pack`."""
+        return f"{_ROOT}/{self.run}/{turn}/answer/{rank}"
+
+    def verdict(self, turn: int) -> str:
+        """A :class:`Verdict`."""
+        return f"{_ROOT}/{self.run}/{turn}/verdict"
+
+
+def encode(message: Any) -> bytes:
+    """One of the messages above, as it is sent."""
+    return json.dumps(asdict(message), separators=(",", ":")).encode()
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """A message as it came.
+
+    Raises:
+        ValueError: it is none of this kind.
+
+    """
+    if len(data) > _LARGEST_MESSAGE:
+        raise ValueError("a message that is too long")
+    try:
+        fields = json.loads(data)
+    except RecursionError:
+        raise ValueError("a message that is nested too deep") from None
+    wanted: dict[str, Any] = _SHAPES[kind]
+    if not isinstance(fields, dict) or fields.keys() != wanted.keys():
+        raise ValueError("a message with other fields")
+    return kind(**{name: _checked(fields[name], wanted[name]) for name in wanted})
+
+
+_SHAPES: Final[dict[type, dict[str, Any]]] = {
+    Announced: {"run": str, "world_size": int, "heartbeat": float},
+    Turn: {"number": int, "by": str, "is_open": bool},
+    Ask: {"number": int, "file": int, "start": int, "stop": int},
+    Listing: {"names": [str], "sizes": [int]},
+    Verdict: {
+        "turn": int, "by": str, "status": str, "headline": str, "kind": str, "is_proven": bool,
+    },
+}  # fmt: skip
+"""The types of every message's fields; a list stands for some of its element's type."""
+
+
+def _checked(value: Any, kind: Any) -> Any:
+    if isinstance(kind, list):
+        if not isinstance(value, list) or len(value) > MOST_FILES:
+            raise ValueError("a list that is none, or too long")
+        return tuple(_checked(item, kind[0]) for item in value)
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind or (kind is str and len(value) > _LONGEST_TEXT):
+        raise ValueError("a field of another type, or too long")
+    if kind is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number that is too large")
+    return value
+
+
+def pack(number: int, data: bytes) -> bytes:
+    """The answer to an ask."""
+    return b"%d\n" % number + zlib.compress(data, 1)
+
+
+def unpack(answer: bytes, number: int) -> bytes | None:
+    """What an answer holds; None: it answers another ask than that of this ``number``.
+
+    Raises:
+        ValueError: it cannot be read, or holds more than was asked for.
+
+    """
+    told, _, packed = answer.partition(b"\n")
+    if told != b"%d" % number:
+        return None
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(packed, LARGEST_ANSWER + 1)
+    except zlib.error as problem:
+        raise ValueError(str(problem)) from None
+    if len(data) > LARGEST_ANSWER:
+        raise ValueError("an answer that is too long")
+    return data
+
+
+def turn_of(value: bytes | None) -> Turn | None:
+    """The turn that a value tells of; None: there has been none, or it tells of none."""
+    if value is None:
+        return None
+    try:
+        return decode(Turn, value)
+    except ValueError:
+        return None
+
+
+def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
+    """Open a turn; None: one is open, or somebody else was faster.
+
+    Raises:
+        StoreError: the store does not answer.
+
+    """
+    before = store.read(keys.turn)
+    last = turn_of(before)
+    if last is not None and last.is_open:
+        return None
+    turn = Turn(1 if last is None else last.number + 1, by, is_open=True)
+    wanted = encode(turn)
+    return turn if store.compare_set(keys.turn, before or b"", wanted) == wanted else None
+
+
+def close_turn(store: JobStore, keys: Keys, turn: Turn) -> None:
+    """Close a turn that is open; nothing where it is not open any more.
+
+    Raises:
+        StoreError: the store does not answer.
+
+    """
+    closed = Turn(turn.number, turn.by, is_open=False)
+    store.compare_set(keys.turn, encode(turn), encode(closed))

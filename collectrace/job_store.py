@@ -1,0 +1,169 @@
+"""A connection of our own to the store that the ranks of a job have met at, a ``TCPStore``.
+
+The protocol is torch's (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp, the same
+in torch 2.6 to 2.13): a byte says what is asked for, then come its arguments, texts behind their
+lengths. It is spoken here without torch, for three reasons. Each of torch's own requests may last
+for ever where the store's host has stopped; it says on standard error what went wrong, with a
+stack; and a daemon thread in it aborts the process that ends meanwhile. And who reads from outside
+the job need not have torch at all.
+
+Whoever can reach the store can read and write everything in it: what comes from it is not trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Final
+
+_VALIDATE: Final = b"\x00" + struct.pack("<I", 0x3C85F7CE)
+"""What a connection begins with; nothing answers."""
+
+_SET: Final = b"\x01"
+_COMPARE_SET: Final = b"\x02"
+_DELETE: Final = b"\x08"
+_PING: Final = b"\x0d"
+
+_NOTHING: Final = b"\x00collectrace"
+"""No key holds it. To compare a key with it changes nothing, and never waits: ``compare_set`` gives
+back what was expected where there is no such key, while ``get`` waits for the key to appear."""
+
+LARGEST: Final = 1 << 20
+"""Bytes of a value that are taken; stores from torch 2.3 on take eight times as much."""
+
+_AT_ONCE: Final = 64
+"""Requests that are sent before their answers are read."""
+
+
+class StoreError(Exception):
+    """The store does not answer, not in time, or not as a ``TCPStore`` does."""
+
+
+class JobStore:
+    """A connection, for one thread at a time.
+
+    ``host`` and ``port`` are the store's; no request lasts longer than ``timeout`` seconds. After
+    a :class:`StoreError` the connection is of no use any more.
+
+    Raises:
+        StoreError: nobody answers there, or not as a ``TCPStore`` does.
+
+    """
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        self._timeout = timeout
+        self.requests = 0
+        """Made so far."""
+        self.bytes = 0
+        """Sent and received so far."""
+        try:
+            self._socket = socket.create_connection((host, port), timeout)
+        except (OSError, UnicodeError, OverflowError) as problem:
+            raise StoreError(f"cannot connect to {host}:{port}: {problem}") from None
+        nonce = os.urandom(4)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._deadline = time.monotonic() + timeout
+            self._send(_VALIDATE + _PING + nonce)
+            is_store = self._receive(4) == nonce
+        except BaseException:
+            self.close()
+            raise
+        if not is_store:
+            self.close()
+            raise StoreError(f"what answers at {host}:{port} is not a TCPStore")
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def read(self, key: str) -> bytes | None:
+        """The value of a key; None: there is none. Never waits for it."""
+        return self.read_all([key])[0]
+
+    def read_all(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The values of many keys, sent for together."""
+        found: list[bytes | None] = []
+        for first in range(0, len(keys), _AT_ONCE):
+            some = keys[first : first + _AT_ONCE]
+            self._begin(len(some))
+            rest = _text(_NOTHING) + _text(_NOTHING)
+            self._send(b"".join(_COMPARE_SET + _text(_name(key)) + rest for key in some))
+            values = [self._value() for _ in some]
+            found += [None if value == _NOTHING else value for value in values]
+        return found
+
+    def compare_set(self, key: str, expected: bytes, wanted: bytes) -> bytes:
+        """Set a key if it has the expected value; ``b""``: if there is no such key.
+
+        What it holds afterwards; where there is no such key, and one was expected: ``expected``.
+        """
+        self._begin()
+        self._send(_COMPARE_SET + _text(_name(key)) + _text(expected) + _text(wanted))
+        return self._value()
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set a key. Nothing answers: that it is set, the next request's answer says."""
+        self._begin()
+        self._send(_SET + _text(_name(key)) + _text(value))
+
+    def delete(self, key: str) -> None:
+        """Remove a key, if it is there."""
+        self._begin()
+        self._send(_DELETE + _text(_name(key)))
+        self._receive(8)
+
+    def _begin(self, count: int = 1) -> None:
+        self.requests += count
+        self._deadline = time.monotonic() + self._timeout
+
+    def _send(self, data: bytes) -> None:
+        self.bytes += len(data)
+        try:
+            self._socket.settimeout(self._left())
+            self._socket.sendall(data)
+        except OSError as problem:
+            raise self._failed(problem) from None
+
+    def _receive(self, size: int) -> bytes:
+        self.bytes += size
+        parts = []
+        while size:
+            try:
+                self._socket.settimeout(self._left())
+                part = self._socket.recv(min(size, 1 << 16))
+            except OSError as problem:
+                raise self._failed(problem) from None
+            if not part:
+                raise self._failed("it has closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _value(self) -> bytes:
+        (size,) = struct.unpack("<Q", self._receive(8))
+        if size > LARGEST:
+            raise self._failed(f"it sends a value of {size} bytes")
+        return self._receive(size)
+
+    def _left(self) -> float:
+        """Seconds until the request has lasted too long."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
+
+    def _failed(self, problem: object) -> StoreError:
+        self.close()
+        return StoreError(f"the job's store does not answer: {problem}")
+
+
+def _name(key: str) -> bytes:
+    return b"/" + key.encode()  # as torch's own client writes keys
+
+
+def _text(value: bytes) -> bytes:
+    return struct.pack("<Q", len(value)) + value

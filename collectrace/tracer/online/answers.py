@@ -1,0 +1,56 @@
+"""What this rank tells of its own files while a turn is open: their names, sizes and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+
+from collectrace import exchange
+from collectrace.exchange import LARGEST_ANSWER, MOST_FILES, Ask, Keys, Listing
+from collectrace.job_store import JobStore
+from collectrace.tracer.online.own_files import OwnFiles
+
+
+class Answers:
+    """The answers of one rank in one turn."""
+
+    def __init__(self, keys: Keys, turn: int, rank: int, files: OwnFiles) -> None:
+        self._keys, self._turn, self._rank, self._files = keys, turn, rank, files
+        self._answered = 0
+        """Number of the latest ask that was answered."""
+        self._names: tuple[str, ...] = ()
+
+    def begin(self, store: JobStore) -> None:
+        """Say that this rank will answer.
+
+        Raises:
+            StoreError: the store does not answer.
+
+        """
+        store.set(self._keys.card(self._turn, self._rank), b"1")
+
+    def look(self, store: JobStore) -> None:
+        """Answer what is asked, if something new is.
+
+        Raises:
+            StoreError: the store does not answer.
+
+        """
+        value = store.read(self._keys.ask(self._turn, self._rank))
+        if value is None:
+            return
+        with contextlib.suppress(ValueError):  # whoever asks so gets no answer
+            ask = exchange.decode(Ask, value)
+            if ask.number > self._answered:
+                self._answered = ask.number
+                answer = exchange.pack(ask.number, self._answer(ask))
+                store.set(self._keys.answer(self._turn, self._rank), answer)
+
+    def _answer(self, ask: Ask) -> bytes:
+        if ask.file < 0:
+            files = self._files.list()[-MOST_FILES:]
+            self._names = tuple(name for name, _ in files)
+            return exchange.encode(Listing(self._names, tuple(size for _, size in files)))
+        if ask.file >= len(self._names) or ask.start < 0:
+            raise ValueError("no such file")
+        stop = min(ask.stop, ask.start + LARGEST_ANSWER)
+        return self._files.read(self._names[ask.file], ask.start, stop)

@@ -1,0 +1,70 @@
+"""The aligner, in a process of its own, for the one rank that has opened a turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+LIMIT: Final = 60.0
+"""Seconds that a diagnosis may take."""
+
+_LARGEST_REPORT: Final = 16 << 20
+"""Bytes of a report that listeners are told."""
+
+_START: Final = (
+    "import sys; sys.path[0] = sys.argv.pop(1); "
+    "from collectrace.commands import diagnose_online as d; d.main(sys.argv[1:])"
+)
+"""Not ``-m``: the program's working directory may hold anything."""
+
+
+class Diagnosis:
+    """A diagnosis that is on. It imports no torch, and ends by itself.
+
+    The process does not end with this one: it closes the turn, and the other ranks are told.
+
+    Raises:
+        OSError: no process can be started.
+
+    """
+
+    def __init__(self, host: str, port: int, run: str, turn: int, folder: Path) -> None:
+        package = str(Path(__file__).parents[3])
+        told = [host, str(port), run, str(turn), str(folder)]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
+        self.turn = turn
+        self._report = folder / f"verdict.{turn:04d}.json"
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, package, *told],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env=environment,
+        )  # fmt: skip
+
+    def is_over(self) -> bool:
+        """Whether it has ended; one that lasts too long is ended."""
+        if self._process.poll() is not None:
+            return True
+        if time.monotonic() - self._began > LIMIT:
+            self._process.kill()
+        return False
+
+    def head(self) -> str:
+        """What it says, for people; empty: it has found no error. To be called once, at its end."""
+        with self._process as process:
+            assert process.stdout is not None
+            return process.stdout.read().decode(errors="replace")
+
+    def report(self) -> dict[str, Any] | None:
+        """The findings as ``--json`` gives them; None: it has left none."""
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            if self._report.stat().st_size <= _LARGEST_REPORT:
+                found = json.loads(self._report.read_bytes())
+                return found if isinstance(found, dict) else None
+        return None

@@ -1,0 +1,11 @@
+"""Who wants to be told what a job has found out about itself, see ``collectrace.on_finding``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+Listener = Callable[[dict[str, Any]], object]
+
+listeners: Final[list[Listener]] = []
+"""In the order in which they came."""

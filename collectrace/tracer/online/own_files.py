@@ -1,0 +1,110 @@
+"""This rank's own files: which they are, bytes of them, and the digests at an earlier call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+_PAGE: Final = 80 << 10
+"""Bytes looked at in one place. A checkpoint, which names every stream, comes every 64 KiB."""
+
+_MOST_LOOKS: Final = 40
+"""Places that are looked at to find one call: halving a segment takes a dozen."""
+
+
+class OwnFiles:
+    """The files of one rank, beside ``path``, that of its first segment."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.parent
+        stem = re.escape(path.stem)
+        self._segments = re.compile(rf"{stem}(?:\.(\d+))?\.jsonl")
+        self._all = re.compile(rf"{stem}(?:\.\d+)?\.(?:jsonl|stacks\.txt|ends\.txt)")
+
+    def list(self) -> list[tuple[str, int]]:
+        """Names and sizes, bytes, of all that there are now, by name."""
+        found = []
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # rotated away
+                    if self._all.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                        found.append((entry.name, entry.stat().st_size))
+        return sorted(found)
+
+    def read(self, name: str, start: int, stop: int) -> bytes:
+        """Bytes of one of them; fewer where it ends before, none where it is gone."""
+        try:
+            with (self._folder / name).open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), max(0, stop - start), start)
+        except OSError:
+            return b""
+
+    def digests(self, group: str, device: str, seq: int) -> tuple[int, int] | None:
+        """The prefix digests of a stream at one of its calls, as in the call's line.
+
+        None: it is not found, in the latest two segments, with little effort.
+        """
+        segments = [(name, size) for name, size in self.list() if self._segments.fullmatch(name)]
+        segments.sort(key=lambda one: self._ordinal(one[0]))
+        for name, size in reversed(segments[-2:]):
+            found = self._find(name, size, group, device, seq)
+            if found is not None:
+                return found
+        return None
+
+    def _ordinal(self, name: str) -> int:
+        found = self._segments.fullmatch(name)
+        return int(found[1] or 0) if found is not None else 0
+
+    def _find(
+        self, name: str, size: int, group: str, device: str, seq: int
+    ) -> tuple[int, int] | None:
+        low, high = 0, size  # the line begins at or after low, and before high
+        for _ in range(_MOST_LOOKS):
+            is_last = high - low <= _PAGE
+            start = low if is_last else (low + high) // 2
+            page = self.read(name, start, start + 2 * _PAGE if is_last else start + _PAGE)
+            found = _positions(page, start, group, device)
+            exact = [where for where in found if where[1] == seq and where[2] is not None]
+            if exact:
+                return exact[-1][2]  # of a call that was taken back there are two lines
+            if is_last or not found:
+                return None
+            if found[0][1] >= seq:
+                high = found[0][0]
+            else:
+                low = max(low + 1, found[-1][0])
+        return None
+
+
+def _positions(
+    page: bytes, start: int, group: str, device: str
+) -> list[tuple[int, int, tuple[int, int] | None]]:
+    """Where a stream stood: offset of the line, sequence number, digests of a call's line."""
+    found: list[tuple[int, int, tuple[int, int] | None]] = []
+    wanted = json.dumps(group).encode(), json.dumps(device).encode()
+    offset = start
+    for line in page.splitlines(keepends=True):
+        here, offset = offset, offset + len(line)
+        is_call = line.startswith(b'{"kind":"call"')
+        if not line.endswith(b"\n") or not (is_call or line.startswith(b'{"kind":"checkpoint"')):
+            continue
+        if wanted[0] not in line or wanted[1] not in line:
+            continue
+        with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
+            record: dict[str, Any] = json.loads(line)
+            if is_call:
+                if (record["group"], record["device"]) == (group, device) and "digest" in record:
+                    digests = int(record["digest"]), int(record["program"])
+                    found.append((here, int(record["seq"]), digests))
+            else:
+                found += [
+                    (here, int(row[2]), None)
+                    for row in record["streams"]
+                    if (row[0], row[1]) == (group, device)
+                ]
+    return found

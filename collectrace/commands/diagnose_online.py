@@ -1,16 +1,18 @@
 """The process that a rank starts to find out what is wrong with its job, while it runs.
 
-    HOST PORT RUN TURN FOLDER
+    HOST PORT RUN TURN FOLDER TOLD
 
 It reads the ranks' files through the job's store, writes the report into the folder as text and as
-JSON, tells every rank in one line what it has found, and prints the head of the report. It says
-nothing else, whatever happens: it stands beside a job that has trouble enough.
+JSON, prints the head of the report on standard error, unless its headline is among those that TOLD
+lists, and tells every rank in one line what it has found. It says nothing else, whatever happens:
+it stands beside a job that has trouble enough.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import resource
 import signal
@@ -37,7 +39,7 @@ _MOST_MEMORY: Final = 4 << 30
 """Bytes of address space that it may take."""
 
 _LONGEST_HEAD: Final = 30_000
-"""Characters that are printed: a pipe holds them while nobody reads."""
+"""Characters that are printed."""
 
 _LONGEST_HEADLINE: Final = 600
 
@@ -50,17 +52,19 @@ _WIDTH: Final = 100
 
 def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
-    host, port, run, number, folder = argv
-    _be_modest()
+    host, port, run, number, folder, told = argv
+    screen = _be_modest()
     keys, turn = Keys(run), int(number)
     alignment = None
     with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
         alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
-    head = ""
-    if alignment is not None and _worst(alignment) is not None:
+    worst = None if alignment is None else _worst(alignment)
+    if alignment is not None and worst is not None:
         # The files first: whoever hears of them may look for them at once.
         _write(alignment, Path(folder), turn)
-        head = _head(alignment, Path(folder) / f"verdict.{turn:04d}.txt")
+        if _headline(worst) not in json.loads(told):
+            head = _head(alignment, Path(folder) / f"verdict.{turn:04d}.txt")
+            _print(head, screen)
     with contextlib.suppress(StoreError):
         store = JobStore(host, int(port), _TIMEOUT)
         last = exchange.turn_of(store.read(keys.turn))
@@ -70,17 +74,33 @@ def main(argv: Sequence[str]) -> None:
             exchange.close_turn(store, keys, last)
             _clean_up(store, keys, last, 0 if alignment is None else alignment.world_size)
         store.close()
-    sys.stdout.write(head)
 
 
-def _be_modest() -> None:
-    """Take little of the machine, and end in any case."""
+def _be_modest() -> int:
+    """Take little of the machine, end in any case, and say nothing by accident.
+
+    A descriptor of what was standard error.
+    """
+    screen = os.dup(2)
+    os.set_inheritable(screen, False)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
     signal.alarm(_LONGEST)
     os.environ["COLUMNS"] = str(_WIDTH)
     with contextlib.suppress(OSError):
         os.nice(10)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
+    return screen
+
+
+def _print(text: str, screen: int) -> None:
+    # In one piece, as far as it goes: ranks write to the same terminal.
+    data = text.encode(errors="replace")
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        while data:
+            data = data[os.write(screen, data) :]
 
 
 def _bracketed(host: str) -> str:
@@ -101,7 +121,7 @@ def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
         turn=turn.number,
         by=turn.by,
         status=alignment.status,
-        headline="" if found is None else found.headline[:_LONGEST_HEADLINE],
+        headline="" if found is None else _headline(found),
         kind="" if found is None else found.kind,
         is_proven=found is not None and _is_proven(found),
     )
@@ -114,6 +134,12 @@ def _worst(alignment: Alignment) -> Finding | None:
     """
     n = terminal.most_urgent(alignment)
     return None if n is None else alignment.findings[n]
+
+
+def _headline(finding: Finding) -> str:
+    """On one line, of what any terminal shows."""
+    line = finding.headline[:_LONGEST_HEADLINE]
+    return "".join(c if c.isprintable() else " " for c in line)
 
 
 def _is_proven(finding: Finding) -> bool:

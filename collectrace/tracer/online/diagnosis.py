@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,23 +28,26 @@ _START: Final = (
 class Diagnosis:
     """A diagnosis that is on. It imports no torch, and ends by itself.
 
-    The process does not end with this one: it closes the turn, and the other ranks are told.
+    The process does not end with this one, and so it does the telling: on the standard error that
+    both have, unless it finds what has been ``told`` already, and, through the store, to all ranks.
 
     Raises:
         OSError: no process can be started.
 
     """
 
-    def __init__(self, host: str, port: int, run: str, turn: int, folder: Path) -> None:
+    def __init__(
+        self, host: str, port: int, run: str, turn: int, folder: Path, told: Sequence[str]
+    ) -> None:
         package = str(Path(__file__).parents[3])
-        told = [host, str(port), run, str(turn), str(folder)]
+        arguments = [host, str(port), run, str(turn), str(folder), json.dumps(list(told))]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
         self.turn = turn
         self._report = folder / f"verdict.{turn:04d}.json"
         self._began = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, package, *told],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", _START, package, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,  # its standard error is ours
             env=environment,
         )  # fmt: skip
 
@@ -54,12 +58,6 @@ class Diagnosis:
         if time.monotonic() - self._began > LIMIT:
             self._process.kill()
         return False
-
-    def head(self) -> str:
-        """What it says, for people; empty: it has found no error. To be called once, at its end."""
-        with self._process as process:
-            assert process.stdout is not None
-            return process.stdout.read().decode(errors="replace")
 
     def report(self) -> dict[str, Any] | None:
         """The findings as ``--json`` gives them; None: it has left none."""

@@ -172,13 +172,17 @@ class Member:
             return
         try:
             folder = self._recorder.writer.path.parent
-            self._diagnosis = Diagnosis(*self._at, self._keys.run, turn.number, folder)
+            self._diagnosis = Diagnosis(
+                *self._at, self._keys.run, turn.number, folder, sorted(self._told)
+            )
         except OSError:
             exchange.close_turn(store, self._keys, turn)
             raise
 
     def _hear(self, store: JobStore, number: int) -> None:
         """A turn is over: know what it has found."""
+        if self._diagnosis is not None and self._diagnosis.turn == number:
+            return  # the listeners come first, for what is done now may end this process
         self._heard = number
         self._wants_turn = False  # this rank was looked at
         verdict = self._verdict(store, number)
@@ -198,19 +202,15 @@ class Member:
             return None
 
     def _follow(self, store: JobStore, diagnosis: Diagnosis) -> None:
-        """Tell what the diagnosis has found, once it is over."""
+        """Tell the listeners what the diagnosis has found, once it is over."""
         if not diagnosis.is_over():
             return
         self._diagnosis = None
-        head, report = diagnosis.head(), diagnosis.report()
-        verdict = self._verdict(store, diagnosis.turn)
+        verdict, report = self._verdict(store, diagnosis.turn), diagnosis.report()
         turn = exchange.turn_of(store.read(self._keys.turn))
         if turn is not None and turn.is_open and turn.number == diagnosis.turn:
             exchange.close_turn(store, self._keys, turn)  # it was killed
-        if not head or verdict is None or not self._is_news(_plain(verdict.headline)):
-            return
-        _say(head)
-        if report is None:
+        if verdict is None or report is None or not self._is_news(_plain(verdict.headline)):
             return
         for listener in list(listeners):
             try:

@@ -45,7 +45,8 @@ class StoreError(Exception):
 class JobStore:
     """A connection, for one thread at a time.
 
-    ``host`` and ``port`` are the store's; no request lasts longer than ``timeout`` seconds. After
+    ``host`` and ``port`` are the store's; no request lasts longer than ``timeout`` seconds, and it
+    takes no longer than ``to_connect`` to be let in, where that is given. After
     a :class:`StoreError` the connection is of no use any more.
 
     Raises:
@@ -53,20 +54,23 @@ class JobStore:
 
     """
 
-    def __init__(self, host: str, port: int, timeout: float) -> None:
+    def __init__(
+        self, host: str, port: int, timeout: float, to_connect: float | None = None
+    ) -> None:
         self._timeout = timeout
+        patience = timeout if to_connect is None else to_connect
         self.requests = 0
         """Made so far."""
         self.bytes = 0
         """Sent and received so far."""
         try:
-            self._socket = socket.create_connection((host, port), timeout)
+            self._socket = socket.create_connection((host, port), patience)
         except (OSError, UnicodeError, OverflowError) as problem:
             raise StoreError(f"cannot connect to {host}:{port}: {problem}") from None
         nonce = os.urandom(4)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._deadline = time.monotonic() + timeout
+            self._deadline = time.monotonic() + patience
             self._send(_VALIDATE + _PING + nonce)
             is_store = self._receive(4) == nonce
         except BaseException:

@@ -30,6 +30,11 @@ _TO_COME: Final = 2.0
 """Seconds, beyond a heartbeat, in which a rank must have said that it will answer."""
 
 _PAUSE: Final = 0.02
+"""Seconds between two looks for answers of a few ranks."""
+
+_RANKS_PER_SECOND: Final = 5000
+"""Keys that are looked at in a second: the store has one thread, and it is the job's."""
+
 _MOST_BYTES: Final = 128 << 20
 """Bytes that are asked for in one turn."""
 
@@ -72,7 +77,7 @@ class Ranks:
             waiting = [rank for rank, card in zip(waiting, cards, strict=True) if card is None]
             if not waiting or time.monotonic() > until:
                 return sorted(found)
-            time.sleep(_PAUSE)
+            time.sleep(_pause(len(waiting)))
 
     def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
         """Bytes of files: rank, file, start and stop of each, of a rank one at a time.
@@ -108,7 +113,7 @@ class Ranks:
                     f"more than {_MOST_BYTES >> 20} MiB were asked for; read the files themselves"
                 )
             if waiting:
-                time.sleep(_PAUSE)
+                time.sleep(_pause(len(waiting)))
         return found
 
     def clean_up(self, world_size: int) -> None:
@@ -116,6 +121,10 @@ class Ranks:
         for rank in range(world_size):
             for key in (self.keys.card, self.keys.ask, self.keys.answer):
                 self.store.delete(key(self.turn, rank))
+
+
+def _pause(ranks: int) -> float:
+    return max(_PAUSE, ranks / _RANKS_PER_SECOND)
 
 
 @dataclass(slots=True)

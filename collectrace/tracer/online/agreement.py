@@ -23,6 +23,9 @@ _MOST_STREAMS: Final = 4
 
 _VALUE: Final = re.compile(rb"(\d{1,18}) (\d{1,19}) (\d{1,19})")
 
+_ATTEMPTS: Final = 2
+"""How often a rank tries to put its place there in one look: another may be faster."""
+
 Digests = tuple[int, int]
 """``digest`` and ``program``, as in a ``call`` record."""
 
@@ -116,16 +119,21 @@ class Agreement:
         # with no call in between, and so no other thread sees them half done (Recorder._number).
         seq, digest, program = stream.seq, stream.digest, stream.program
         mine = _Place(seq, (digest, program))
-        known.seq = seq
         if self._has_parted(known, stream, mine):
             return True
-        before = _place(known.value)
-        if before is not None and before.seq >= seq:
-            return False
-        known.value = store.compare_set(self._key(name), known.value, mine.encode())
-        if known.value != mine.encode():
+        for _ in range(_ATTEMPTS):
+            there = _place(known.value)
+            if there is not None and there.seq >= seq:
+                known.seq = seq
+                return False  # somebody is further: it is compared with when this rank comes there
+            known.value = store.compare_set(self._key(name), known.value, mine.encode())
+            if known.value == mine.encode():
+                known.seq = seq
+                return False
             known.to_compare = _place(known.value)
-        return self._has_parted(known, stream, mine)
+            if self._has_parted(known, stream, mine):
+                return True
+        return False
 
     def _has_parted(self, known: _Known, stream: Stream, mine: _Place) -> bool:
         theirs = known.to_compare

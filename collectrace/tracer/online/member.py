@@ -7,6 +7,7 @@ its threads, not its locks, not the end of the process.
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 import threading
 import time
@@ -28,6 +29,10 @@ _LOOKS: Final = 2
 
 _TIMEOUT: Final = 5.0
 """Seconds that a request to the store may take."""
+
+_TO_CONNECT: Final = 60.0
+"""Seconds that the store may take to let this rank in: it looks up the name of each that comes,
+one after the other, and a thousand ranks come at once."""
 
 _ANSWER_PAUSE: Final = 0.05
 """Seconds between two looks while a turn is open, of a small job."""
@@ -126,12 +131,12 @@ class Member:
         """Seconds until the next look."""
         usual = self._announced.heartbeat / _LOOKS
         if self._answers is None and self._diagnosis is None:
-            return usual * (1 + self._lost)
+            return usual * (1 + self._lost * random.uniform(1, 2))  # not all at once again
         return min(usual, _ANSWER_PAUSE * max(1.0, self._announced.world_size / _RANKS_AT_ONCE))
 
     def _connection(self) -> JobStore:
         if self._store is None:
-            self._store = JobStore(*self._at, _TIMEOUT)
+            self._store = JobStore(*self._at, _TIMEOUT, _TO_CONNECT)
             if self._rank == 0:
                 self._store.set(exchange.ANNOUNCED, exchange.encode(self._announced))
         return self._store
@@ -145,7 +150,7 @@ class Member:
             return
         self._answers = None
         if turn is not None and turn.number > self._heard:
-            self._hear(store, turn.number)
+            self._hear(store, turn)
         if self._agreement.look(store, list(self._recorder.book.states.values())):
             self._wants_turn = True
         stalls = self._stalls()
@@ -179,12 +184,14 @@ class Member:
             exchange.close_turn(store, self._keys, turn)
             raise
 
-    def _hear(self, store: JobStore, number: int) -> None:
+    def _hear(self, store: JobStore, turn: Turn) -> None:
         """A turn is over: know what it has found."""
+        number = turn.number
         if self._diagnosis is not None and self._diagnosis.turn == number:
             return  # the listeners come first, for what is done now may end this process
         self._heard = number
-        self._wants_turn = False  # this rank was looked at
+        if turn.by.startswith("rank "):
+            self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
         verdict = self._verdict(store, number)
         if verdict is None or not verdict.headline:
             return

@@ -78,6 +78,22 @@ def test_a_difference_is_found_by_the_second_look_at_the_latest(store: JobStore)
         assert found
 
 
+def test_ranks_that_stop_where_they_part_are_found(store: JobStore) -> None:
+    for seed in range(20):
+        chance, run = random.Random(seed), next(KEYS)
+        ranks = [Rank(run) for _ in range(5)]
+        for step in range(10):
+            for rank in ranks:
+                rank.call(step)
+            for rank in chance.sample(ranks, chance.randrange(6)):
+                assert not rank.look(store)
+        odd = chance.choice(ranks)
+        for rank in ranks:
+            rank.call(99 if rank is odd else 98)
+        # None of them moves any more.
+        assert any(rank.look(store) for _ in range(2) for rank in chance.sample(ranks, 5))
+
+
 def test_it_is_told_once_and_then_compared_no_more(store: JobStore) -> None:
     run = next(KEYS)
     one, other = Rank(run), Rank(run)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
 from typing import Any, Final, TypeVar
 
 from collectrace.job_store import JobStore
@@ -27,6 +29,12 @@ LARGEST_ANSWER: Final = 256 << 10
 
 _LARGEST_MESSAGE: Final = 64 << 10
 _LONGEST_TEXT: Final = 4000
+
+CARD: Final = 16
+"""Bytes of a digest of where a rank stands."""
+
+LARGEST_LEFT: Final = 1 << 20
+"""Bytes of its files that a rank leaves behind."""
 
 MOST_FILES: Final = 64
 """Files of one rank: segments, and what signal handlers wrote."""
@@ -75,6 +83,19 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What a rank has left of its files when it ended: all of them, or parts that lie apart."""
+
+    run: str
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    files: tuple[int, ...]
+    """Of each part the index of its file, where it starts there, and how long it is."""
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a turn has found: in one line for everybody, and what is to be done about it."""
 
@@ -104,7 +125,10 @@ class Keys:
         return f"{_ROOT}/{self.run}/at/{stream}"
 
     def card(self, turn: int, rank: int) -> str:
-        """Set by a rank that will answer in this turn."""
+        """Of a digest, :data:`CARD` bytes, of where a rank stands that will answer in this turn.
+
+        Ranks whose digests are equal have called the same, and are in the same.
+        """
         return f"{_ROOT}/{self.run}/{turn}/card/{rank}"
 
     def ask(self, turn: int, rank: int) -> str:
@@ -114,6 +138,14 @@ class Keys:
     def answer(self, turn: int, rank: int) -> str:
         """See :func:`pack`."""
         return f"{_ROOT}/{self.run}/{turn}/answer/{rank}"
+
+    @staticmethod
+    def left(rank: int) -> str:
+        """Where a rank leaves what :func:`pack_left` makes: it says of which run it is.
+
+        One key per rank for all runs, so that nobody has to remove it.
+        """
+        return f"{_ROOT}/left/{rank}"
 
     def verdict(self, turn: int) -> str:
         """A :class:`Verdict`."""
@@ -149,6 +181,10 @@ _SHAPES: Final[dict[type, dict[str, Any]]] = {
     Turn: {"number": int, "by": str, "is_open": bool},
     Ask: {"number": int, "file": int, "start": int, "stop": int},
     Listing: {"names": [str], "sizes": [int]},
+    Left: {
+        "run": str, "names": [str], "sizes": [int], "files": [int], "starts": [int],
+        "lengths": [int],
+    },
     Verdict: {
         "turn": int, "by": str, "status": str, "headline": str, "kind": str, "is_proven": bool,
     },
@@ -185,13 +221,42 @@ def unpack(answer: bytes, number: int) -> bytes | None:
     told, _, packed = answer.partition(b"\n")
     if told != b"%d" % number:
         return None
+    return _inflated(packed, LARGEST_ANSWER)
+
+
+def pack_left(left: Left, parts: Sequence[bytes]) -> bytes:
+    """What a rank leaves, with the bytes of its parts."""
+    return encode(left) + b"\n" + zlib.compress(b"".join(parts), 1)
+
+
+def unpack_left(value: bytes) -> tuple[Left, list[bytes]]:
+    """What a rank has left, and the bytes of its parts.
+
+    Raises:
+        ValueError: it cannot be read, or is not as one is.
+
+    """
+    told, _, packed = value.partition(b"\n")
+    left = decode(Left, told)
+    ends = [0, *accumulate(left.lengths)]
+    data = _inflated(packed, LARGEST_LEFT)
+    parts = list(zip(left.files, left.starts, left.lengths, strict=True))
+    if len(left.names) != len(left.sizes) or ends[-1] != len(data):
+        raise ValueError("parts that do not fit")
+    for file, start, length in parts:
+        if not 0 <= file < len(left.sizes) or length < 0 or start < 0:
+            raise ValueError("a part of no file")
+    return left, [data[start:stop] for start, stop in pairwise(ends)]
+
+
+def _inflated(packed: bytes, largest: int) -> bytes:
     unpacking = zlib.decompressobj()
     try:
-        data = unpacking.decompress(packed, LARGEST_ANSWER + 1)
+        data = unpacking.decompress(packed, largest + 1)
     except zlib.error as problem:
         raise ValueError(str(problem)) from None
-    if len(data) > LARGEST_ANSWER:
-        raise ValueError("an answer that is too long")
+    if len(data) > largest:
+        raise ValueError("more bytes than are taken")
     return data
 
 

@@ -122,7 +122,7 @@ def measure(world_size: int, heartbeat: float, healthy: float) -> str:
         found = next((rank.verdict for rank in ranks if rank.verdict is not None), None)
         last = [rank.traffic for rank in ranks]
         for rank in ranks:
-            rank.member.stop()
+            rank.member.leave(failed=False)
         time.sleep(heartbeat)
     beats = passed / heartbeat * world_size
     requests, sent = (sum(b[n] - a[n] for a, b in zip(before, after, strict=True)) for n in (0, 1))

@@ -240,10 +240,16 @@ class Session:
             recorder.book.forget_all()
             recorder.works.forget_all()
             self.recorder = None
+            if self._member is not None:
+                is_users = last.error == KeyboardInterrupt.__name__
+                self._member.leave(failed=last.reason == "exception" and not is_users)
+
+    def linger(self) -> None:
+        """The process ends: leave with the other ranks what they may ask for."""
+        if self._member is not None:
+            self._member.linger()
 
     def _end(self, recorder: Recorder, last: records.Exit) -> None:
-        if self._member is not None:
-            self._member.stop()
         if self._watchdog is not None:
             self._watchdog.stop()
             self._watchdog.write_sources()

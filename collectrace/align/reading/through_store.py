@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
 
 from collectrace import exchange, words
@@ -47,6 +48,17 @@ _SMALLEST_END: Final = 16 << 10
 
 _MOST_RANKS: Final = 100_000
 
+_ALL_ASKED: Final = 32
+"""Ranks that are asked one by one, whether they stand in one place or not."""
+
+_ASKED_OF_A_CLASS: Final = 4
+"""Ranks that are asked of more who stand in one place."""
+
+_LONGEST_HEADER: Final = 64 << 10
+"""Bytes of a record's first line."""
+
+_RANK: Final = re.compile(rb'("rank":)\d+')
+
 _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
     r"(?:/(?P<run>[^/?]+)?/?)?(?:\?turn=(?P<turn>\d{1,9}))?"
@@ -67,17 +79,29 @@ class Ranks:
     received: int = 0
     """Bytes of files."""
 
-    def present(self, world_size: int, patience: float) -> list[int]:
-        """The ranks that say that they will answer; waits for the others ``patience`` seconds."""
-        waiting, found = list(range(world_size)), []
+    def ended(self, among: Sequence[int]) -> dict[int, list[LeftBlob]]:
+        """The files of those ranks that have ended, and left them."""
+        values = self.store.read_all([Keys.left(rank) for rank in among])
+        found = {}
+        for rank, value in zip(among, values, strict=True):
+            with suppress(ValueError):
+                if value is not None and (blobs := _left_blobs(self.keys.run, rank, value)):
+                    found[rank] = blobs
+        return found
+
+    def present(self, among: Sequence[int], patience: float) -> dict[int, bytes]:
+        """What those ranks say who will answer; waits for the others ``patience`` seconds."""
+        waiting, found = list(among), dict[int, bytes]()
         until = time.monotonic() + patience
-        while True:
+        while waiting:
             cards = self.store.read_all([self.keys.card(self.turn, rank) for rank in waiting])
-            found += [rank for rank, card in zip(waiting, cards, strict=True) if card is not None]
-            waiting = [rank for rank, card in zip(waiting, cards, strict=True) if card is None]
+            came = zip(waiting, cards, strict=True)
+            found |= {rank: card for rank, card in came if card is not None}
+            waiting = [rank for rank in waiting if rank not in found]
             if not waiting or time.monotonic() > until:
-                return sorted(found)
+                break
             time.sleep(_pause(len(waiting)))
+        return dict(sorted(found.items()))
 
     def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
         """Bytes of files: rank, file, start and stop of each, of a rank one at a time.
@@ -123,8 +147,75 @@ class Ranks:
                 self.store.delete(key(self.turn, rank))
 
 
+def _known(parts: dict[int, bytes], start: int) -> bytes:
+    """What is known from an offset on; nothing, where that is not known."""
+    for offset, part in parts.items():
+        if offset <= start < offset + len(part):
+            return part[start - offset :]
+    return b""
+
+
 def _pause(ranks: int) -> float:
     return max(_PAUSE, ranks / _RANKS_PER_SECOND)
+
+
+@dataclass(slots=True)
+class LeftBlob:
+    """What a rank that has ended left of one of its files."""
+
+    name: str
+    size: int
+    rank: int
+    parts: dict[int, bytes] = field(default_factory=dict)
+    """What there is of it, by offset."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it is missing."""
+        return not self.size or len(self.parts.get(0, b"")) >= self.size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        stop = min(stop, self.size)
+        found = []
+        while start < stop:
+            part = _known(self.parts, start)
+            if not part:
+                raise LogError(f"rank {self.rank} has ended, and left both ends of its record only")
+            found.append(part[: stop - start])
+            start += len(found[-1])
+        return b"".join(found)
+
+
+@dataclass(slots=True)
+class AlikeBlob:
+    """The record of a rank that stands where another does, which was read in its place."""
+
+    name: str
+    rank: int
+    other: Blob
+    _begins: bytes = b""
+    """Its first line, which says whose record it is."""
+    _instead_of: int = 0
+    """Bytes of the other's first line."""
+
+    def __post_init__(self) -> None:
+        line = self.other.read(0, min(self.other.size, _LONGEST_HEADER)).partition(b"\n")[0]
+        self._instead_of = len(line)
+        self._begins = _RANK.sub(b"\\g<1>%d" % self.rank, line, count=1)
+
+    @property
+    def size(self) -> int:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        return self.other.size + len(self._begins) - self._instead_of
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        shift = self._instead_of - len(self._begins)
+        first = self._begins[start:stop]
+        return first + self.other.read(
+            max(start, len(self._begins)) + shift, max(stop, len(self._begins)) + shift
+        )
 
 
 @dataclass(slots=True)
@@ -145,17 +236,10 @@ class StoreBlob:
         stop = min(stop, self.size)
         found = []
         while start < stop:
-            part = self._known(start) or self._fetch(start, stop)
+            part = _known(self.parts, start) or self._fetch(start, stop)
             found.append(part[: stop - start])
             start += len(found[-1])
         return b"".join(found)
-
-    def _known(self, start: int) -> bytes:
-        """What is known from an offset on; nothing, where that is not known."""
-        for offset, part in self.parts.items():
-            if offset <= start < offset + len(part):
-                return part[start - offset :]
-        return b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
         stop = min(stop, start + LARGEST_ANSWER)
@@ -232,25 +316,68 @@ def _turn(store: JobStore, keys: Keys) -> Turn:
 def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     """What the ranks have, both ends of it read already."""
     world_size, run = announced.world_size, ranks.keys.run
-    present = ranks.present(world_size, announced.heartbeat + _TO_COME)
-    blobs: list[StoreBlob] = []
-    answering = []
-    listings = ranks.ask([(rank, -1, 0, 0) for rank in present])
-    for rank, listing in zip(present, listings, strict=True):
-        try:
-            files = list(_blobs(rank, listing or b"", ranks))
-        except ValueError:
-            continue
-        if files:
-            answering.append(rank)
-            blobs += files
-    if not blobs:
+    ended = ranks.ended(range(world_size))
+    others = [rank for rank in range(world_size) if rank not in ended]
+    cards = ranks.present(others, announced.heartbeat + _TO_COME)
+    # Who has ended meanwhile is not silent.
+    ended |= ranks.ended([rank for rank in others if rank not in cards])
+    asked, alike = _representatives(cards)
+    listed = dict[int, list[StoreBlob]]()
+    listings = ranks.ask([(rank, -1, 0, 0) for rank in asked])
+    for rank, listing in zip(asked, listings, strict=True):
+        with suppress(ValueError):
+            listed[rank] = list(_blobs(rank, listing or b"", ranks))
+    lost = _read_ends(ranks, [blob for blobs in listed.values() for blob in blobs])
+    read: dict[int, list[Blob]] = {
+        rank: list[Blob](blobs) for rank, blobs in listed.items() if blobs and rank not in lost
+    }
+    for rank, other in alike.items():
+        if other in read:
+            read[rank] = list(_alike(rank, read[other], run))
+    read |= {rank: list[Blob](blobs) for rank, blobs in ended.items()}
+    if not read:
         raise LogError(f"{url}: none of {words.counted(world_size, 'rank')} answers")
-    silent = sorted(set(range(world_size)) - set(answering))
-    silent += _read_ends(ranks, blobs)
-    blobs = [blob for blob in blobs if blob.rank not in silent]
-    notes = (_of_silence(silent),) if silent else ()
-    return Folder(url, run, list[Blob](blobs), None, is_fixed=True, is_far=True, notes=notes)
+    silent = [rank for rank in range(world_size) if rank not in read]
+    notes = [_of_silence(silent)] if silent else []
+    unread = sorted(alike.keys() & read.keys())
+    if unread:
+        notes.append(
+            f"{words.ranks(unread)} {words.verb(unread, 'stands', 'stand')} where others do, by "
+            "what they have called and what they are in, and those were read in their place"
+        )
+    return Folder(
+        url, run, [blob for rank in sorted(read) for blob in read[rank]], None, is_fixed=True,
+        is_far=True, notes=tuple(notes),
+        is_partial=any(not blob.is_whole for blobs in ended.values() for blob in blobs),
+    )  # fmt: skip
+
+
+def _representatives(cards: Mapping[int, bytes]) -> tuple[list[int], dict[int, int]]:
+    """Whom to ask, and in whose place: by rank the one that stands where it does.
+
+    Of many ranks that stand in one place some are asked, the first and the last among them.
+    """
+    classes: dict[bytes, list[int]] = {}
+    for rank, card in cards.items():
+        classes.setdefault(card if len(card) == exchange.CARD else b"%d" % rank, []).append(rank)
+    asked, alike = list[int](), dict[int, int]()
+    for those in classes.values():
+        if len(cards) <= _ALL_ASKED or len(those) <= _ASKED_OF_A_CLASS:
+            asked += those
+            continue
+        chosen = [*those[: _ASKED_OF_A_CLASS - 1], those[-1]]
+        asked += chosen
+        alike |= {rank: those[0] for rank in those if rank not in chosen}
+    return sorted(asked), alike
+
+
+def _alike(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlob]:
+    """The record of a rank, told from that of another."""
+    for blob in blobs:
+        match = _NAME.fullmatch(PurePosixPath(blob.name).name)
+        if match is not None and match[4] == "jsonl":
+            name = f"{run}/rank{rank:05d}{match[2] or ''}{match[3] or ''}.jsonl"
+            yield AlikeBlob(name, rank, blob)
 
 
 def _of_silence(ranks: Sequence[int]) -> str:
@@ -269,15 +396,40 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
     """
     told = exchange.decode(Listing, listing)
     for file, (name, size) in enumerate(zip(told.names, told.sizes, strict=True)):
-        match = _NAME.fullmatch(name)
-        if match is not None and int(match[1]) == rank and 0 <= size < 1 << 50:
+        if _is_of(rank, name) and 0 <= size < 1 << 50:
             yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks)
+
+
+def _left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
+    """The files that a rank has left; none, where it has left them to another run.
+
+    Raises:
+        ValueError: it is not as it should be.
+
+    """
+    left, parts = exchange.unpack_left(value)
+    if left.run != run:
+        return []
+    blobs = [
+        LeftBlob(f"{run}/{name}", size, rank)
+        for name, size in zip(left.names, left.sizes, strict=True)
+    ]
+    for file, start, part in zip(left.files, left.starts, parts, strict=True):
+        blobs[file].parts[start] = part
+    named = zip(blobs, left.names, strict=True)
+    return [blob for blob, name in named if _is_of(rank, name) and 0 <= blob.size < 1 << 50]
+
+
+def _is_of(rank: int, name: str) -> bool:
+    """Whether a name is that of one of a rank's own files."""
+    match = _NAME.fullmatch(name)
+    return match is not None and int(match[1]) == rank
 
 
 def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:
     """Read both ends of all files, of all ranks together; the ranks that have stopped answering."""
     silent: set[int] = set()
-    count = len({blob.rank for blob in blobs})
+    count = max(1, len({blob.rank for blob in blobs}))
     most = max(2 * _SMALLEST_END, min(2 * LARGEST_ANSWER, _AHEAD // count))
     wanted: dict[int, list[tuple[StoreBlob, int, int]]] = {}
     for blob in blobs:

@@ -50,6 +50,9 @@ class ExitListener(Protocol):
     def finish(self, last: records.Exit) -> None:
         """The process ends, in the way that this record says."""
 
+    def linger(self) -> None:
+        """All is said and done: what is left to do may take a moment."""
+
     def issued_since(self, t: int) -> bool:
         """Whether a call was issued after ``t``, ns."""
 
@@ -89,6 +92,7 @@ class ExitHooks:
                 last = self.at_end()
                 previous(kind, value, traceback)
                 _tell_user(last, self._listener.rank, folder)
+                self._listener.linger()
                 return
             previous(kind, value, traceback)
 
@@ -100,14 +104,14 @@ class ExitHooks:
 
         sys.excepthook = excepthook
         threading.excepthook = thread_excepthook
-        atexit.register(self.at_end)
+        atexit.register(self._at_exit)
 
         def undo() -> None:
             if sys.excepthook is excepthook:
                 sys.excepthook = previous
             if threading.excepthook is thread_excepthook:
                 threading.excepthook = previous_of_thread
-            atexit.unregister(self.at_end)
+            atexit.unregister(self._at_exit)
 
         return undo
 
@@ -148,6 +152,7 @@ class ExitHooks:
             elif self._last is None and (code := _status_of_child()):
                 self.note_sys_exit(code)
         _tell_user(self.at_end(), self._listener.rank, folder)
+        self._listener.linger()
 
     def note_exception(self, value: BaseException, traceback: TracebackType | None) -> None:
         """Note the exception that ends the process, and its traceback."""
@@ -170,6 +175,11 @@ class ExitHooks:
         handled = sys.exc_info()[1]
         if isinstance(handled, Exception):
             self._handled = _exit(handled, handled.__traceback__)
+
+    def _at_exit(self) -> None:
+        self.at_end()
+        if self._listener.live:
+            self._listener.linger()
 
     def at_end(self) -> records.Exit:
         """The process ends: report how, as far as it is known, and return that."""

@@ -19,14 +19,14 @@ class Answers:
         """Number of the latest ask that was answered."""
         self._names: tuple[str, ...] = ()
 
-    def begin(self, store: JobStore) -> None:
-        """Say that this rank will answer.
+    def begin(self, store: JobStore, stands: bytes) -> None:
+        """Say that this rank will answer, and where it ``stands``, see :meth:`exchange.Keys.card`.
 
         Raises:
             StoreError: the store does not answer.
 
         """
-        store.set(self._keys.card(self._turn, self._rank), b"1")
+        store.set(self._keys.card(self._turn, self._rank), stands)
 
     def look(self, store: JobStore) -> None:
         """Answer what is asked, if something new is.

@@ -15,13 +15,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from collectrace import exchange
-from collectrace.exchange import Announced, Keys, Turn, Verdict
+from collectrace.exchange import LARGEST_LEFT, Announced, Keys, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
+from collectrace.tracer.life.watchdog import activities
 from collectrace.tracer.online.agreement import Agreement
 from collectrace.tracer.online.answers import Answers
 from collectrace.tracer.online.diagnosis import LIMIT, Diagnosis
 from collectrace.tracer.online.listeners import listeners
 from collectrace.tracer.online.own_files import OwnFiles
+from collectrace.tracer.online.standing import stands
 from collectrace.tracer.record.recorder import Recorder
 
 _LOOKS: Final = 2
@@ -33,6 +35,15 @@ _TIMEOUT: Final = 5.0
 _TO_CONNECT: Final = 60.0
 """Seconds that the store may take to let this rank in: it looks up the name of each that comes,
 one after the other, and a thousand ranks come at once."""
+
+_TO_LEAVE: Final = 1.0
+"""Seconds that the end of a process waits at most for the store to take what it leaves."""
+
+_TO_ASK: Final = 15.0
+"""Seconds that a process which an exception has ended waits at most to be told why."""
+
+_MOST_LEFT: Final = 64 << 20
+"""Bytes that all ranks together leave, before they are packed; of a small job all there is."""
 
 _ANSWER_PAUSE: Final = 0.05
 """Seconds between two looks while a turn is open, of a small job."""
@@ -64,10 +75,10 @@ def endpoint(store: Any) -> tuple[str, int] | None:
 
 
 class Member:
-    """One rank of a run that compares notes with the others, from :meth:`start` to :meth:`stop`.
+    """One rank of a run that compares notes with the others, from :meth:`start` to :meth:`leave`.
 
     ``at`` is the store's host and port, ``stalls`` tells how often this rank has stalled so far,
-    ``act`` is told every verdict that names an error.
+    ``act`` is told every verdict that names an error, as long as the rank has not ended.
     """
 
     def __init__(
@@ -95,7 +106,14 @@ class Member:
         self._told: set[str] = set()
         self._explained_at = -1
         """Calls that this rank had recorded when it heard of an error last; -1: of none so far."""
-        self._stop = threading.Event()
+        self._failed = False
+        self._leaving = threading.Event()
+        """The record has ended."""
+        self._gone = threading.Event()
+        self._heard_of = 0
+        """Number of the latest turn when the record had been left."""
+        self._has_ended = False
+        """Nothing can be done about a verdict here any more."""
         self._thread = threading.Thread(
             target=self._take_part, name="collectrace-online", daemon=True
         )
@@ -104,28 +122,69 @@ class Member:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Have it end soon; waits for nothing."""
-        self._stop.set()
+    def leave(self, *, failed: bool) -> None:
+        """The record has its last line: leave it with the store. Waits for nothing.
+
+        ``failed``: an exception ends this rank, and it asks why before it goes.
+        """
+        self._failed = failed
+        self._leaving.set()
+
+    def linger(self) -> None:
+        """Wait until that is done: seconds where this rank asks why, else hardly any time."""
+        if self._thread.is_alive() and self._leaving.is_set():
+            self._gone.wait(_TO_ASK if self._failed else _TO_LEAVE)
 
     def _take_part(self) -> None:
-        while not self._stop.wait(self._pause()):
-            try:
-                self._look(self._connection())
-                self._lost = 0
-            except StoreError:
-                self._store = None
-                self._lost += 1
-                if self._lost >= _MOST_LOST:
+        try:
+            while not self._leaving.wait(self._pause()):
+                if not self._try(self._look):
                     return
-            except Exception as problem:
-                self._recorder.count_failure(problem, "comparing notes with the other ranks")
-                if not self._recorder.active:
-                    return
-        if self._store is not None:
-            with contextlib.suppress(StoreError):
-                self._agreement.forget(self._store)
-            self._store.close()
+            self._leave()
+        finally:
+            self._gone.set()
+            if self._store is not None:
+                self._store.close()
+
+    def _try(self, step: Callable[[JobStore], object]) -> bool:
+        """Do one thing with the store; false: this rank does without from now on."""
+        try:
+            step(self._connection())
+            self._lost = 0
+        except StoreError:
+            self._store = None
+            self._lost += 1
+            return self._lost < _MOST_LOST
+        except Exception as problem:
+            self._recorder.count_failure(problem, "comparing notes with the other ranks")
+            return self._recorder.active
+        return True
+
+    def _leave(self) -> None:
+        """Leave the record, and, where an exception has ended this rank, ask why."""
+        until = time.monotonic() + _TO_ASK
+        self._try(self._leave_record)
+        if self._failed and not self._is_explained:
+            before, self._has_ended = self._heard_of, True
+            while self._lost == 0 and time.monotonic() < until:
+                self._wants_turn = True  # whoever was read before has read less
+                self._try(self._look)
+                if self._diagnosis is None and (self._is_explained or self._heard > before):
+                    break
+                time.sleep(_ANSWER_PAUSE)
+        if self._lost == 0:
+            self._try(self._agreement.forget)
+
+    def _leave_record(self, store: JobStore) -> None:
+        most = min(LARGEST_LEFT // 2, _MOST_LEFT // self._announced.world_size)
+        store.set(Keys.left(self._rank), self._files.left(self._keys.run, most))
+        turn = exchange.turn_of(store.read(self._keys.turn))  # and so the other has come through
+        self._heard_of = 0 if turn is None else turn.number
+
+    @property
+    def _is_explained(self) -> bool:
+        """Whether this rank is where it was when it heard of an error."""
+        return self._recorder.calls == self._explained_at
 
     def _pause(self) -> float:
         """Seconds until the next look."""
@@ -156,8 +215,8 @@ class Member:
         stalls = self._stalls()
         if stalls != self._seen_stalls:
             self._seen_stalls, self._wants_turn = stalls, True
-        if self._recorder.calls == self._explained_at:
-            self._wants_turn = False  # it is where it was when the error was found
+        if self._is_explained:
+            self._wants_turn = False
         if self._wants_turn and self._diagnosis is None:
             self._diagnose(store)
 
@@ -165,7 +224,8 @@ class Member:
         if self._answers is None or turn.number != self._turn:
             self._turn, self._open_since = turn.number, time.monotonic()
             self._answers = Answers(self._keys, turn.number, self._rank, self._files)
-            self._answers.begin(store)
+            inside = activities(self._recorder)
+            self._answers.begin(store, stands(self._recorder.book.states.values(), inside))
         self._answers.look(store)
         if time.monotonic() - self._open_since > _ABANDONED:
             exchange.close_turn(store, self._keys, turn)  # who has opened it is gone
@@ -199,7 +259,8 @@ class Member:
         self._explained_at = self._recorder.calls
         if verdict.by != f"rank {self._rank}" and self._is_news(headline):
             _say(f"collectrace: {headline} (found by {_plain(verdict.by)}, which tells more)\n")
-        self._act(verdict)
+        if not self._has_ended:
+            self._act(verdict)
 
     def _verdict(self, store: JobStore, number: int) -> Verdict | None:
         value = store.read(self._keys.verdict(number))

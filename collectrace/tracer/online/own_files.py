@@ -9,8 +9,19 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from collectrace import exchange
+from collectrace.exchange import MOST_FILES, Left
+
 _PAGE: Final = 80 << 10
 """Bytes looked at in one place. A checkpoint, which names every stream, comes every 64 KiB."""
+
+_HEAD: Final = 48 << 10
+_TAIL: Final = 112 << 10
+"""Bytes of either end that a reader looks at: 32 KiB, then up to 96 KiB back to a checkpoint, and
+the pages and lines that these lie in."""
+
+_TEXT: Final = 32 << 10
+"""Bytes of stacks that are left behind; of more nothing is."""
 
 _MOST_LOOKS: Final = 40
 """Places that are looked at to find one call: halving a segment takes a dozen."""
@@ -42,6 +53,32 @@ class OwnFiles:
                 return os.pread(file.fileno(), max(0, stop - start), start)
         except OSError:
             return b""
+
+    def left(self, run: str, most: int) -> bytes:
+        """What this rank leaves behind of them when it ends, see :func:`exchange.pack_left`.
+
+        All of a record of at most ``most`` bytes. Else what a reader looks at in any case: the
+        beginning of it, and of what comes after a segment that is gone, and the end back to a
+        checkpoint.
+        """
+        files = self.list()
+        records = [n for n, (name, _) in enumerate(files) if self._segments.fullmatch(name)]
+        records.sort(key=lambda n: self._ordinal(files[n][0]))
+        texts = [n for n, (_, size) in enumerate(files) if n not in records and size <= _TEXT]
+        chosen = [*records, *texts][-MOST_FILES:]
+        parts = [(n, 0, files[n][1]) for n in texts if n in chosen]
+        if sum(files[n][1] for n in records) <= most:
+            parts += [(n, 0, files[n][1]) for n in records if n in chosen]
+        else:
+            parts += _ends([(n, self._ordinal(files[n][0]), files[n][1]) for n in records])
+        parts = [part for part in parts if part[0] in chosen][:MOST_FILES]
+        data = [self.read(files[n][0], start, stop) for n, start, stop in parts]
+        left = Left(
+            run, tuple(files[n][0] for n in chosen), tuple(files[n][1] for n in chosen),
+            tuple(chosen.index(n) for n, _, _ in parts),
+            tuple(start for _, start, _ in parts), tuple(map(len, data)),
+        )  # fmt: skip
+        return exchange.pack_left(left, data)
 
     def digests(self, group: str, device: str, seq: int) -> tuple[int, int] | None:
         """The prefix digests of a stream at one of its calls, as in the call's line.
@@ -79,6 +116,21 @@ class OwnFiles:
             else:
                 low = max(low + 1, found[-1][0])
         return None
+
+
+def _ends(segments: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Of segments, by number of the file, ordinal and size: the parts that count, by file."""
+    parts, before, left = list[tuple[int, int, int]](), None, _TAIL
+    for n, ordinal, size in segments:
+        if before is None or ordinal != before + 1:
+            parts.append((n, 0, min(size, _HEAD)))
+        before = ordinal
+    for n, _, size in reversed(segments):
+        parts.append((n, max(0, size - left), size))
+        left -= size
+        if left <= 0:
+            break
+    return parts
 
 
 def _positions(

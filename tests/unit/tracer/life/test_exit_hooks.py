@@ -33,6 +33,9 @@ class Told:
     def finish(self, last: Exit) -> None:
         self.ends.append(last)
 
+    def linger(self) -> None:
+        assert self.ends  # it has been told before
+
     def thread_raised(self, value: BaseException) -> bool:
         return False
 

@@ -1,0 +1,32 @@
+"""Where this rank stands, in one digest: equal ones say that ranks need not be read one by one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from collectrace.exchange import CARD
+from collectrace.records import Activity
+from collectrace.tracer.record.groups import GroupState
+
+
+def stands(groups: Iterable[GroupState], inside: Iterable[Activity]) -> bytes:
+    """A digest of all that this rank has called, in which groups, and of what it is in now.
+
+    :data:`exchange.CARD` bytes. Streams go in by their digests; messages, which are part of none,
+    by their numbers, so that ranks that have sent any are rarely equal.
+    """
+    told = hashlib.blake2b(digest_size=CARD)
+    for group in sorted(groups, key=lambda group: group.name):
+        told.update(repr((group.name, group.ranks)).encode())
+        for device, stream in sorted(group.streams.items()):
+            at = stream.seq, stream.digest, stream.program, stream.pairs
+            told.update(repr((device, *at)).encode())
+        for key, channel in sorted(group.channels.items()):
+            told.update(repr((key, channel.seq)).encode())
+    for activity in inside:
+        told.update(
+            repr((activity.thread, activity.what, activity.group, activity.seq, activity.op,
+                  activity.peer, activity.site)).encode()
+        )  # fmt: skip
+    return told.digest()

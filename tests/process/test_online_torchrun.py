@@ -1,0 +1,94 @@
+"""Under torchrun, each rank with a log folder of its own: who ends at once is explained as well."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectrace.align import align
+from tests.support.apart import ROOT
+
+BEGIN = f"""
+import datetime, os, sys, time
+sys.path.insert(0, {str(ROOT)!r})
+os.environ["COLLECTRACE_LOG_DIR"] += "/rank" + os.environ["RANK"]
+import torch, torch.distributed as dist
+import collectrace
+collectrace.enable()
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=300))
+"""
+
+
+def torchrun(folder: Path, script: str, ranks: int = 2, **options: object) -> tuple[int, str]:
+    """The exit status of a job, and what all of it has said."""
+    (folder / "train.py").write_text(BEGIN + script)
+    options = {"online": 1, "heartbeat": 0.5, "stall_after": 3, "announce": 0, **options}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
+    environment |= {f"COLLECTRACE_{k.upper()}": str(v) for k, v in options.items()}
+    environment |= {"COLLECTRACE_LOG_DIR": str(folder / "logs"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone",
+         f"--nproc-per-node={ranks}", str(folder / "train.py")],
+        capture_output=True, text=True, timeout=120, check=False, env=environment, cwd=folder,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def offline(folder: Path) -> str:
+    """The headline that the aligner has for the files of all ranks."""
+    together = folder / "together"
+    for file in (folder / "logs").glob("rank*/2*/rank*"):
+        to = together / file.parent.name / file.name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(file.read_bytes())
+    return align(together).findings[0].headline
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("case", [2, 3])
+def test_a_rank_that_ends_at_once_is_told_why(tmp_path: Path, case: int) -> None:
+    """One rank has ended as if all was well, the other loses its connection."""
+    script = f"""
+from tools.join_cases import train
+train({case}, 5, None)
+"""
+    status, said = torchrun(tmp_path, script)
+    assert status == 1
+    assert "the whole report: " in said
+    assert offline(tmp_path) in plain(said)
+
+
+def test_an_exception_on_one_rank_is_told_before_it_takes_the_others_down(tmp_path: Path) -> None:
+    script = """
+for n in range(20):
+    if n == 10 and rank == 1:
+        raise ValueError("no sample 37")
+    dist.all_reduce(torch.zeros(4))
+"""
+    status, said = torchrun(tmp_path, script, 3)
+    assert status == 1
+    assert said.count("the whole report: ") == 1
+    assert "rank 1 raised ValueError" in plain(said)
+
+
+def test_ranks_that_end_well_leave_no_word(tmp_path: Path) -> None:
+    script = """
+for n in range(20):
+    dist.all_reduce(torch.zeros(4))
+dist.destroy_process_group()
+if rank == 1:
+    time.sleep(2)
+"""
+    status, said = torchrun(tmp_path, script, 3)
+    assert status == 0
+    assert "collectrace" not in said
+    assert not list(tmp_path.glob("logs/*/*/verdict*"))

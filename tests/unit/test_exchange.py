@@ -11,13 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace import exchange
-from collectrace.exchange import LARGEST_ANSWER, Announced, Ask, Listing, Turn, Verdict
+from collectrace.exchange import (
+    LARGEST_ANSWER,
+    LARGEST_LEFT,
+    Announced,
+    Ask,
+    Left,
+    Listing,
+    Turn,
+    Verdict,
+)
 
 MESSAGES = [
     Announced("20260101-000000-abcdef", 8, 5.0),
     Turn(3, "rank 1", is_open=True),
     Ask(2, 0, 10, 20),
     Listing(("rank00000.jsonl",), (100,)),
+    Left("20260101-000000-abcdef", ("rank00000.jsonl",), (100,), (0, 0), (0, 90), (10, 10)),
     Verdict(1, "rank 0", "hung", "rank 1 never came", "missing_call", is_proven=False),
 ]
 
@@ -75,8 +85,35 @@ def test_an_answer_is_that_to_its_ask(data: bytes, number: int) -> None:
 
 def test_an_answer_cannot_fill_the_memory() -> None:
     bomb = b"1\n" + zlib.compress(bytes(100 * LARGEST_ANSWER), 9)
-    with pytest.raises(ValueError, match="too long"):
+    with pytest.raises(ValueError, match="more bytes"):
         exchange.unpack(bomb, 1)
     assert exchange.unpack(exchange.pack(1, bytes(LARGEST_ANSWER)), 1) == bytes(LARGEST_ANSWER)
     with pytest.raises(ValueError, match="incorrect header"):
         exchange.unpack(b"1\nnot packed at all", 1)
+
+
+@given(parts=st.lists(st.binary(max_size=200), max_size=8))
+def test_what_a_rank_leaves_is_found_again(parts: list[bytes]) -> None:
+    count = len(parts)
+    left = Left(
+        "r", ("a",), (9999,), (0,) * count, tuple(range(count)), tuple(map(len, parts))
+    )  # fmt: skip
+    assert exchange.unpack_left(exchange.pack_left(left, parts)) == (left, parts)
+
+
+@pytest.mark.parametrize(
+    ("left", "data"),
+    [
+        (Left("r", ("a",), (5,), (0,), (0,), (4,)), b"12345"),  # other bytes than it says
+        (Left("r", ("a",), (5,), (1,), (0,), (5,)), b"12345"),  # of a file that is none
+        (Left("r", ("a",), (5,), (-1,), (0,), (5,)), b"12345"),
+        (Left("r", ("a", "b"), (5,), (0,), (0,), (5,)), b"12345"),
+        (Left("r", ("a",), (5,), (0, 0), (0,), (5,)), b"12345"),
+        (Left("r", ("a",), (5,), (0, 0), (0, 0), (7, -2)), b"12345"),
+        (Left("r", ("a",), (5,), (0,), (-3,), (5,)), b"12345"),
+        (Left("r", ("a",), (5,), (0,), (0,), (LARGEST_LEFT * 9,)), bytes(LARGEST_LEFT * 9)),
+    ],
+)
+def test_what_does_not_fit_is_not_taken(left: Left, data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"part|argument|more bytes"):
+        exchange.unpack_left(exchange.pack_left(left, [data]))

@@ -129,7 +129,7 @@ class RunReader:
     def _open_folder(self) -> Folder:
         folder = self._path if isinstance(self._path, Folder) else open_folder(self._path)
         if folder.is_far:
-            self._small = 0 if folder.is_partial else min(self._small, _SMALL_IF_FAR)
+            self._small = min(self._small, _SMALL_IF_FAR)
         if folder.is_fixed:
             self._folder = folder
         return folder

@@ -113,8 +113,6 @@ class Folder:
     """It was unpacked or converted, and does not change any more."""
     is_far: bool = False
     """Every byte is asked of a rank that is busy with something else."""
-    is_partial: bool = False
-    """Of some files the middle cannot be had."""
     notes: tuple[str, ...] = ()
     """On what was found in it."""
     tool: str | None = None

@@ -57,6 +57,8 @@ _ASKED_OF_A_CLASS: Final = 4
 _LONGEST_HEADER: Final = 64 << 10
 """Bytes of a record's first line."""
 
+_CHECKPOINT: Final = b'\n{"kind":"checkpoint"'
+
 _RANK: Final = re.compile(rb'("rank":)\d+')
 
 _URL: Final = re.compile(
@@ -159,32 +161,21 @@ def _pause(ranks: int) -> float:
     return max(_PAUSE, ranks / _RANKS_PER_SECOND)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LeftBlob:
-    """What a rank that has ended left of one of its files."""
+    """A file that a rank has left when it ended, or an end of one."""
 
     name: str
-    size: int
-    rank: int
-    parts: dict[int, bytes] = field(default_factory=dict)
-    """What there is of it, by offset."""
+    data: bytes
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing of it is missing."""
-        return not self.size or len(self.parts.get(0, b"")) >= self.size
+    def size(self) -> int:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        return len(self.data)
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`collectrace.align.reading.source.Blob`."""
-        stop = min(stop, self.size)
-        found = []
-        while start < stop:
-            part = _known(self.parts, start)
-            if not part:
-                raise LogError(f"rank {self.rank} has ended, and left both ends of its record only")
-            found.append(part[: stop - start])
-            start += len(found[-1])
-        return b"".join(found)
+        return self.data[start:stop]
 
 
 @dataclass(slots=True)
@@ -348,7 +339,6 @@ def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     return Folder(
         url, run, [blob for rank in sorted(read) for blob in read[rank]], None, is_fixed=True,
         is_far=True, notes=tuple(notes),
-        is_partial=any(not blob.is_whole for blobs in ended.values() for blob in blobs),
     )  # fmt: skip
 
 
@@ -403,21 +393,60 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
 def _left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
     """The files that a rank has left; none, where it has left them to another run.
 
+    Of a long record it has left the ends. They become segments between which others are gone,
+    which is what a record looks like whose middle was rotated away.
+
     Raises:
         ValueError: it is not as it should be.
 
     """
-    left, parts = exchange.unpack_left(value)
+    left, data = exchange.unpack_left(value)
     if left.run != run:
         return []
-    blobs = [
-        LeftBlob(f"{run}/{name}", size, rank)
-        for name, size in zip(left.names, left.sizes, strict=True)
-    ]
-    for file, start, part in zip(left.files, left.starts, parts, strict=True):
-        blobs[file].parts[start] = part
-    named = zip(blobs, left.names, strict=True)
-    return [blob for blob, name in named if _is_of(rank, name) and 0 <= blob.size < 1 << 50]
+    names = [_NAME.fullmatch(name) for name in left.names]
+    parts = dict[int, list[tuple[int, bytes]]]()
+    for file, start, part in sorted(zip(left.files, left.starts, data, strict=True)):
+        parts.setdefault(file, []).append((start, part))
+    found, records = list[LeftBlob](), list[tuple[int, str, int]]()
+    for n, match in enumerate(names):
+        if match is None or int(match[1]) != rank or n not in parts:
+            continue
+        if match[4] == "jsonl":
+            records.append((int((match[3] or ".0")[1:]), match[2] or "", n))
+        else:
+            found.append(LeftBlob(f"{run}/{left.names[n]}", parts[n][0][1]))
+    to, found_any = 0, False
+    before = -1, False
+    """The file of the last segment, and whether it reaches to the end of that."""
+    for ordinal, twin, n in sorted(records):
+        for start, part in _merged(parts[n]):
+            follows = before == (ordinal - 1, True) and not start
+            to = to + (1 if follows else 2) if found_any else ordinal
+            ends = start + len(part) >= left.sizes[n]
+            before, found_any = (ordinal, ends), True
+            name = f"{run}/rank{rank:05d}{twin}{f'.{to:04d}' if to else ''}.jsonl"
+            found.append(LeftBlob(name, _whole_lines(part, begins=not start, ends=ends)))
+    return found
+
+
+def _merged(parts: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Parts of one file, in order of their starts; those that touch each other as one."""
+    found = list[tuple[int, bytes]]()
+    for start, part in parts:
+        if found and start <= found[-1][0] + len(found[-1][1]):
+            at, known = found[-1]
+            found[-1] = at, known + part[at + len(known) - start :]
+        else:
+            found.append((start, part))
+    return found
+
+
+def _whole_lines(part: bytes, *, begins: bool, ends: bool) -> bytes:
+    """A part of a record without a line that is cut; the later one from a checkpoint on."""
+    if not begins:
+        first = part.find(_CHECKPOINT)
+        part = part[first + 1 :] if first >= 0 else part[part.find(b"\n") + 1 :]
+    return part if ends else part[: part.rfind(b"\n") + 1]
 
 
 def _is_of(rank: int, name: str) -> bool:

@@ -10,11 +10,14 @@ own process. All threads share one Python, so seconds are an upper bound.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -57,6 +60,7 @@ class Rank:
         self._recorder = SimpleNamespace(
             writer=SimpleNamespace(path=file), calls=0, active=True,
             book=SimpleNamespace(states={0: self._group}), count_failure=self._failed,
+            works=SimpleNamespace(oldest_incomplete=list),
         )  # fmt: skip
         recorder: Any = self._recorder
         self.verdict: Verdict | None = None
@@ -135,6 +139,19 @@ def measure(world_size: int, heartbeat: float, healthy: float) -> str:
     )
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Standard error of this process, and of those it starts, goes nowhere."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 100, 1000])
@@ -146,7 +163,9 @@ def main() -> None:
     print("        healthy, per rank and heartbeat   from the difference to the verdict")
     print(" ranks        requests        bytes     seconds   requests/rank        MB  found")
     for world_size in given.ranks:
-        print(measure(world_size, given.heartbeat, given.healthy), flush=True)
+        with _quiet():  # every rank says it in a line
+            row = measure(world_size, given.heartbeat, given.healthy)
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

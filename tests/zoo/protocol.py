@@ -30,6 +30,9 @@ class Request:
     mode: Mode
     untraced: tuple[int, ...] = ()
     """Ranks that run bare, whatever the mode."""
+    apart: bool = False
+    """As under a launcher on several machines: the store is not a rank's, and each rank has a log
+    folder of its own, ``rankN`` below the given one."""
     env: dict[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:

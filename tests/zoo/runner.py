@@ -16,11 +16,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self, get_args
 
 from tests.zoo.case import HERE, Case, read
@@ -81,9 +81,13 @@ class Server:
 
     @contextmanager
     def run(
-        self, case: Case, *, twin: bool, folder: Path, mode: Mode = "traced"
-    ) -> Iterator[Outcome]:
-        """Run a case in an empty folder; within the context, ranks that hang live if it says so."""
+        self, case: Case, *, twin: bool, folder: Path, mode: Mode = "traced", apart: bool = False,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[Outcome]:  # fmt: skip
+        """Run a case in an empty folder; within the context, ranks that hang live if it says so.
+
+        ``apart``: see ``Request``; ``env``: beside what the case asks for.
+        """
         folder.mkdir(parents=True)
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
@@ -100,7 +104,8 @@ class Server:
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
-            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env,
+            apart=apart,
+            env={**ENVIRONMENT, "COLLECTRACE_LOG_DIR": str(logs), **timeout, **case.env, **env},
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

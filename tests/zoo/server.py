@@ -38,7 +38,7 @@ import torch.distributed.tensor
 import torch.distributed.tensor.parallel
 
 # torch's stubs do not know it.
-from torch.distributed import set_debug_level_from_env  # type: ignore[attr-defined]
+from torch.distributed import TCPStore, set_debug_level_from_env  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import ProcessGroup, _world
 
 import collectrace
@@ -84,6 +84,8 @@ def keep(connection: socket.socket) -> tuple[Request, int]:
     port = socket.socket()
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port.bind(("127.0.0.1", 0))
+    if request.apart:
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     os.environ |= request.env | {
         "WORLD_SIZE": str(request.ranks),
         "MASTER_ADDR": "127.0.0.1",
@@ -97,6 +99,10 @@ def keep(connection: socket.socket) -> tuple[Request, int]:
             port.close()
             return request, rank
         pids.append(pid)
+    if request.apart:
+        # As torchrun's agent does. After the ranks were forked: it has threads.
+        store = TCPStore("127.0.0.1", port.getsockname()[1], is_master=True, wait_for_workers=False)
+        assert store.port
     statuses = wait(pids, connection, request)
     connection.sendall(json.dumps([statuses.get(pid) for pid in pids]).encode() + b"\n")
     connection.recv(1)  # ends when the client has seen enough
@@ -153,7 +159,7 @@ def settled(request: Request, pids: list[int], ended: dict[int, int], waited: fl
         return True
     now = time.time()
     for rank, pid in enumerate(pids):
-        for file in Path(request.output).glob(f"logs/*/rank{rank:05}.jsonl"):
+        for file in Path(request.output).glob(f"logs/**/rank{rank:05}.jsonl"):
             age = now - file.stat().st_mtime
             if age < _SILENT and (pid in ended or age > _FRESH):
                 return False
@@ -178,6 +184,8 @@ def run_rank(request: Request, rank: int) -> NoReturn:
     # What a shell starts in the background inherits a SIGINT that is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.manual_seed(0)
+    if request.apart:
+        os.environ["COLLECTRACE_LOG_DIR"] += f"/rank{rank}"
     PREPARE["bare" if rank in request.untraced else request.mode](output, rank)
     sys.argv = [request.script, *request.argv]
     leave(run_script(request.script))

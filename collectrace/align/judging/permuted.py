@@ -35,6 +35,8 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
     """
     if candidate.stream is None or candidate.absent or candidate.unknown:
         return None
+    if not _may_be(case, candidate):
+        return None
     after = {rank: calls_from(case, rank, candidate) for rank in candidate.ranks}
     texts = {rank: [program_text(call) for call in calls] for rank, calls in after.items()}
     both = min(map(len, texts.values()), default=0)
@@ -51,6 +53,20 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
             orders = sorted((tuple(ranks) for ranks in by_order.values()), key=len, reverse=True)
             return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
     return None
+
+
+def _may_be(case: Case, candidate: Candidate) -> bool:
+    """Whether those ranks make the same calls whose first ones differ: of many ranks a few."""
+    unlike: dict[str, int] = {}
+    for rank in candidate.ranks:
+        for call in calls_from(case, rank, candidate, most=1):
+            unlike.setdefault(program_text(call), rank)
+    texts = [[program_text(c) for c in calls_from(case, r, candidate)] for r in unlike.values()]
+    both = min(map(len, texts), default=0)
+    return any(
+        all(Counter(text[:count]) == Counter(texts[0][:count]) for text in texts)
+        for count in range(2, min(both, _MOST) + 1)
+    )
 
 
 def _iterations(calls: Sequence[Call]) -> tuple[int, ...]:

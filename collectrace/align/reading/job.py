@@ -26,7 +26,8 @@ def describe(logs: Mapping[int, RankLog], earlier: tuple[str, ...] = ()) -> Job 
     known = [log for log in ordered if log.header.wall > 0]
     return Job(
         script=shlex.join(next((h.argv for h in headers if h.argv), [])),
-        hosts=tuple(dict.fromkeys(h.host for h in headers if h.host)),
+        # Of some only: their number would be wrong.
+        hosts=tuple(dict.fromkeys(h.host for h in headers)) if all(h.host for h in headers) else (),
         began=min((log.header.wall for log in known), default=None),
         ended=max(
             (log.header.wall + max(0, log.last_t - log.header.t) for log in known), default=None

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+import orjson
+
 from collectrace import exchange, words
 from collectrace.align.reading.source import Blob, Folder
 from collectrace.errors import LogError, NotThere
@@ -59,7 +61,8 @@ _LONGEST_HEADER: Final = 64 << 10
 
 _CHECKPOINT: Final = b'\n{"kind":"checkpoint"'
 
-_RANK: Final = re.compile(rb'("rank":)\d+')
+_OF_ALL: Final = ("t", "format", "run", "world_size", "wall", "heartbeat", "stall_after")
+"""What of a header is the same on all ranks, or nearly: they all began together."""
 
 _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
@@ -193,7 +196,12 @@ class AlikeBlob:
     def __post_init__(self) -> None:
         line = self.other.read(0, min(self.other.size, _LONGEST_HEADER)).partition(b"\n")[0]
         self._instead_of = len(line)
-        self._begins = _RANK.sub(b"\\g<1>%d" % self.rank, line, count=1)
+        header = orjson.loads(line)
+        if not isinstance(header, dict):
+            raise TypeError("a record that begins with no header")
+        # Where it runs, and what else its own header would say, is not known.
+        known = {name: header[name] for name in _OF_ALL if name in header}
+        self._begins = orjson.dumps({"kind": "header", **known, "rank": self.rank})
 
     @property
     def size(self) -> int:
@@ -367,7 +375,8 @@ def _alike(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlob]:
         match = _NAME.fullmatch(PurePosixPath(blob.name).name)
         if match is not None and match[4] == "jsonl":
             name = f"{run}/rank{rank:05d}{match[2] or ''}{match[3] or ''}.jsonl"
-            yield AlikeBlob(name, rank, blob)
+            with suppress(ValueError, TypeError):
+                yield AlikeBlob(name, rank, blob)
 
 
 def _of_silence(ranks: Sequence[int]) -> str:

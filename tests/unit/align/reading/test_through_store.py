@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
 from collectrace import exchange
@@ -104,13 +105,19 @@ def test_a_record_told_from_that_of_another_rank(tmp_path: Path, rank: int) -> N
     run = make(tmp_path, 8, 300, finish=False)
     [blob] = local(run, 7)
     [alike] = through_store._alike(rank, [blob], RUN)
-    data = (run / "rank00007.jsonl").read_bytes()
-    wanted = data.replace(b'"rank":7', b'"rank":%d' % rank, 1)
-    assert (alike.name, alike.size) == (f"{RUN}/rank{rank:05d}.jsonl", len(wanted))
-    for start, stop in ((0, 10), (0, len(wanted)), (50, 900), (len(wanted) - 9, len(wanted) + 9)):
-        assert alike.read(start, stop) == wanted[start:stop]
-    line = wanted.index(b"\n")
-    assert all(alike.read(n, n + 7) == wanted[n : n + 7] for n in range(line + 9))
+    head, _, rest = (run / "rank00007.jsonl").read_bytes().partition(b"\n")
+    whole = alike.read(0, alike.size)
+    begins, _, after = whole.partition(b"\n")
+    was, header = orjson.loads(head), orjson.loads(begins)
+    assert (alike.name, len(whole)) == (f"{RUN}/rank{rank:05d}.jsonl", alike.size)
+    assert after == rest
+    assert header["rank"] == rank
+    assert {**was, "rank": rank}.items() >= header.items()
+    assert "host" not in header
+    assert "pid" not in header
+    for start, stop in ((0, 10), (50, 900), (len(whole) - 9, len(whole) + 9)):
+        assert alike.read(start, stop) == whole[start:stop]
+    assert all(alike.read(n, n + 7) == whole[n : n + 7] for n in range(len(begins) + 9))
 
 
 def test_who_is_asked() -> None:

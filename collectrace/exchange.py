@@ -120,9 +120,10 @@ class Keys:
         """Of the :class:`Turn` that is open, or was last."""
         return f"{_ROOT}/{self.run}/turn"
 
-    def position(self, stream: str) -> str:
-        """Where a rank stood in a stream, which the others compare with."""
-        return f"{_ROOT}/{self.run}/at/{stream}"
+    @staticmethod
+    def position(stream: str) -> str:
+        """Where a rank stood in a stream, which the others compare with; it says in which run."""
+        return f"{_ROOT}/at/{stream}"
 
     def card(self, turn: int, rank: int) -> str:
         """Of a digest, :data:`CARD` bytes, of where a rank stands that will answer in this turn.

@@ -250,6 +250,8 @@ class Session:
             self._member.linger()
 
     def _end(self, recorder: Recorder, last: records.Exit) -> None:
+        if self._member is not None:
+            self._member.end()
         if self._watchdog is not None:
             self._watchdog.stop()
             self._watchdog.write_sources()

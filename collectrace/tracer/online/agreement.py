@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace.exchange import Keys
 from collectrace.job_store import JobStore
 from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.streams import Stream
@@ -21,7 +22,10 @@ from collectrace.tracer.record.streams import Stream
 _MOST_STREAMS: Final = 4
 """Streams that are compared in one look; the others have their turn at the next ones."""
 
-_VALUE: Final = re.compile(rb"(\d{1,18}) (\d{1,19}) (\d{1,19})")
+_MOST_GONE: Final = 64
+"""Streams of groups that are gone whose places stay in the store."""
+
+_VALUE: Final = re.compile(rb"([\w-]{1,100}) (\d{1,18}) (\d{1,19}) (\d{1,19})")
 
 _ATTEMPTS: Final = 2
 """How often a rank tries to put its place there in one look: another may be faster."""
@@ -37,20 +41,21 @@ OwnDigests = Callable[[str, str, int], Digests | None]
 class _Place:
     """Where a rank stood."""
 
+    run: bytes
     seq: int
     digests: Digests
 
     def encode(self) -> bytes:
-        return b"%d %d %d" % (self.seq, *self.digests)
+        return b"%b %d %d %d" % (self.run, self.seq, *self.digests)
 
 
-def _place(value: bytes) -> _Place | None:
-    """What a value tells; None: it is damaged."""
+def _place(value: bytes, run: bytes) -> _Place | None:
+    """What a value tells; None: it is damaged, or was left by another run."""
     found = _VALUE.fullmatch(value)
-    if found is None:
+    if found is None or found[1] != run:
         return None
-    seq, digest, program = map(int, found.groups())
-    return _Place(seq, (digest, program))
+    seq, digest, program = map(int, found.groups()[1:])
+    return _Place(run, seq, (digest, program))
 
 
 @dataclass(slots=True)
@@ -70,44 +75,44 @@ class _Known:
 class Agreement:
     """One rank's comparisons, look after look.
 
-    ``key`` makes the key of a stream from its name.
+    A key is that of a stream, and not of a ``run``, so that nobody has to remove it at the end:
+    who comes last compares with who came before, and the next run writes over it.
     """
 
-    def __init__(self, key: Callable[[str], str], own: OwnDigests) -> None:
-        self._key, self._own = key, own
+    def __init__(self, run: str, own: OwnDigests) -> None:
+        self._run, self._own = run.encode(), own
         self._known: dict[str, _Known] = {}
+        self._streams: dict[str, Stream] = {}
+        """By name; also those of groups that are gone, which are compared a last time."""
         self._next = 0
 
-    def look(self, store: JobStore, groups: list[GroupState]) -> bool:
-        """Compare some of the streams; whether one was found to differ, which is told once.
+    def look(self, store: JobStore, groups: list[GroupState], most: int = _MOST_STREAMS) -> bool:
+        """Compare ``most`` of the streams; whether one was found to differ, which is told once.
 
         Raises:
             StoreError: the store does not answer.
 
         """
-        streams = dict(_named(groups))
-        for name in self._known.keys() - streams.keys():
-            del self._known[name]
-            store.delete(self._key(name))  # its group is gone
+        self._streams |= _named(groups)
+        streams = self._streams
         moved = [name for name in streams if self._is_due(name, streams[name])]
         if not moved:
             return False
         first = self._next % len(moved)
-        some = (moved[first:] + moved[:first])[:_MOST_STREAMS]
+        some = (moved[first:] + moved[:first])[:most]
         self._next += len(some)
         found = [self._compare(store, name, streams[name]) for name in some]
+        self._forget(store, groups)
         return any(found)
 
-    def forget(self, store: JobStore) -> None:
-        """Remove the keys: the run is over.
-
-        Raises:
-            StoreError: the store does not answer.
-
-        """
-        for name in self._known:
-            store.delete(self._key(name))
-        self._known = {}
+    def _forget(self, store: JobStore, groups: list[GroupState]) -> None:
+        """Remove what is told of groups that are gone; not of the latest: others come to it yet."""
+        there = {name for name, _ in _named(groups)}
+        gone = [name for name in self._streams if name not in there]
+        for name in gone[:-_MOST_GONE]:
+            del self._streams[name]
+            self._known.pop(name, None)
+            store.delete(Keys.position(name))
 
     def _is_due(self, name: str, stream: Stream) -> bool:
         known = self._known.setdefault(name, _Known())
@@ -118,19 +123,19 @@ class Agreement:
         # Read without a lock that the training would have to wait for. The recorder assigns them
         # with no call in between, and so no other thread sees them half done (Recorder._number).
         seq, digest, program = stream.seq, stream.digest, stream.program
-        mine = _Place(seq, (digest, program))
+        mine = _Place(self._run, seq, (digest, program))
         if self._has_parted(known, stream, mine):
             return True
         for _ in range(_ATTEMPTS):
-            there = _place(known.value)
+            there = _place(known.value, self._run)
             if there is not None and there.seq >= seq:
                 known.seq = seq
                 return False  # somebody is further: it is compared with when this rank comes there
-            known.value = store.compare_set(self._key(name), known.value, mine.encode())
+            known.value = store.compare_set(Keys.position(name), known.value, mine.encode())
             if known.value == mine.encode():
                 known.seq = seq
                 return False
-            known.to_compare = _place(known.value)
+            known.to_compare = _place(known.value, self._run)
             if self._has_parted(known, stream, mine):
                 return True
         return False

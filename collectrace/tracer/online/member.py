@@ -24,6 +24,7 @@ from collectrace.tracer.online.diagnosis import LIMIT, Diagnosis
 from collectrace.tracer.online.listeners import listeners
 from collectrace.tracer.online.own_files import OwnFiles
 from collectrace.tracer.online.standing import stands
+from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.recorder import Recorder
 
 _LOOKS: Final = 2
@@ -44,6 +45,9 @@ _TO_ASK: Final = 15.0
 
 _MOST_LEFT: Final = 64 << 20
 """Bytes that all ranks together leave, before they are packed; of a small job all there is."""
+
+_MOST_AT_LAST: Final = 64
+"""Streams that are compared when all has come to its end."""
 
 _ANSWER_PAUSE: Final = 0.05
 """Seconds between two looks while a turn is open, of a small job."""
@@ -89,7 +93,7 @@ class Member:
         self._at, self._stalls, self._act = at, stalls, act
         self._keys = Keys(announced.run)
         self._files = OwnFiles(recorder.writer.path)
-        self._agreement = Agreement(self._keys.position, self._files.digests)
+        self._agreement = Agreement(announced.run, self._files.digests)
         self._store: JobStore | None = None
         self._lost = 0
         self._seen_stalls = 0
@@ -106,7 +110,10 @@ class Member:
         self._told: set[str] = set()
         self._explained_at = -1
         """Calls that this rank had recorded when it heard of an error last; -1: of none so far."""
-        self._failed = False
+        self._asks = False
+        """It does not go before it was told why."""
+        self._groups: list[GroupState] = []
+        """Those that there were at the end."""
         self._leaving = threading.Event()
         """The record has ended."""
         self._gone = threading.Event()
@@ -122,18 +129,23 @@ class Member:
         """Start the thread."""
         self._thread.start()
 
+    def end(self) -> None:
+        """The record is about to end: what its streams are at now is what they end with."""
+        self._groups = list(self._recorder.book.states.values())
+
     def leave(self, *, failed: bool) -> None:
         """The record has its last line: leave it with the store. Waits for nothing.
 
-        ``failed``: an exception ends this rank, and it asks why before it goes.
+        ``failed``: an exception ends this rank. Then it asks why before it goes, as it does where
+        its streams have ended otherwise than another's.
         """
-        self._failed = failed
+        self._asks = failed
         self._leaving.set()
 
     def linger(self) -> None:
         """Wait until that is done: seconds where this rank asks why, else hardly any time."""
-        if self._thread.is_alive() and self._leaving.is_set():
-            self._gone.wait(_TO_ASK if self._failed else _TO_LEAVE)
+        if self._thread.is_alive() and self._leaving.is_set() and not self._gone.wait(_TO_LEAVE):
+            self._gone.wait(_TO_ASK if self._asks else 0)
 
     def _take_part(self) -> None:
         try:
@@ -161,25 +173,33 @@ class Member:
         return True
 
     def _leave(self) -> None:
-        """Leave the record, and, where an exception has ended this rank, ask why."""
+        """Leave the record, and, where this rank has a question, ask it."""
         until = time.monotonic() + _TO_ASK
         self._try(self._leave_record)
-        if self._failed and not self._is_explained:
-            before, self._has_ended = self._heard_of, True
-            while self._lost == 0 and time.monotonic() < until:
-                self._wants_turn = True  # whoever was read before has read less
-                self._try(self._look)
-                if self._diagnosis is None and (self._is_explained or self._heard > before):
-                    break
-                time.sleep(_ANSWER_PAUSE)
-        if self._lost == 0:
-            self._try(self._agreement.forget)
+        if not self._asks or self._is_explained:
+            return
+        before, self._has_ended = self._heard_of, True
+        while self._lost == 0 and time.monotonic() < until:
+            self._wants_turn = True  # whoever was read before has read less
+            self._try(self._look)
+            if self._diagnosis is None and (self._is_explained or self._heard > before):
+                break
+            time.sleep(_ANSWER_PAUSE)
 
     def _leave_record(self, store: JobStore) -> None:
         most = min(LARGEST_LEFT // 2, _MOST_LEFT // self._announced.world_size)
         store.set(Keys.left(self._rank), self._files.left(self._keys.run, most))
-        turn = exchange.turn_of(store.read(self._keys.turn))  # and so the other has come through
+        # From here on it can be asked, so that the last to come to a difference has all answers.
+        if self._has_parted(store, _MOST_AT_LAST):
+            self._asks = True
+        turn = exchange.turn_of(store.read(self._keys.turn))
         self._heard_of = 0 if turn is None else turn.number
+
+    def _has_parted(self, store: JobStore, *most: int) -> bool:
+        groups = (
+            self._groups if self._leaving.is_set() else list(self._recorder.book.states.values())
+        )
+        return self._agreement.look(store, groups, *most)
 
     @property
     def _is_explained(self) -> bool:
@@ -196,8 +216,8 @@ class Member:
     def _connection(self) -> JobStore:
         if self._store is None:
             self._store = JobStore(*self._at, _TIMEOUT, _TO_CONNECT)
-            if self._rank == 0:
-                self._store.set(exchange.ANNOUNCED, exchange.encode(self._announced))
+            # Every rank does: the others may be gone before they come to it.
+            self._store.set(exchange.ANNOUNCED, exchange.encode(self._announced))
         return self._store
 
     def _look(self, store: JobStore) -> None:
@@ -210,7 +230,7 @@ class Member:
         self._answers = None
         if turn is not None and turn.number > self._heard:
             self._hear(store, turn)
-        if self._agreement.look(store, list(self._recorder.book.states.values())):
+        if self._has_parted(store):
             self._wants_turn = True
         stalls = self._stalls()
         if stalls != self._seen_stalls:

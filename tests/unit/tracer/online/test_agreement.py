@@ -10,6 +10,7 @@ import pytest
 from torch._C._distributed_c10d import TCPStore
 
 from collectrace import records
+from collectrace.exchange import Keys
 from collectrace.job_store import JobStore
 from collectrace.records import Call, Group
 from collectrace.signature import extend
@@ -35,7 +36,7 @@ class Rank:
         self.group = GroupState(Group(phase="ready", group="0", ranks=[0, 1, 2], backend="gloo"), 0)
         self.stream = self.group.stream("cpu")
         self.past: list[Digests] = [(self.stream.digest, self.stream.program)]
-        self.agreement = Agreement(lambda name: f"{run}/{name}", self.own)
+        self.agreement = Agreement(f"run-{run}", self.own)
 
     def own(self, group: str, device: str, seq: int) -> Digests | None:
         assert (group, device) == ("0", "cpu")
@@ -121,22 +122,42 @@ def test_a_damaged_value_is_no_difference(store: JobStore) -> None:
     rank.call(1)
     rank.look(store)
     (name,) = rank.agreement._known
-    store.set(f"{run}/{name}", b"9 damaged")
+    store.set(Keys.position(name), b"9 damaged")
     other.call(1)
     assert not other.look(store)
     rank.call(2)
     assert not rank.look(store)
 
 
-def test_keys_of_groups_that_are_gone_are_removed(store: JobStore) -> None:
+def test_groups_that_are_gone_are_compared_a_last_time(store: JobStore) -> None:
     run = next(KEYS)
-    rank = Rank(run)
+    one, other = Rank(run), Rank(run)
+    one.call(1)
+    other.call(1)
+    assert not one.look(store)
+    assert not other.look(store)
+    one.call(2, 3)
+    other.call(2, 4)
+    assert not one.agreement.look(store, [])
+    assert other.agreement.look(store, [])
+
+
+def test_keys_of_groups_that_are_gone_are_removed_but_for_the_latest(store: JobStore) -> None:
+    rank = Rank(next(KEYS))
     rank.call(1)
     rank.look(store)
-    (name,) = rank.agreement._known
-    assert store.read(f"{run}/{name}") is not None
+    (first,) = rank.agreement._known
+    for n in range(64):
+        record = Group(phase="ready", group=f"gone-{n}", ranks=[0, 1], backend="gloo")
+        rank.group = GroupState(record, 0)
+        rank.group.stream("cpu").seq = 1
+        rank.look(store)
+    assert store.read(Keys.position(first)) is not None
+    rank.call(2)
+    rank.group.stream("cpu").seq = 2
     rank.agreement.look(store, [])
-    assert store.read(f"{run}/{name}") is None
+    assert len(rank.agreement._known) == 64
+    assert store.read(Keys.position(first)) is None
 
 
 def test_the_past_is_found_in_the_rank_file(tmp_path: Path) -> None:

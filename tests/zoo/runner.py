@@ -16,11 +16,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self, get_args
 
 from tests.zoo.case import HERE, Case, read
@@ -81,9 +81,18 @@ class Server:
 
     @contextmanager
     def run(
-        self, case: Case, *, twin: bool, folder: Path, mode: Mode = "traced"
+        self,
+        case: Case,
+        *,
+        twin: bool,
+        folder: Path,
+        mode: Mode = "traced",
+        options: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[Outcome]:
-        """Run a case in an empty folder; within the context, ranks that hang live if it says so."""
+        """Run a case in an empty folder; within the context, ranks that hang live if it says so.
+
+        ``options`` are environment variables of all ranks, beside those of the case.
+        """
         folder.mkdir(parents=True)
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
@@ -100,7 +109,7 @@ class Server:
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
-            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env,
+            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env | options,
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

@@ -109,7 +109,11 @@ class Server:
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
-            env=ENVIRONMENT | {"COLLECTRACE_LOG_DIR": str(logs)} | timeout | case.env | options,
+            env=ENVIRONMENT
+            | {"COLLECTRACE_LOG_DIR": str(logs)}
+            | timeout
+            | case.env
+            | dict(options),
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

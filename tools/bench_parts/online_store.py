@@ -1,7 +1,5 @@
 """What comparing notes costs the job's store, and how long a verdict takes, by number of ranks.
 
-    python tools/bench_online.py [--ranks 8 100 1000] [--heartbeat 5] [--healthy 20]
-
 Every rank is a thread that runs the tracer's own part, against one real TCPStore, over files of
 ranks that never ran; where one of them differs is known, and the diagnosis is the real one, in its
 own process. All threads share one Python, so seconds are an upper bound.
@@ -9,17 +7,12 @@ own process. All threads share one Python, so seconds are an upper bound.
 
 from __future__ import annotations
 
-import argparse
-import resource
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from torch._C._distributed_c10d import TCPStore
 
@@ -86,8 +79,14 @@ class Rank:
         return (store.requests, store.bytes) if store is not None else (0, 0)
 
 
+HEAD: Final = (
+    "        healthy, per rank and heartbeat   from the difference to the verdict\n"
+    " ranks        requests        bytes     seconds   requests/rank        MB  found"
+)
+
+
 def measure(world_size: int, heartbeat: float, healthy: float) -> str:
-    """One row of the table."""
+    """One row of the table, whose head is :data:`HEAD`."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     heard = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
@@ -133,21 +132,3 @@ def measure(world_size: int, heartbeat: float, healthy: float) -> str:
         f"{world_size:6}  {requests / beats:14.1f}  {sent / beats:11.0f}  {seconds:10.1f}  "
         f"{to_tell / world_size:14.1f}  {told / 1e6:8.2f}  {kind}, {failures} failures"
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[8, 100, 1000])
-    parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds")
-    parser.add_argument("--healthy", type=float, default=20.0, help="seconds before they part")
-    given = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print("        healthy, per rank and heartbeat   from the difference to the verdict")
-    print(" ranks        requests        bytes     seconds   requests/rank        MB  found")
-    for world_size in given.ranks:
-        print(measure(world_size, given.heartbeat, given.healthy), flush=True)
-
-
-if __name__ == "__main__":
-    main()

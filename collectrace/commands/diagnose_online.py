@@ -1,6 +1,6 @@
 """The process that a rank starts to find out what is wrong with its job, while it runs.
 
-    HOST PORT RUN TURN FOLDER TOLD
+    HOST PORT RUN WORLD_SIZE TURN FOLDER TOLD
 
 It reads the ranks' files through the job's store, writes the report into the folder as text and as
 JSON, prints the head of the report on standard error, unless its headline is among those that TOLD
@@ -52,7 +52,7 @@ _WIDTH: Final = 100
 
 def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
-    host, port, run, number, folder, told = argv
+    host, port, run, world_size, number, folder, told = argv
     screen = _be_modest()
     keys, turn = Keys(run), int(number)
     alignment = None
@@ -72,7 +72,8 @@ def main(argv: Sequence[str]) -> None:
             if alignment is not None:
                 store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
             exchange.close_turn(store, keys, last)
-            _clean_up(store, keys, last, 0 if alignment is None else alignment.world_size)
+            exchange.clean_up(store, keys, turn, int(world_size))
+            store.delete(keys.verdict(turn - 1))
         store.close()
 
 
@@ -173,11 +174,3 @@ def _head(alignment: Alignment, whole: Path) -> str:
     return (
         f"{line}\ncollectrace, while the job runs:\n\n{told}\n\nthe whole report: {whole}\n{line}\n"
     )
-
-
-def _clean_up(store: JobStore, keys: Keys, turn: Turn, world_size: int) -> None:
-    """Remove what was said in this turn, and the verdict of the one before."""
-    for rank in range(world_size):
-        for key in (keys.card, keys.ask, keys.answer):
-            store.delete(key(turn.number, rank))
-    store.delete(keys.verdict(turn.number - 1))

@@ -116,12 +116,6 @@ class Ranks:
                 time.sleep(_pause(len(waiting)))
         return found
 
-    def clean_up(self, world_size: int) -> None:
-        """Remove what was said in this turn, but for its verdict."""
-        for rank in range(world_size):
-            for key in (self.keys.card, self.keys.ask, self.keys.answer):
-                self.store.delete(key(self.turn, rank))
-
 
 def _pause(ranks: int) -> float:
     return max(_PAUSE, ranks / _RANKS_PER_SECOND)
@@ -137,8 +131,13 @@ class StoreBlob:
     file: int
     """Index in the rank's list."""
     ranks: Ranks
+    reach: int
+    """Bytes of a stretch of it that is asked for as a whole where one look follows another: an
+    answer takes its time, however short it is."""
     parts: dict[int, bytes] = field(default_factory=dict)
     """What is known of it, by offset."""
+    near: set[int] = field(default_factory=set)
+    """Ordinals of the stretches in which the next look is to bring the whole."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`collectrace.align.reading.source.Blob`."""
@@ -158,16 +157,22 @@ class StoreBlob:
         return b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        stop = min(stop, start + LARGEST_ANSWER)
+        """Ask for what is not known from an offset on, and perhaps for what is near."""
+        first, stop = start, min(stop, start + LARGEST_ANSWER)
+        stretch = start // self.reach
+        if stretch in self.near:
+            self.near |= {stretch - 1, stretch + 1}
+            first, stop = stretch * self.reach, min((stretch + 1) * self.reach, self.size)
+        self.near.add(stretch)
         try:
-            (part,) = self.ranks.ask([(self.rank, self.file, start, stop)])
+            (part,) = self.ranks.ask([(self.rank, self.file, first, stop)])
         except StoreError as problem:
             raise LogError(str(problem)) from None
         # Shorter than the file was: it is gone, or shrunk. Nothing is concluded from a part.
-        if part is None or len(part) != stop - start:
+        if part is None or len(part) != stop - first:
             raise LogError(f"rank {self.rank} has stopped answering; ask again")
-        self.parts[start] = part
-        return part
+        self.parts[first] = part
+        return part[start - first :]
 
 
 @contextmanager
@@ -196,7 +201,7 @@ def opened(url: str) -> Iterator[Folder]:
                 yield _folder(url, ranks, announced)
             finally:
                 exchange.close_turn(store, keys, turn)
-                ranks.clean_up(announced.world_size)
+                exchange.clean_up(store, keys, turn.number, announced.world_size)
         finally:
             store.close()
     except StoreError as problem:
@@ -235,10 +240,11 @@ def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     present = ranks.present(world_size, announced.heartbeat + _TO_COME)
     blobs: list[StoreBlob] = []
     answering = []
+    reach = max(_SMALLEST_END, min(LARGEST_ANSWER, _AHEAD // max(1, len(present))))
     listings = ranks.ask([(rank, -1, 0, 0) for rank in present])
     for rank, listing in zip(present, listings, strict=True):
         try:
-            files = list(_blobs(rank, listing or b"", ranks))
+            files = list(_blobs(rank, listing or b"", ranks, reach))
         except ValueError:
             continue
         if files:
@@ -260,7 +266,7 @@ def _of_silence(ranks: Sequence[int]) -> str:
     )
 
 
-def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
+def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[StoreBlob]:
     """A rank's files, as it lists them; those that are not its own are passed over.
 
     Raises:
@@ -271,7 +277,7 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
     for file, (name, size) in enumerate(zip(told.names, told.sizes, strict=True)):
         match = _NAME.fullmatch(name)
         if match is not None and int(match[1]) == rank and 0 <= size < 1 << 50:
-            yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks)
+            yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks, reach)
 
 
 def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:

@@ -63,7 +63,9 @@ class Ranks:
     keys: Keys
     turn: int
     asked: dict[int, int] = field(default_factory=dict)
-    """By rank, how often it was asked."""
+    """By rank, the number of its latest ask."""
+    first: int = field(default_factory=lambda: time.time_ns() // 1000)
+    """The asks of a turn that is gone through again must have numbers that are higher."""
     received: int = 0
     """Bytes of files."""
 
@@ -87,7 +89,7 @@ class Ranks:
         found: list[bytes | None] = [None] * len(asks)
         waiting: dict[int, int] = {}  # rank: index of its ask
         for n, (rank, file, start, stop) in enumerate(asks):
-            number = self.asked[rank] = self.asked.get(rank, 0) + 1
+            number = self.asked[rank] = self.asked.get(rank, self.first) + 1
             ask = exchange.encode(Ask(number, file, start, stop))
             self.store.set(self.keys.ask(self.turn, rank), ask)
             waiting[rank] = n
@@ -168,9 +170,10 @@ class StoreBlob:
             (part,) = self.ranks.ask([(self.rank, self.file, first, stop)])
         except StoreError as problem:
             raise LogError(str(problem)) from None
-        # Shorter than the file was: it is gone, or shrunk. Nothing is concluded from a part.
-        if part is None or len(part) != stop - first:
+        if part is None:
             raise LogError(f"rank {self.rank} has stopped answering; ask again")
+        if len(part) != stop - first:  # nothing is concluded from a part
+            raise LogError(f"{self.name} of rank {self.rank} went while it was read; ask again")
         self.parts[first] = part
         return part[start - first :]
 
@@ -253,8 +256,8 @@ def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     if not blobs:
         raise LogError(f"{url}: none of {words.counted(world_size, 'rank')} answers")
     silent = sorted(set(range(world_size)) - set(answering))
-    silent += _read_ends(ranks, blobs)
-    blobs = [blob for blob in blobs if blob.rank not in silent]
+    stopped, blobs = _read_ends(ranks, blobs)
+    silent += stopped
     notes = (_of_silence(silent),) if silent else ()
     return Folder(url, run, list[Blob](blobs), None, is_fixed=True, is_far=True, notes=notes)
 
@@ -280,9 +283,14 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[Stor
             yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks, reach)
 
 
-def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:
-    """Read both ends of all files, of all ranks together; the ranks that have stopped answering."""
+def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], list[StoreBlob]]:
+    """Read both ends of all files, of all ranks together.
+
+    The ranks that have stopped answering, and the files of the others that are still there: the
+    oldest segments go while others are written.
+    """
     silent: set[int] = set()
+    gone: set[tuple[int, int]] = set()
     count = len({blob.rank for blob in blobs})
     most = max(2 * _SMALLEST_END, min(2 * LARGEST_ANSWER, _AHEAD // count))
     wanted: dict[int, list[tuple[StoreBlob, int, int]]] = {}
@@ -296,9 +304,12 @@ def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:
         now = [wanted[rank].pop(0) for rank in wanted]
         answers = ranks.ask([(blob.rank, blob.file, start, stop) for blob, start, stop in now])
         for (blob, start, stop), part in zip(now, answers, strict=True):
-            if part is None or len(part) != stop - start:
+            if part is None:
                 silent.add(blob.rank)
+            elif len(part) != stop - start:
+                gone.add((blob.rank, blob.file))
             else:
                 blob.parts[start] = part
         wanted = {r: left for r, left in wanted.items() if left and r not in silent}
-    return sorted(silent)
+    left = [b for b in blobs if b.rank not in silent and (b.rank, b.file) not in gone]
+    return sorted(silent), left

@@ -104,7 +104,9 @@ def on_finding(callback: Callable[[dict[str, Any]], object]) -> None:
 
 
 @contextmanager
-def trace(log_dir: str | PathLike[str] | None = None, **options: float | None) -> Iterator[None]:
+def trace(
+    log_dir: str | PathLike[str] | None = None, **options: float | str | None
+) -> Iterator[None]:
     """Record what happens inside the ``with`` block; options as in :func:`enable`.
 
     Where tracing is on already it changes nothing, and leaves it on.

@@ -296,3 +296,17 @@ def close_turn(store: JobStore, keys: Keys, turn: Turn) -> None:
     """
     closed = Turn(turn.number, turn.by, is_open=False)
     store.compare_set(keys.turn, encode(turn), encode(closed))
+
+
+def clean_up(store: JobStore, keys: Keys, turn: int, world_size: int) -> None:
+    """Remove what was said in a turn that is closed, but for its verdict.
+
+    Whoever closes a turn does this: answers are long, and the store is the job's.
+
+    Raises:
+        StoreError: the store does not answer.
+
+    """
+    for rank in range(world_size):
+        for key in (keys.card, keys.ask, keys.answer):
+            store.delete(key(turn, rank))

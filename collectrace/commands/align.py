@@ -28,7 +28,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -160,9 +159,9 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
         name = None if report.option is None else getattr(arguments, report.option)
         if name is not None:
             output.check(f"--{report.option}", name)
-            if report.needs is not None and find_spec(report.needs) is None:
+            if report.lacks is not None:
                 raise CollectraceError(
-                    f"--{report.option} needs {report.needs}, which is not installed: "
+                    f"--{report.option} needs {report.lacks}, which is not installed: "
                     f"pip install 'collectrace[{report.option}]'"
                 )
             if name in asked.values():

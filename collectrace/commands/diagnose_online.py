@@ -1,11 +1,11 @@
 """The process that a rank starts to find out what is wrong with its job, while it runs.
 
-    HOST PORT RUN TURN FOLDER TOLD
+    HOST PORT RUN WORLD_SIZE TURN FOLDER TOLD
 
-It reads the ranks' files through the job's store, writes the report into the folder as text and as
-JSON, prints the head of the report on standard error, unless its headline is among those that TOLD
-lists, and tells every rank in one line what it has found. It says nothing else, whatever happens:
-it stands beside a job that has trouble enough.
+It reads the ranks' files through the job's store, writes the report into the folder, as text and in
+every other way there is, prints the head of the report on standard error, unless its headline is
+among those that TOLD lists, and tells every rank in one line what it has found. It says nothing
+else, whatever happens: it stands beside a job that has trouble enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 55
 """Seconds after which it ends itself."""
+
+_ATTEMPTS: Final = 3
 
 _MOST_MEMORY: Final = 4 << 30
 """Bytes of address space that it may take."""
@@ -52,19 +54,20 @@ _WIDTH: Final = 100
 
 def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
-    host, port, run, number, folder, told = argv
+    host, port, run, world_size, number, folder, told = argv
     screen = _be_modest()
     keys, turn = Keys(run), int(number)
     alignment = None
-    with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
-        alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
+    for _ in range(_ATTEMPTS):  # files go while they are read, where they rotate
+        with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
+            alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
+            break
     worst = None if alignment is None else _worst(alignment)
     if alignment is not None and worst is not None:
         # The files first: whoever hears of them may look for them at once.
-        _write(alignment, Path(folder), turn)
+        written = _write(alignment, Path(folder), turn)
         if _headline(worst) not in json.loads(told):
-            head = _head(alignment, Path(folder) / f"verdict.{turn:04d}.txt")
-            _print(head, screen)
+            _print(_head(alignment, written), screen)
     with contextlib.suppress(StoreError):
         store = JobStore(host, int(port), _TIMEOUT)
         last = exchange.turn_of(store.read(keys.turn))
@@ -72,7 +75,8 @@ def main(argv: Sequence[str]) -> None:
             if alignment is not None:
                 store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
             exchange.close_turn(store, keys, last)
-            _clean_up(store, keys, last, 0 if alignment is None else alignment.world_size)
+            exchange.clean_up(store, keys, turn, int(world_size))
+            store.delete(keys.verdict(turn - 1))
         store.close()
 
 
@@ -153,31 +157,34 @@ def _is_proven(finding: Finding) -> bool:
 _ENDED: Final = frozenset({"finished", "raised", "died"})
 
 
-def _write(alignment: Alignment, folder: Path, turn: int) -> None:
+def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:
+    """Every report that is longer than its head, each whole or not at all; by ending."""
     from collectrace.commands import output
     from collectrace.report import REPORTS
 
+    written = {}
     for report in REPORTS:
-        name = folder / f"verdict.{turn:04d}.{report.option or 'txt'}"
-        with contextlib.suppress(CollectraceError):  # the disk is full: it is printed all the same
-            output.write_to(str(name), sys.stdout, partial(report.write, alignment))
+        if report.is_short or report.lacks is not None:
+            continue
+        ending = report.option or "txt"
+        file = folder / f"verdict.{turn:04d}.{ending}"
+        with contextlib.suppress(Exception):  # a full disk, say: what is found is told all the same
+            output.write_to(str(file), sys.stdout, partial(report.write, alignment))
+            written[ending] = file
+    return written
 
 
-def _head(alignment: Alignment, whole: Path) -> str:
+_WHOLE: Final = {"txt": "the whole report", "html": "as a page, with pictures"}
+"""The files that a person may want to open, by ending, and what is said of them."""
+
+
+def _head(alignment: Alignment, written: Mapping[str, Path]) -> str:
     from rich.console import Console
 
     out = io.StringIO()
     terminal.render_head(alignment, Console(file=out, width=_WIDTH))
     told = out.getvalue()[:_LONGEST_HEAD].rstrip()
     line = "-" * _WIDTH
-    return (
-        f"{line}\ncollectrace, while the job runs:\n\n{told}\n\nthe whole report: {whole}\n{line}\n"
-    )
-
-
-def _clean_up(store: JobStore, keys: Keys, turn: Turn, world_size: int) -> None:
-    """Remove what was said in this turn, and the verdict of the one before."""
-    for rank in range(world_size):
-        for key in (keys.card, keys.ask, keys.answer):
-            store.delete(key(turn.number, rank))
-    store.delete(keys.verdict(turn.number - 1))
+    files = [f"{what}: {written[end]}" for end, what in _WHOLE.items() if end in written]
+    parts = ["collectrace, while the job runs:", told, "\n".join(files)]
+    return f"{line}\n" + "\n\n".join(filter(None, parts)) + f"\n{line}\n"

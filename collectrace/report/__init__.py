@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Report:
     named as the option."""
     is_short: bool = False
     """The option takes no file: the report stands in place of the one that needs no option."""
+
+    @property
+    def lacks(self) -> str | None:
+        """What has to be installed before it can be written; None: nothing."""
+        return self.needs if self.needs is not None and find_spec(self.needs) is None else None
 
     def write(self, alignment: Alignment, out: TextIO) -> None:
         """Write the whole report.

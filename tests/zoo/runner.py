@@ -81,12 +81,19 @@ class Server:
 
     @contextmanager
     def run(
-        self, case: Case, *, twin: bool, folder: Path, mode: Mode = "traced", apart: bool = False,
-        env: Mapping[str, str] = MappingProxyType({}),
-    ) -> Iterator[Outcome]:  # fmt: skip
+        self,
+        case: Case,
+        *,
+        twin: bool,
+        folder: Path,
+        mode: Mode = "traced",
+        apart: bool = False,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[Outcome]:
         """Run a case in an empty folder; within the context, ranks that hang live if it says so.
 
-        ``apart``: see ``Request``; ``env``: beside what the case asks for.
+        ``apart``: see ``Request``; ``options``: environment variables of all ranks, beside those
+        of the case.
         """
         folder.mkdir(parents=True)
         logs = folder / "logs"
@@ -105,7 +112,11 @@ class Server:
             output=str(folder),
             mode="bare" if case.synthetic else mode,
             apart=apart,
-            env={**ENVIRONMENT, "COLLECTRACE_LOG_DIR": str(logs), **timeout, **case.env, **env},
+            env=ENVIRONMENT
+            | {"COLLECTRACE_LOG_DIR": str(logs)}
+            | timeout
+            | case.env
+            | dict(options),
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)

@@ -90,41 +90,49 @@ def cpu_per_call(act: Callable[[], Any], calls: int, chunks: int = 20) -> float:
 
 
 def fresh(
-    body: Callable[..., Any], *args: Any, ranks: int = 1, env: Mapping[str, str] | None = None
+    body: Callable[..., Any],
+    *args: Any,
+    ranks: int = 1,
+    env: Mapping[str, str] | None = None,
+    port: int | None = None,
+    limit: float = _LIMIT,
 ) -> list[Any]:
     """What ``body(rank, *args)`` returns in fresh processes, one per rank.
 
-    One rank gets torch's ``fake`` backend, several get gloo. They run in an empty folder.
+    One rank gets torch's ``fake`` backend, several get gloo. They run in an empty folder, and meet
+    at a file in it, or at the ``TCPStore`` of this machine that has the ``port``; after ``limit``
+    seconds they count as hung.
     """
     with tempfile.TemporaryDirectory(prefix="bench-record-") as folder:
         members = []
         for rank in range(ranks):
             ours, theirs = _context.Pipe(duplex=False)
             member = _context.Process(
-                target=_member, args=(theirs, folder, rank, ranks, dict(env or {}), body, args)
+                target=_member,
+                args=(theirs, folder, port, rank, ranks, dict(env or {}), body, args),
             )
             member.start()
             theirs.close()
             members.append((member, ours))
         try:
-            return [_receive(answer) for _, answer in members]
+            return [_receive(answer, limit) for _, answer in members]
         finally:
             for member, _ in members:
                 member.join(5)
                 member.kill()
 
 
-def _receive(answer: Connection) -> Any:
+def _receive(answer: Connection, limit: float) -> Any:
     try:
-        if answer.poll(_LIMIT):
+        if answer.poll(limit):
             return answer.recv()
     except EOFError:
-        raise SystemExit("bench_record: a measuring process died; see above") from None
-    raise SystemExit("bench_record: a measuring process hangs")
+        raise SystemExit("bench: a measuring process died; see above") from None
+    raise SystemExit("bench: a measuring process hangs")
 
 
 def _member(
-    answer: Connection, folder: str, rank: int, ranks: int, env: dict[str, str],
+    answer: Connection, folder: str, port: int | None, rank: int, ranks: int, env: dict[str, str],
     body: Callable[..., Any], args: tuple[Any, ...],
 ) -> None:  # fmt: skip
     import torch
@@ -141,7 +149,10 @@ def _member(
             store: Any = FakeStore()
             dist.init_process_group("fake", store=store, rank=0, world_size=2)
         else:
-            store = c10d.FileStore(f"{folder}/store", ranks)
+            if port is not None:
+                store = c10d.TCPStore("127.0.0.1", port, is_master=False)
+            else:
+                store = c10d.FileStore(f"{folder}/store", ranks)
             dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
         result = body(rank, *args)
         if ranks > 1:

@@ -98,6 +98,10 @@ class RunReader:
 
         """
         evidence = self._read(on_progress)
+        if evidence.is_live:
+            # They have answered just now. That one is gone a moment later tells nothing of what it
+            # has written meanwhile, its end perhaps, which cannot be asked for any more.
+            return replace(evidence, still_exists=lambda _: True)
         exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
         if any(exists[rank] is False and log.exit is None for rank, log in evidence.logs.items()):
             # It may have come to its end after its file was read, and before it was looked for.

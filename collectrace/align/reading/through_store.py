@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Final
-
-import orjson
 
 from collectrace import exchange, words
 from collectrace.align.reading.source import Blob, Folder
+from collectrace.align.reading.unasked import LeftBlob, alike_blobs, is_of, left_blobs
 from collectrace.errors import LogError, NotThere
 from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Ask, Keys, Listing, Turn
 from collectrace.job_store import JobStore, StoreError
@@ -56,20 +54,10 @@ _ALL_ASKED: Final = 32
 _ASKED_OF_A_CLASS: Final = 4
 """Ranks that are asked of more who stand in one place."""
 
-_LONGEST_HEADER: Final = 64 << 10
-"""Bytes of a record's first line."""
-
-_CHECKPOINT: Final = b'\n{"kind":"checkpoint"'
-
-_OF_ALL: Final = ("t", "format", "run", "world_size", "wall", "heartbeat", "stall_after")
-"""What of a header is the same on all ranks, or nearly: they all began together."""
-
 _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
     r"(?:/(?P<run>[^/?]+)?/?)?(?:\?turn=(?P<turn>\d{1,9}))?"
 )
-
-_NAME: Final = re.compile(r"rank(\d{1,9})(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt)")
 
 
 @dataclass(slots=True)
@@ -80,7 +68,9 @@ class Ranks:
     keys: Keys
     turn: int
     asked: dict[int, int] = field(default_factory=dict)
-    """By rank, how often it was asked."""
+    """By rank, the number of its latest ask."""
+    first: int = field(default_factory=lambda: time.time_ns() // 1000)
+    """The asks of a turn that is gone through again must have numbers that are higher."""
     received: int = 0
     """Bytes of files."""
 
@@ -90,7 +80,7 @@ class Ranks:
         found = {}
         for rank, value in zip(among, values, strict=True):
             with suppress(ValueError):
-                if value is not None and (blobs := _left_blobs(self.keys.run, rank, value)):
+                if value is not None and (blobs := left_blobs(self.keys.run, rank, value)):
                     found[rank] = blobs
         return found
 
@@ -116,7 +106,7 @@ class Ranks:
         found: list[bytes | None] = [None] * len(asks)
         waiting: dict[int, int] = {}  # rank: index of its ask
         for n, (rank, file, start, stop) in enumerate(asks):
-            number = self.asked[rank] = self.asked.get(rank, 0) + 1
+            number = self.asked[rank] = self.asked.get(rank, self.first) + 1
             ask = exchange.encode(Ask(number, file, start, stop))
             self.store.set(self.keys.ask(self.turn, rank), ask)
             waiting[rank] = n
@@ -145,12 +135,6 @@ class Ranks:
                 time.sleep(_pause(len(waiting)))
         return found
 
-    def clean_up(self, world_size: int) -> None:
-        """Remove what was said in this turn, but for its verdict."""
-        for rank in range(world_size):
-            for key in (self.keys.card, self.keys.ask, self.keys.answer):
-                self.store.delete(key(self.turn, rank))
-
 
 def _known(parts: dict[int, bytes], start: int) -> bytes:
     """What is known from an offset on; nothing, where that is not known."""
@@ -164,59 +148,6 @@ def _pause(ranks: int) -> float:
     return max(_PAUSE, ranks / _RANKS_PER_SECOND)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftBlob:
-    """A file that a rank has left when it ended, or an end of one."""
-
-    name: str
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        """See :class:`collectrace.align.reading.source.Blob`."""
-        return len(self.data)
-
-    def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
-        return self.data[start:stop]
-
-
-@dataclass(slots=True)
-class AlikeBlob:
-    """The record of a rank that stands where another does, which was read in its place."""
-
-    name: str
-    rank: int
-    other: Blob
-    _begins: bytes = b""
-    """Its first line, which says whose record it is."""
-    _instead_of: int = 0
-    """Bytes of the other's first line."""
-
-    def __post_init__(self) -> None:
-        line = self.other.read(0, min(self.other.size, _LONGEST_HEADER)).partition(b"\n")[0]
-        self._instead_of = len(line)
-        header = orjson.loads(line)
-        if not isinstance(header, dict):
-            raise TypeError("a record that begins with no header")
-        # Where it runs, and what else its own header would say, is not known.
-        known = {name: header[name] for name in _OF_ALL if name in header}
-        self._begins = orjson.dumps({"kind": "header", **known, "rank": self.rank})
-
-    @property
-    def size(self) -> int:
-        """See :class:`collectrace.align.reading.source.Blob`."""
-        return self.other.size + len(self._begins) - self._instead_of
-
-    def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
-        shift = self._instead_of - len(self._begins)
-        first = self._begins[start:stop]
-        return first + self.other.read(
-            max(start, len(self._begins)) + shift, max(stop, len(self._begins)) + shift
-        )
-
-
 @dataclass(slots=True)
 class StoreBlob:
     """A file of one rank."""
@@ -227,8 +158,13 @@ class StoreBlob:
     file: int
     """Index in the rank's list."""
     ranks: Ranks
+    reach: int
+    """Bytes of a stretch of it that is asked for as a whole where one look follows another: an
+    answer takes its time, however short it is."""
     parts: dict[int, bytes] = field(default_factory=dict)
     """What is known of it, by offset."""
+    near: set[int] = field(default_factory=set)
+    """Ordinals of the stretches in which the next look is to bring the whole."""
 
     def read(self, start: int, stop: int) -> bytes:
         """See :class:`collectrace.align.reading.source.Blob`."""
@@ -241,16 +177,23 @@ class StoreBlob:
         return b"".join(found)
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        stop = min(stop, start + LARGEST_ANSWER)
+        """Ask for what is not known from an offset on, and perhaps for what is near."""
+        first, stop = start, min(stop, start + LARGEST_ANSWER)
+        stretch = start // self.reach
+        if stretch in self.near:
+            self.near |= {stretch - 1, stretch + 1}
+            first, stop = stretch * self.reach, min((stretch + 1) * self.reach, self.size)
+        self.near.add(stretch)
         try:
-            (part,) = self.ranks.ask([(self.rank, self.file, start, stop)])
+            (part,) = self.ranks.ask([(self.rank, self.file, first, stop)])
         except StoreError as problem:
             raise LogError(str(problem)) from None
-        # Shorter than the file was: it is gone, or shrunk. Nothing is concluded from a part.
-        if part is None or len(part) != stop - start:
+        if part is None:
             raise LogError(f"rank {self.rank} has stopped answering; ask again")
-        self.parts[start] = part
-        return part
+        if len(part) != stop - first:  # nothing is concluded from a part
+            raise LogError(f"{self.name} of rank {self.rank} went while it was read; ask again")
+        self.parts[first] = part
+        return part[start - first :]
 
 
 @contextmanager
@@ -279,7 +222,7 @@ def opened(url: str) -> Iterator[Folder]:
                 yield _folder(url, ranks, announced)
             finally:
                 exchange.close_turn(store, keys, turn)
-                ranks.clean_up(announced.world_size)
+                exchange.clean_up(store, keys, turn.number, announced.world_size)
         finally:
             store.close()
     except StoreError as problem:
@@ -321,18 +264,20 @@ def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     # Who has ended meanwhile is not silent.
     ended |= ranks.ended([rank for rank in others if rank not in cards])
     asked, alike = _representatives(cards)
+    reach = max(_SMALLEST_END, min(LARGEST_ANSWER, _AHEAD // max(1, len(asked))))
     listed = dict[int, list[StoreBlob]]()
     listings = ranks.ask([(rank, -1, 0, 0) for rank in asked])
     for rank, listing in zip(asked, listings, strict=True):
         with suppress(ValueError):
-            listed[rank] = list(_blobs(rank, listing or b"", ranks))
-    lost = _read_ends(ranks, [blob for blobs in listed.values() for blob in blobs])
-    read: dict[int, list[Blob]] = {
-        rank: list[Blob](blobs) for rank, blobs in listed.items() if blobs and rank not in lost
-    }
+            listed[rank] = list(_blobs(rank, listing or b"", ranks, reach))
+    stopped, there = _read_ends(ranks, [blob for blobs in listed.values() for blob in blobs])
+    read = dict[int, list[Blob]]()
+    for blob in there:
+        if blob.rank not in stopped:
+            read.setdefault(blob.rank, []).append(blob)
     for rank, other in alike.items():
         if other in read:
-            read[rank] = list(_alike(rank, read[other], run))
+            read[rank] = list(alike_blobs(rank, read[other], run))
     read |= {rank: list[Blob](blobs) for rank, blobs in ended.items()}
     if not read:
         raise LogError(f"{url}: none of {words.counted(world_size, 'rank')} answers")
@@ -369,16 +314,6 @@ def _representatives(cards: Mapping[int, bytes]) -> tuple[list[int], dict[int, i
     return sorted(asked), alike
 
 
-def _alike(rank: int, blobs: Sequence[Blob], run: str) -> Iterator[AlikeBlob]:
-    """The record of a rank, told from that of another."""
-    for blob in blobs:
-        match = _NAME.fullmatch(PurePosixPath(blob.name).name)
-        if match is not None and match[4] == "jsonl":
-            name = f"{run}/rank{rank:05d}{match[2] or ''}{match[3] or ''}.jsonl"
-            with suppress(ValueError, TypeError):
-                yield AlikeBlob(name, rank, blob)
-
-
 def _of_silence(ranks: Sequence[int]) -> str:
     return (
         f"{words.ranks(ranks)} {words.verb(ranks, 'does', 'do')} not answer: dead, stopped, or in "
@@ -386,7 +321,7 @@ def _of_silence(ranks: Sequence[int]) -> str:
     )
 
 
-def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
+def _blobs(rank: int, listing: bytes, ranks: Ranks, reach: int) -> Iterator[StoreBlob]:
     """A rank's files, as it lists them; those that are not its own are passed over.
 
     Raises:
@@ -395,78 +330,18 @@ def _blobs(rank: int, listing: bytes, ranks: Ranks) -> Iterator[StoreBlob]:
     """
     told = exchange.decode(Listing, listing)
     for file, (name, size) in enumerate(zip(told.names, told.sizes, strict=True)):
-        if _is_of(rank, name) and 0 <= size < 1 << 50:
-            yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks)
+        if is_of(rank, name) and 0 <= size < 1 << 50:
+            yield StoreBlob(f"{ranks.keys.run}/{name}", size, rank, file, ranks, reach)
 
 
-def _left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
-    """The files that a rank has left; none, where it has left them to another run.
+def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], list[StoreBlob]]:
+    """Read both ends of all files, of all ranks together.
 
-    Of a long record it has left the ends. They become segments between which others are gone,
-    which is what a record looks like whose middle was rotated away.
-
-    Raises:
-        ValueError: it is not as it should be.
-
+    The ranks that have stopped answering, and the files of the others that are still there: the
+    oldest segments go while others are written.
     """
-    left, data = exchange.unpack_left(value)
-    if left.run != run:
-        return []
-    names = [_NAME.fullmatch(name) for name in left.names]
-    parts = dict[int, list[tuple[int, bytes]]]()
-    for file, start, part in sorted(zip(left.files, left.starts, data, strict=True)):
-        parts.setdefault(file, []).append((start, part))
-    found, records = list[LeftBlob](), list[tuple[int, str, int]]()
-    for n, match in enumerate(names):
-        if match is None or int(match[1]) != rank or n not in parts:
-            continue
-        if match[4] == "jsonl":
-            records.append((int((match[3] or ".0")[1:]), match[2] or "", n))
-        else:
-            found.append(LeftBlob(f"{run}/{left.names[n]}", parts[n][0][1]))
-    to, found_any = 0, False
-    before = -1, False
-    """The file of the last segment, and whether it reaches to the end of that."""
-    for ordinal, twin, n in sorted(records):
-        for start, part in _merged(parts[n]):
-            follows = before == (ordinal - 1, True) and not start
-            to = to + (1 if follows else 2) if found_any else ordinal
-            ends = start + len(part) >= left.sizes[n]
-            before, found_any = (ordinal, ends), True
-            name = f"{run}/rank{rank:05d}{twin}{f'.{to:04d}' if to else ''}.jsonl"
-            found.append(LeftBlob(name, _whole_lines(part, begins=not start, ends=ends)))
-    return found
-
-
-def _merged(parts: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Parts of one file, in order of their starts; those that touch each other as one."""
-    found = list[tuple[int, bytes]]()
-    for start, part in parts:
-        if found and start <= found[-1][0] + len(found[-1][1]):
-            at, known = found[-1]
-            found[-1] = at, known + part[at + len(known) - start :]
-        else:
-            found.append((start, part))
-    return found
-
-
-def _whole_lines(part: bytes, *, begins: bool, ends: bool) -> bytes:
-    """A part of a record without a line that is cut; the later one from a checkpoint on."""
-    if not begins:
-        first = part.find(_CHECKPOINT)
-        part = part[first + 1 :] if first >= 0 else part[part.find(b"\n") + 1 :]
-    return part if ends else part[: part.rfind(b"\n") + 1]
-
-
-def _is_of(rank: int, name: str) -> bool:
-    """Whether a name is that of one of a rank's own files."""
-    match = _NAME.fullmatch(name)
-    return match is not None and int(match[1]) == rank
-
-
-def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:
-    """Read both ends of all files, of all ranks together; the ranks that have stopped answering."""
     silent: set[int] = set()
+    gone: set[tuple[int, int]] = set()
     count = max(1, len({blob.rank for blob in blobs}))
     most = max(2 * _SMALLEST_END, min(2 * LARGEST_ANSWER, _AHEAD // count))
     wanted: dict[int, list[tuple[StoreBlob, int, int]]] = {}
@@ -480,9 +355,12 @@ def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> list[int]:
         now = [wanted[rank].pop(0) for rank in wanted]
         answers = ranks.ask([(blob.rank, blob.file, start, stop) for blob, start, stop in now])
         for (blob, start, stop), part in zip(now, answers, strict=True):
-            if part is None or len(part) != stop - start:
+            if part is None:
                 silent.add(blob.rank)
+            elif len(part) != stop - start:
+                gone.add((blob.rank, blob.file))
             else:
                 blob.parts[start] = part
         wanted = {r: left for r, left in wanted.items() if left and r not in silent}
-    return sorted(silent)
+    left = [b for b in blobs if b.rank not in silent and (b.rank, b.file) not in gone]
+    return sorted(silent), left

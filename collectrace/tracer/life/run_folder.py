@@ -17,7 +17,7 @@ from collectrace.tracer.record.recorder import Recorder
 
 _OURS: Final = re.compile(
     r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)"
-    r"|verdict\.\d+\.(txt|json)"
+    r"|verdict\.\d+\.[a-z]+|\.collectrace-[0-9a-f]+\.part"
 )
 """Files that the tracer writes; a folder that holds anything else is kept."""
 

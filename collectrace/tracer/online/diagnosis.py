@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from collectrace.exchange import Announced
+
 LIMIT: Final = 60.0
 """Seconds that a diagnosis may take."""
 
@@ -37,10 +39,12 @@ class Diagnosis:
     """
 
     def __init__(
-        self, host: str, port: int, run: str, turn: int, folder: Path, told: Sequence[str]
-    ) -> None:
+        self, host: str, port: int, announced: Announced, turn: int, folder: Path,
+        told: Sequence[str],
+    ) -> None:  # fmt: skip
         package = str(Path(__file__).parents[3])
-        arguments = [host, str(port), run, str(turn), str(folder), json.dumps(list(told))]
+        job = [host, str(port), announced.run, str(announced.world_size)]
+        arguments = [*job, str(turn), str(folder), json.dumps(list(told))]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
         self.turn = turn
         self._report = folder / f"verdict.{turn:04d}.json"

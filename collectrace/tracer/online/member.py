@@ -61,6 +61,9 @@ _MOST_LOST: Final = 8
 _ABANDONED: Final = LIMIT + 15.0
 """Seconds after which a turn is closed by whoever sees that it is still open."""
 
+_MOST_MISSED: Final = 8
+"""Turns before the latest that are asked for what they have found."""
+
 _MOST_TOLD: Final = 100
 """Different verdicts that are told on standard error."""
 
@@ -224,12 +227,12 @@ class Member:
         if self._diagnosis is not None:
             self._follow(store, self._diagnosis)
         turn = exchange.turn_of(store.read(self._keys.turn))
+        if turn is not None:
+            self._hear(store, turn)
         if turn is not None and turn.is_open:
             self._answer(store, turn)
             return
         self._answers = None
-        if turn is not None and turn.number > self._heard:
-            self._hear(store, turn)
         if self._has_parted(store):
             self._wants_turn = True
         stalls = self._stalls()
@@ -244,11 +247,11 @@ class Member:
         if self._answers is None or turn.number != self._turn:
             self._turn, self._open_since = turn.number, time.monotonic()
             self._answers = Answers(self._keys, turn.number, self._rank, self._files)
-            inside = activities(self._recorder)
-            self._answers.begin(store, stands(self._recorder.book.states.values(), inside))
+            groups = list(self._recorder.book.states.values())
+            self._answers.begin(store, stands(groups, activities(self._recorder)))
         self._answers.look(store)
         if time.monotonic() - self._open_since > _ABANDONED:
-            exchange.close_turn(store, self._keys, turn)  # who has opened it is gone
+            self._close(store, turn)  # who has opened it is gone
 
     def _diagnose(self, store: JobStore) -> None:
         """Have a diagnosis made, unless another rank was faster, whose verdict counts for all."""
@@ -258,21 +261,28 @@ class Member:
         try:
             folder = self._recorder.writer.path.parent
             self._diagnosis = Diagnosis(
-                *self._at, self._keys.run, turn.number, folder, sorted(self._told)
+                *self._at, self._announced, turn.number, folder, sorted(self._told)
             )
         except OSError:
             exchange.close_turn(store, self._keys, turn)
             raise
 
     def _hear(self, store: JobStore, turn: Turn) -> None:
-        """A turn is over: know what it has found."""
-        number = turn.number
-        if self._diagnosis is not None and self._diagnosis.turn == number:
-            return  # the listeners come first, for what is done now may end this process
-        self._heard = number
-        if turn.by.startswith("rank "):
-            self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
-        verdict = self._verdict(store, number)
+        """Know what the turns have found that are over.
+
+        A reader outside may have opened another one already, before this rank has looked.
+        """
+        last = turn.number - turn.is_open
+        for number in range(max(self._heard, last - _MOST_MISSED) + 1, last + 1):
+            if self._diagnosis is not None and self._diagnosis.turn == number:
+                return  # the listeners come first, for what is done now may end this process
+            self._heard = number
+            verdict = self._verdict(store, number)
+            if verdict is not None or (number == turn.number and turn.by.startswith("rank ")):
+                self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
+            self._heed(verdict)
+
+    def _heed(self, verdict: Verdict | None) -> None:
         if verdict is None or not verdict.headline:
             return
         headline = _plain(verdict.headline)
@@ -297,7 +307,7 @@ class Member:
         verdict, report = self._verdict(store, diagnosis.turn), diagnosis.report()
         turn = exchange.turn_of(store.read(self._keys.turn))
         if turn is not None and turn.is_open and turn.number == diagnosis.turn:
-            exchange.close_turn(store, self._keys, turn)  # it was killed
+            self._close(store, turn)  # it was killed
         if verdict is None or report is None or not self._is_news(_plain(verdict.headline)):
             return
         for listener in list(listeners):
@@ -305,6 +315,10 @@ class Member:
                 listener(report)
             except Exception as problem:
                 self._recorder.count_failure(problem, "telling a listener of a finding")
+
+    def _close(self, store: JobStore, turn: Turn) -> None:
+        exchange.close_turn(store, self._keys, turn)
+        exchange.clean_up(store, self._keys, turn.number, self._announced.world_size)
 
     def _is_news(self, headline: str) -> bool:
         """Whether this has not been told here, from now on it has."""

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from collectrace import cli
+from collectrace import cli, report
 from collectrace.align.alignment import align
 from collectrace.align.overview import bands
 from collectrace.align.overview.repeats import unpack
-from collectrace.commands import align as command
 from collectrace.findings import Alignment
 from collectrace.report.page import data, embedded, write
 from tests.support import alignments, seed_cases
@@ -121,7 +120,7 @@ def test_an_answer_without_a_run_is_a_page_without_a_map() -> None:
 def test_without_jinja2_the_option_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    monkeypatch.setattr(report, "find_spec", lambda _: None)
     err = io.StringIO()
     asked = ["align", str(tmp_path), "--html", str(tmp_path / "x.html")]
     assert cli.main(asked, io.StringIO(), err) == 2

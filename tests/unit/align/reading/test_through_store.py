@@ -10,7 +10,7 @@ import pytest
 
 from collectrace import exchange
 from collectrace.align import align
-from collectrace.align.reading import through_store
+from collectrace.align.reading import through_store, unasked
 from collectrace.align.reading.source import Blob, Folder, LocalBlob
 from collectrace.findings import Alignment
 from collectrace.tracer.online.own_files import OwnFiles
@@ -28,10 +28,10 @@ def folder(blobs: list[Blob]) -> Folder:
     return Folder("here", RUN, blobs, None, is_fixed=True, is_far=True)
 
 
-def left(run: Path, rank: int, most: int = MOST) -> list[through_store.LeftBlob]:
+def left(run: Path, rank: int, most: int = MOST) -> list[unasked.LeftBlob]:
     value = OwnFiles(run / f"rank{rank:05d}.jsonl").left(RUN, most)
     assert len(value) < exchange.LARGEST_LEFT
-    return through_store._left_blobs(RUN, rank, value)
+    return unasked.left_blobs(RUN, rank, value)
 
 
 def local(run: Path, rank: int) -> Iterator[LocalBlob]:
@@ -93,18 +93,18 @@ def test_what_was_left_is_as_it_was(tmp_path: Path) -> None:
 def test_nothing_is_taken_of_another_run_or_another_rank(tmp_path: Path) -> None:
     run = make(tmp_path, 2, 20, finish=False)
     value = OwnFiles(run / "rank00000.jsonl").left(RUN, MOST)
-    assert through_store._left_blobs(RUN, 0, value)
-    assert not through_store._left_blobs("20200101-000000-abcdef", 0, value)
-    assert not through_store._left_blobs(RUN, 1, value)
+    assert unasked.left_blobs(RUN, 0, value)
+    assert not unasked.left_blobs("20200101-000000-abcdef", 0, value)
+    assert not unasked.left_blobs(RUN, 1, value)
     outside = exchange.Left(RUN, ("../../rank00000.jsonl",), (3,), (0,), (0,), (3,))
-    assert not through_store._left_blobs(RUN, 0, exchange.pack_left(outside, [b"abc"]))
+    assert not unasked.left_blobs(RUN, 0, exchange.pack_left(outside, [b"abc"]))
 
 
 @pytest.mark.parametrize("rank", [9, 10, 12345])
 def test_a_record_told_from_that_of_another_rank(tmp_path: Path, rank: int) -> None:
     run = make(tmp_path, 8, 300, finish=False)
     [blob] = local(run, 7)
-    [alike] = through_store._alike(rank, [blob], RUN)
+    [alike] = unasked.alike_blobs(rank, [blob], RUN)
     head, _, rest = (run / "rank00007.jsonl").read_bytes().partition(b"\n")
     whole = alike.read(0, alike.size)
     begins, _, after = whole.partition(b"\n")
@@ -139,7 +139,7 @@ def test_many_ranks_that_stand_alike_are_told_as_if_all_were_read(tmp_path: Path
         blob
         for rank in range(40)
         if rank not in (0, 1, 2, 17, 39)
-        for blob in through_store._alike(rank, [first], RUN)
+        for blob in unasked.alike_blobs(rank, [first], RUN)
     ]
     found = align(folder([*read, *others]))
     assert verdict(found) == verdict(align(run))

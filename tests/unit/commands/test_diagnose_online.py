@@ -1,0 +1,73 @@
+"""What a diagnosis leaves in the folder of a run, and how it says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from collectrace import report
+from collectrace.commands import diagnose_online
+from collectrace.report import REPORTS, terminal
+from collectrace.tracer.life.run_folder import remove_old
+from tests.support.alignments import join_with_barrier
+
+if TYPE_CHECKING:
+    import pytest
+
+OVER = b'{"kind":"header","t":1}\n{"kind":"exit","t":2,"reason":"finished"}\n'
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_every_report_is_there_and_a_person_is_told_of_those_that_are_for_people(
+    tmp_path: Path,
+) -> None:
+    written = diagnose_online._write(join_with_barrier(), tmp_path, 7)
+    assert names(tmp_path) == {
+        "verdict.0007.txt", "verdict.0007.json", "verdict.0007.html", "verdict.0007.markdown",
+    }  # fmt: skip
+    headline = join_with_barrier().findings[0].headline
+    assert json.loads(written["json"].read_text())["findings"][0]["headline"] == headline
+    assert "</html>" in written["html"].read_text()
+    told = diagnose_online._head(join_with_barrier(), written)
+    assert told.splitlines()[-3:-1] == [
+        f"the whole report: {tmp_path}/verdict.0007.txt",
+        f"as a page, with pictures: {tmp_path}/verdict.0007.html",
+    ]
+
+
+def test_a_run_with_verdicts_is_removed_as_any_other(tmp_path: Path) -> None:
+    old, current = (tmp_path / f"2026010{day}-120000-00aa00" for day in (1, 2))
+    for folder in (old, current):
+        folder.mkdir()
+        (folder / "rank00000.jsonl").write_bytes(OVER)
+    diagnose_online._write(join_with_barrier(), old, 1)
+    (old / ".collectrace-0a1b2c3d.part").write_text("ended while it was written")
+    assert remove_old(tmp_path, 1, current.name) == [old.name]
+
+
+def test_without_jinja2_there_is_no_page_and_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "find_spec", lambda _: None)
+    written = diagnose_online._write(join_with_barrier(), tmp_path, 1)
+    assert written.keys() == {"txt", "json", "markdown"}
+    assert "as a page" not in diagnose_online._head(join_with_barrier(), written)
+
+
+def test_a_report_that_fails_leaves_no_half_and_the_others_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(_: Any, out: TextIO) -> None:
+        out.write("half")
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(terminal, "write", breaks)
+    written = diagnose_online._write(join_with_barrier(), tmp_path, 1)
+    assert "txt" not in written
+    assert len(written) == len([r for r in REPORTS if not r.is_short]) - 1
+    assert names(tmp_path) == {file.name for file in written.values()}
+    assert "the whole report" not in diagnose_online._head(join_with_barrier(), written)

@@ -169,6 +169,8 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
                 raise CollectraceError(f"--{report.option} {name}: another report goes there")
             asked[report] = name
     if arguments.perfetto is not None:
+        if arguments.store is not None:
+            raise CollectraceError("--perfetto reads files, and does not go with --store")
         output.check("--perfetto", arguments.perfetto)
         if arguments.perfetto in asked.values():
             raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")

@@ -15,6 +15,10 @@ class NotThere(LogError):
     """There is nothing where logs were looked for: not yet, or no longer."""
 
 
+class NotNow(LogError):
+    """Ranks that run were asked, and it could not be finished: asked again, they may answer."""
+
+
 class DivergenceError(CollectraceError):
     """The ranks of this job have parted, and ``on_divergence="raise"`` was asked for."""
 

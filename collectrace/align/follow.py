@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Event
 from typing import Final
@@ -12,9 +13,12 @@ from typing import Final
 from collectrace.align.alignment import CONTEXT, compared, judged
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.standing import patience
+from collectrace.align.reading import through_store
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.run_reader import RunReader
-from collectrace.errors import NotThere
+from collectrace.align.reading.source import Folder
+from collectrace.errors import LogError, NotNow, NotThere
+from collectrace.exchange import SCHEME
 from collectrace.findings import Alignment
 from collectrace.views import StreamPosition
 
@@ -24,12 +28,17 @@ INTERVAL: Final = 1.0
 _PAUSE: Final = 4
 """Pause at least this many times the last look's duration: the machine's time is the job's."""
 
+_PATIENCE: Final = 120.0
+"""Seconds for which the ranks of a job may not be asked: longer than any diagnosis of its own."""
+
 
 class Follower:
     """What can be said of a run while it is written.
 
-    Takes what :func:`collectrace.align.align` takes, and ``interval``, the seconds between two
-    looks at the logs. Each look reads what the ranks have written since the one before.
+    Takes what :func:`collectrace.align.align` takes, or the URL of a running job's store (see
+    ``reading.through_store``), and ``interval``, the seconds between two looks at the logs. Each
+    look reads what the ranks have written since the one before; ranks that are asked for it are
+    not asked more often than their hearts beat.
     """
 
     def __init__(
@@ -41,6 +50,16 @@ class Follower:
         context: int = CONTEXT,
         interval: float = INTERVAL,
     ) -> None:
+        self._url = str(path) if str(path).startswith(SCHEME) else None
+        self._memory = through_store.Memory()
+        self._asked = time.monotonic()
+        """When the ranks have answered last, this process's monotonic clock."""
+        self.gone: str | None = None
+        """Why the job cannot be asked any more; None: it can, or files are read."""
+        self._last: Alignment | None = None
+        """What the last look told."""
+        self._is_whole = False
+        """That was all there is to say."""
         self._reader = RunReader(path, run, full)
         self._context, self._interval = context, interval
         self._seen: Comparison | None = None
@@ -61,14 +80,23 @@ class Follower:
         while not stop.is_set():
             began = time.monotonic()
             found = self._look()
+            if self.gone is not None:
+                return
             yield found
             if found is not None and (found.exit_status == 1 or self._is_over()):
                 return
-            stop.wait(max(self._interval, _PAUSE * (time.monotonic() - began)))
+            took = time.monotonic() - began
+            stop.wait(max(self._interval, self._memory.heartbeat, _PAUSE * took))
 
     def report(self) -> Alignment | None:
         """All there is to say at the last look; None: there was nothing to read."""
-        return None if self._seen is None else judged(self._seen, self._context)
+        if self._seen is None:
+            return None
+        if self._url is None:
+            return judged(self._seen, self._context)
+        if self.gone is None and not self._is_whole:
+            self._look(brief=False)  # what is looked up for it is asked of the ranks, too
+        return self._last
 
     def positions(self) -> list[StreamPosition]:
         """How far each rank has come in each stream at the last look, and how far all agree."""
@@ -85,15 +113,39 @@ class Follower:
             for key, seq in log.last_seq.items()
         ]
 
-    def _look(self) -> Alignment | None:
+    def _look(self, *, brief: bool = True) -> Alignment | None:
         try:
-            seen = compared(self._reader.read())
-            evidence = replace(seen.evidence, still_exists=self._existing(seen.evidence))
-        except NotThere:
+            with self._opened() as folder:
+                seen = compared(self._reader.read(folder=folder))
+                evidence = replace(seen.evidence, still_exists=self._existing(seen.evidence))
+                self._seen = replace(seen, evidence=evidence)
+                found = judged(self._seen, self._context, brief=brief)
+                if folder is not None and found.exit_status == 1 and brief:
+                    # The ranks may end at any moment: all there is to say, as long as they answer.
+                    brief, found = False, judged(self._seen, self._context)
+            self._last, self._is_whole, self._asked = found, not brief, time.monotonic()
+        except NotThere as problem:
             # Not written yet; or renamed while it was read, and there under its new name.
-            return None if self._seen is None else judged(self._seen, self._context, brief=True)
-        self._seen = replace(seen, evidence=evidence)
-        return judged(self._seen, self._context, brief=True)
+            self._lost(problem)
+        except NotNow as problem:
+            if time.monotonic() - self._asked > _PATIENCE:
+                self._lost(problem)
+        except LogError as problem:
+            if self._url is None or self._seen is None:
+                raise
+            self._lost(problem)
+        return self._last
+
+    def _opened(self) -> AbstractContextManager[Folder | None]:
+        """What is open for one look; None: files, which are found by their path."""
+        if self._url is None:
+            return nullcontext()
+        return through_store.opened(self._url, self._memory)
+
+    def _lost(self, problem: LogError) -> None:
+        """Give up a job that has been seen, and is not there any more."""
+        if self._url is not None and self._seen is not None:
+            self.gone = str(problem)
 
     def _existing(self, evidence: RunEvidence) -> Callable[[RankLog], bool | None]:
         """What is known of the processes, told by their own host or by files that grow."""

@@ -6,7 +6,8 @@ for example:
   python -m collectrace align logs/ --follow           beside a job that runs
   python -m collectrace align logs/ --html report.html the findings as a page, with pictures
   python -m collectrace align logs/ --json -           the findings, for programs
-  python -m collectrace align --store 10.0.0.1:29500   asked of the ranks, while they run
+  python -m collectrace align --store 10.0.0.1:29500   asked of the ranks, while they run;
+                                                       with --follow: again and again
 
 exit status:
   0  aligned: every rank issued the same collectives
@@ -168,6 +169,8 @@ def _asked(arguments: Namespace) -> dict[Report, str]:
                 raise CollectraceError(f"--{report.option} {name}: another report goes there")
             asked[report] = name
     if arguments.perfetto is not None:
+        if arguments.store is not None:
+            raise CollectraceError("--perfetto reads files, and does not go with --store")
         output.check("--perfetto", arguments.perfetto)
         if arguments.perfetto in asked.values():
             raise CollectraceError(f"--perfetto {arguments.perfetto}: another report goes there")
@@ -226,9 +229,14 @@ def _place(arguments: Namespace) -> Iterator[str | Folder]:
         return
     from collectrace.align.reading import through_store
 
-    run = f"/{arguments.run}" if arguments.run is not None else ""
-    with through_store.opened(f"{exchange.SCHEME}{arguments.store}{run}") as folder:
+    with through_store.opened(_url(arguments)) as folder:
         yield folder
+
+
+def _url(arguments: Namespace) -> str:
+    """Of the job that ``--store`` names."""
+    run = f"/{arguments.run}" if arguments.run is not None else ""
+    return f"{exchange.SCHEME}{arguments.store}{run}"
 
 
 @contextlib.contextmanager
@@ -250,8 +258,6 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
         KeyboardInterrupt: Ctrl-C came before there was anything to read.
 
     """
-    if arguments.store is not None:
-        raise CollectraceError("--follow reads files, and does not go with --store")
     if arguments.group is not None:
         raise CollectraceError("--group does not go with --follow, which watches all groups")
     if arguments.prometheus is not None:
@@ -262,7 +268,7 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
 
     metrics = Metrics(arguments.prometheus, stderr)
     follower = Follower(
-        arguments.path,
+        arguments.path if arguments.store is None else _url(arguments),
         run=arguments.run,
         full=arguments.full,
         context=arguments.context,
@@ -271,12 +277,18 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     with (
         output.surviving_reader(screen),
         _stopped_by_ctrl_c() as stop,
-        LiveView(screen, arguments.path) as view,
+        LiveView(screen, arguments.path or arguments.store) as view,
     ):
         for alignment in follower.looks(stop):
             view.show(alignment)
             metrics.write(alignment, follower.positions())
     report = follower.report()
+    if follower.gone is not None:
+        print(
+            f"collectrace: {arguments.store} tells no more: {follower.gone}; this is what was "
+            "known when its ranks answered last",
+            file=stderr,
+        )
     if report is None:
         raise KeyboardInterrupt
     metrics.write(report, follower.positions())

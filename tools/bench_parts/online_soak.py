@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
 import collectrace
-from collectrace import exchange
+from collectrace import exchange, words
 from collectrace.exchange import Announced, Keys
 from collectrace.job_store import JobStore
 from collectrace.tracer import switch
@@ -92,17 +92,27 @@ class Soaked:
         ]
         for rank, samples in enumerate(self.samples):
             warm = next((s for s in samples if s.seconds >= _WARM), samples[0])
-            last = samples[-1]
-            beats = (last.seconds - warm.seconds) / _HEARTBEAT
-            asked = (last.requests - warm.requests) / beats if beats else 0.0
+            half, last = samples[len(samples) // 2], samples[-1]
+            requests, beats = _requests(samples), last.seconds / _HEARTBEAT
+            grown = [(s.resident - warm.resident) / 2**20 for s in (half, last)]
             said = (
-                f"{asked:.1f} requests per heartbeat; resident {warm.resident / 2**20:.1f} MiB "
-                f"after {warm.seconds:.0f} s, {(last.resident - warm.resident) / 2**20:+.1f} "
-                f"after {last.seconds:.0f} s; threads {warm.threads} -> {last.threads}, "
+                f"{sum(requests) / beats:.1f} requests per heartbeat, "
+                f"{words.counted(len(requests) - 1, 'connection')} lost; "
+                f"resident {warm.resident / 2**20:.1f} MiB after {warm.seconds:.0f} s, "
+                f"{grown[0]:+.1f} after {half.seconds:.0f} s, "
+                f"{grown[1]:+.1f} after {last.seconds:.0f} s; "
+                f"threads {warm.threads} -> {last.threads}, "
                 f"descriptors {warm.files} -> {last.files}"
             )
             rows.append((f"rank {rank}", said))
         return "\n".join(f"{name:32} {value}" for name, value in rows)
+
+
+def _requests(samples: list[Sample]) -> list[int]:
+    """As many as each connection has made: a new one counts from 0."""
+    counts = [sample.requests for sample in samples]
+    ends = [n for n, later in itertools.pairwise(counts) if later < n]
+    return [*ends, counts[-1]]
 
 
 def measure(seconds: float, logs: Path | None) -> Soaked:

@@ -89,15 +89,19 @@ class RunReader:
         """One that was unpacked: once is enough."""
         self._kept: dict[_Identity, RankReader] = {}
 
-    def read(self, on_progress: OnProgress | None = None) -> RunEvidence:
+    def read(
+        self, on_progress: OnProgress | None = None, *, folder: Folder | None = None
+    ) -> RunEvidence:
         """The run as its files tell it now; what an earlier call has read is not read again.
+
+        ``folder`` is one that is open for this once, in place of the path.
 
         Raises:
             NotThere: no folder, no rank files in it, or none with a record: not yet, perhaps.
             LogError: there is nothing that can be used; the message says what to do.
 
         """
-        evidence = self._read(on_progress)
+        evidence = self._read(on_progress, folder)
         if evidence.is_live:
             # They have answered just now. That one is gone a moment later tells nothing of what it
             # has written meanwhile, its end perhaps, which cannot be asked for any more.
@@ -105,11 +109,13 @@ class RunReader:
         exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
         if any(exists[rank] is False and log.exit is None for rank, log in evidence.logs.items()):
             # It may have come to its end after its file was read, and before it was looked for.
-            evidence = self._read()
+            evidence = self._read(None, folder)
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))
 
-    def _read(self, on_progress: OnProgress | None = None) -> RunEvidence:
-        folder = self._folder or self._open_folder()
+    def _read(self, on_progress: OnProgress | None, folder: Folder | None) -> RunEvidence:
+        folder = folder or self._folder or self._open_folder()
+        if folder.is_far:
+            self._small = min(self._small, _SMALL_IF_FAR)
         files = _rank_files(folder, self._page)
         choice = choose(folder, files, self._run)
         chosen, doubled = _one_per_rank(choice.files)
@@ -132,8 +138,6 @@ class RunReader:
 
     def _open_folder(self) -> Folder:
         folder = self._path if isinstance(self._path, Folder) else open_folder(self._path)
-        if folder.is_far:
-            self._small = min(self._small, _SMALL_IF_FAR)
         if folder.is_fixed:
             self._folder = folder
         return folder

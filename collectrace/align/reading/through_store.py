@@ -17,7 +17,7 @@ from typing import Final
 from collectrace import exchange, words
 from collectrace.align.reading.source import Blob, Folder
 from collectrace.align.reading.unasked import LeftBlob, alike_blobs, is_of, left_blobs
-from collectrace.errors import LogError, NotThere
+from collectrace.errors import LogError, NotNow, NotThere
 from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Ask, Keys, Listing, Turn
 from collectrace.job_store import JobStore, StoreError
 
@@ -136,14 +136,6 @@ class Ranks:
         return found
 
 
-def _known(parts: dict[int, bytes], start: int) -> bytes:
-    """What is known from an offset on; nothing, where that is not known."""
-    for offset, part in parts.items():
-        if offset <= start < offset + len(part):
-            return part[start - offset :]
-    return b""
-
-
 def _pause(ranks: int) -> float:
     return max(_PAUSE, ranks / _RANKS_PER_SECOND)
 
@@ -171,10 +163,24 @@ class StoreBlob:
         stop = min(stop, self.size)
         found = []
         while start < stop:
-            part = _known(self.parts, start) or self._fetch(start, stop)
+            part = self.known(start) or self._fetch(start, stop)
             found.append(part[: stop - start])
             start += len(found[-1])
         return b"".join(found)
+
+    def remember(self, earlier: StoreBlob | None) -> None:
+        """Take over what was known of the ends of this file when it was shorter."""
+        if earlier is not None and earlier.size <= self.size:
+            for offset, part in earlier.parts.items():
+                if offset == 0 or offset + len(part) > earlier.size - self.reach:
+                    self.parts[offset] = part
+
+    def known(self, start: int) -> bytes:
+        """What is known from an offset on; nothing, where that is not known."""
+        for offset, part in self.parts.items():
+            if offset <= start < offset + len(part):
+                return part[start - offset :]
+        return b""
 
     def _fetch(self, start: int, stop: int) -> bytes:
         """Ask for what is not known from an offset on, and perhaps for what is near."""
@@ -189,22 +195,36 @@ class StoreBlob:
         except StoreError as problem:
             raise LogError(str(problem)) from None
         if part is None:
-            raise LogError(f"rank {self.rank} has stopped answering; ask again")
+            raise NotNow(f"rank {self.rank} has stopped answering; ask again")
         if len(part) != stop - first:  # nothing is concluded from a part
-            raise LogError(f"{self.name} of rank {self.rank} went while it was read; ask again")
+            raise NotNow(f"{self.name} of rank {self.rank} went while it was read; ask again")
         self.parts[first] = part
         return part[start - first :]
 
 
+@dataclass(slots=True)
+class Memory:
+    """What one look at a job leaves to the next."""
+
+    heartbeat: float = 0.0
+    """As the job has announced it, seconds; 0: it was not asked yet."""
+    blobs: dict[str, StoreBlob] = field(default_factory=dict)
+    """The files as they were read, by name."""
+
+
 @contextmanager
-def opened(url: str) -> Iterator[Folder]:
+def opened(url: str, memory: Memory | None = None) -> Iterator[Folder]:
     """The files of the ranks that answer, as long as they are to be read.
 
+    With a ``memory`` what an earlier look has read of their ends is not asked for again.
+
     Raises:
-        LogError: the URL is none, the store or every rank does not answer, or somebody else asks.
+        LogError: the URL is none, the store or every rank does not answer.
         NotThere: no job compares notes there.
+        NotNow: somebody else asks.
 
     """
+    memory = memory or Memory()
     match = _URL.fullmatch(url)
     if match is None:
         raise LogError(f"{url} is not {SCHEME}HOST:PORT or {SCHEME}HOST:PORT/RUN")
@@ -212,14 +232,15 @@ def opened(url: str) -> Iterator[Folder]:
         store = JobStore(match["host"].strip("[]"), int(match["port"]), _TIMEOUT)
         try:
             announced = _announced(store, url)
+            memory.heartbeat = announced.heartbeat
             keys = Keys(match["run"] or announced.run)
             if match["turn"] is not None:
-                yield _folder(url, Ranks(store, keys, int(match["turn"])), announced)
+                yield _folder(url, Ranks(store, keys, int(match["turn"])), announced, memory)
                 return
             turn = _turn(store, keys)
             ranks = Ranks(store, keys, turn.number)
             try:
-                yield _folder(url, ranks, announced)
+                yield _folder(url, ranks, announced, memory)
             finally:
                 exchange.close_turn(store, keys, turn)
                 exchange.clean_up(store, keys, turn.number, announced.world_size)
@@ -251,11 +272,11 @@ def _turn(store: JobStore, keys: Keys) -> Turn:
         if turn is not None:
             return turn
         if time.monotonic() > until:
-            raise LogError("somebody else is asking the ranks; try again in a minute")
+            raise NotNow("somebody else is asking the ranks; try again in a minute")
         time.sleep(_PAUSE)
 
 
-def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
+def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Folder:
     """What the ranks have, both ends of it read already."""
     world_size, run = announced.world_size, ranks.keys.run
     ended = ranks.ended(range(world_size))
@@ -270,7 +291,11 @@ def _folder(url: str, ranks: Ranks, announced: Announced) -> Folder:
     for rank, listing in zip(asked, listings, strict=True):
         with suppress(ValueError):
             listed[rank] = list(_blobs(rank, listing or b"", ranks, reach))
-    stopped, there = _read_ends(ranks, [blob for blobs in listed.values() for blob in blobs])
+    found = [blob for blobs in listed.values() for blob in blobs]
+    for blob in found:
+        blob.remember(memory.blobs.get(blob.name))
+    stopped, there = _read_ends(ranks, found)
+    memory.blobs = {blob.name: blob for blob in there}
     read = dict[int, list[Blob]]()
     for blob in there:
         if blob.rank not in stopped:
@@ -348,7 +373,10 @@ def _read_ends(ranks: Ranks, blobs: Sequence[StoreBlob]) -> tuple[list[int], lis
     for blob in blobs:
         half = most // 2
         ends = [(0, half), (max(half, blob.size - half), blob.size)]
-        for start, stop in ends:
+        for begin, stop in ends:
+            start = begin
+            while known := blob.known(start):
+                start += len(known)
             if start < min(stop, blob.size):
                 wanted.setdefault(blob.rank, []).append((blob, start, min(stop, blob.size)))
     while wanted:

@@ -6,14 +6,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from collectrace import report
+from collectrace import exchange, report
 from collectrace.commands import diagnose_online
+from collectrace.errors import NotNow
+from collectrace.exchange import Keys
 from collectrace.report import REPORTS, terminal
 from collectrace.tracer.life.run_folder import remove_old
 from tests.support.alignments import join_with_barrier
+from tests.support.dict_store import DictStore
 
 if TYPE_CHECKING:
     import pytest
+
+    from collectrace.findings import Alignment
 
 OVER = b'{"kind":"header","t":1}\n{"kind":"exit","t":2,"reason":"finished"}\n'
 
@@ -71,3 +76,30 @@ def test_a_report_that_fails_leaves_no_half_and_the_others_are_there(
     assert len(written) == len([r for r in REPORTS if not r.is_short]) - 1
     assert names(tmp_path) == {file.name for file in written.values()}
     assert "the whole report" not in diagnose_online._head(join_with_barrier(), written)
+
+
+def test_what_cannot_be_read_is_tried_again_and_leaves_nothing_at_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Any = DictStore()
+    keys = Keys("run-1")
+    turn = exchange.open_turn(store, keys, "rank 0")
+    assert turn is not None
+    for rank in range(3):
+        for key in (keys.card, keys.ask, keys.answer):
+            store.set(key(turn.number, rank), b"x")
+    tried = []
+
+    def fails(url: str) -> Alignment:
+        tried.append(url)
+        raise NotNow("a file went while it was read")
+
+    monkeypatch.setattr(diagnose_online, "_be_modest", lambda: 2)
+    monkeypatch.setattr(diagnose_online, "_align", fails)
+    monkeypatch.setattr(diagnose_online, "JobStore", lambda *_: store)
+    diagnose_online.main(["here", "1", "run-1", "3", "1", str(tmp_path), "[]"])
+    assert tried == ["tcpstore://here:1/run-1?turn=1"] * 3
+    assert list(store.keys) == [keys.turn]
+    closed = exchange.turn_of(store.read(keys.turn))
+    assert closed is not None
+    assert not closed.is_open

@@ -1,147 +1,176 @@
-"""Files of ranks that were not read whole: left behind, or told from another rank's."""
+"""Files that ranks are asked for: how often, and what becomes of those that go meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from typing import Any
 
-import orjson
 import pytest
 
-from collectrace import exchange
 from collectrace.align import align
-from collectrace.align.reading import through_store, unasked
-from collectrace.align.reading.source import Blob, Folder, LocalBlob
-from collectrace.findings import Alignment
-from collectrace.tracer.online.own_files import OwnFiles
-from tools.make_logs import RUN, Difference, make
+from collectrace.align.follow import Follower
+from collectrace.align.reading import through_store
+from collectrace.align.reading.source import Folder, open_folder
+from collectrace.align.reading.through_store import Memory, StoreBlob
+from collectrace.errors import LogError, NotNow
+from tests.support.synthetic import Run
 
-MOST = 160 << 10
-"""Bytes that a rank of a large job leaves."""
-
-
-def verdict(alignment: Alignment) -> list[tuple[object, ...]]:
-    return [(f.kind, f.seq, f.suspects, f.headline, f.cause, f.fix) for f in alignment.findings]
+REACH = 64 << 10
 
 
-def folder(blobs: list[Blob]) -> Folder:
-    return Folder("here", RUN, blobs, None, is_fixed=True, is_far=True)
+class Asked:
+    """The ranks of a job, without a store: the bytes of their files, by rank and file."""
+
+    def __init__(self, **files: bytes) -> None:
+        self.files = {int(name.removeprefix("rank")): data for name, data in files.items()}
+        self.asks: list[tuple[int, int, int, int]] = []
+
+    def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
+        self.asks += asks
+        return [self._answer(rank, start, stop) for rank, _, start, stop in asks]
+
+    def _answer(self, rank: int, start: int, stop: int) -> bytes | None:
+        data = self.files.get(rank)
+        return None if data is None else data[start:stop]
+
+    def blob(self, rank: int, size: int) -> StoreBlob:
+        ranks: Any = self
+        return StoreBlob(f"run/rank{rank:05}.jsonl", size, rank, 0, ranks, REACH)
 
 
-def left(run: Path, rank: int, most: int = MOST) -> list[unasked.LeftBlob]:
-    value = OwnFiles(run / f"rank{rank:05d}.jsonl").left(RUN, most)
-    assert len(value) < exchange.LARGEST_LEFT
-    return unasked.left_blobs(RUN, rank, value)
+def test_looks_that_follow_each_other_are_few_asks() -> None:
+    data = bytes(range(256)) * 4096
+    asked = Asked(rank0=data)
+    blob = asked.blob(0, len(data))
+    page = 4096
+    read = [blob.read(start, start + page) for start in range(0, len(data), page)]
+    assert b"".join(read) == data
+    assert len(asked.asks) <= len(data) // REACH + 1
 
 
-def local(run: Path, rank: int) -> Iterator[LocalBlob]:
-    for file in sorted(run.glob(f"rank{rank:05d}*.jsonl")):
-        yield LocalBlob(f"{RUN}/{file.name}", file.stat().st_size, file)
+def test_looks_that_halve_a_file_ask_for_what_they_need() -> None:
+    data = bytes(1 << 20)
+    asked = Asked(rank0=data)
+    blob = asked.blob(0, len(data))
+    for shift in range(1, 5):
+        blob.read(len(data) >> shift, (len(data) >> shift) + 4096)
+    assert sum(stop - start for _, _, start, stop in asked.asks) == 4 * 4096
 
 
-@pytest.mark.parametrize("calls", [50, 5000])
-@pytest.mark.parametrize("kind", ["count", "missing"])
-def test_ends_that_were_left_tell_what_the_whole_tells(
-    tmp_path: Path, calls: int, kind: str
+def test_what_was_read_is_not_asked_for_again_when_the_file_has_grown() -> None:
+    before, after = b"a" * 50_000, b"a" * 50_000 + b"b" * 2_000
+    asked = Asked(rank0=before)
+    earlier = asked.blob(0, len(before))
+    ranks: Any = asked
+    assert through_store._read_ends(ranks, [earlier]) == ([], [earlier])
+    asked.files[0], asked.asks = after, []
+    later = asked.blob(0, len(after))
+    later.remember(earlier)
+    through_store._read_ends(ranks, [later])
+    assert later.read(0, len(after)) == after
+    assert sum(stop - start for _, _, start, stop in asked.asks) == 2_000
+    replaced = asked.blob(0, 10)
+    replaced.remember(earlier)
+    assert replaced.parts == {}
+
+
+def test_a_segment_that_has_gone_is_no_silence() -> None:
+    asked = Asked(rank0=b"here\n", rank1=b"")
+    blobs = [asked.blob(0, 5), asked.blob(1, 5), asked.blob(2, 5)]
+    ranks: Any = asked
+    assert through_store._read_ends(ranks, blobs) == ([2], blobs[:1])
+    with pytest.raises(NotNow, match="went while it was read"):
+        blobs[1].read(0, 5)
+    with pytest.raises(NotNow, match="rank 2 has stopped answering"):
+        blobs[2].read(0, 5)
+
+
+def a_dead_process() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def live(folder: Path) -> Folder:
+    found = open_folder(folder)
+    return Folder(found.label, found.name, found.files, None, is_fixed=True, is_far=True)
+
+
+def waits_for_rank_1(folder: Path) -> None:
+    """Rank 0 is in a call that rank 1, whose process has ended since, had not come to."""
+    run = Run(2, host=platform.node(), pid=a_dead_process())
+    run.all("all_reduce")
+    rank = run.rank(0)
+    rank.call("barrier")
+    run.write(folder)
+
+
+def test_a_rank_that_has_answered_is_not_dead_because_it_ended_since(tmp_path: Path) -> None:
+    waits_for_rank_1(tmp_path)
+    assert {rank.ended for rank in align(tmp_path).ranks} == {"gone"}
+    assert {rank.ended for rank in align(live(tmp_path)).ranks} == {"alive"}
+
+
+class Waits(Event):
+    """Takes down how long is waited, and waits for nothing."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._most = most
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        if len(self.seconds) == self._most:
+            self.set()
+        return self.is_set()
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[LogError]:
+    """A job at ``tcpstore://here:1``; its looks fail with what is put into the list, in turn."""
+    waits_for_rank_1(tmp_path)
+    failures: list[LogError] = []
+
+    @contextmanager
+    def opened(_: str, memory: Memory) -> Iterator[Folder]:
+        if failures:
+            raise failures.pop(0)
+        memory.heartbeat = 7.0
+        yield live(tmp_path)
+
+    monkeypatch.setattr(through_store, "opened", opened)
+    return failures
+
+
+def test_ranks_are_not_asked_more_often_than_their_hearts_beat(job: list[LogError]) -> None:
+    stop = Waits(3)
+    follower = Follower("tcpstore://here:1", interval=0.1)
+    for _ in follower.looks(stop):
+        job[:] = [NotNow("somebody else asks")]
+    assert len(stop.seconds) == 3
+    assert all(seconds >= 7.0 for seconds in stop.seconds)
+    assert follower.gone is None
+    assert follower.report() is not None
+
+
+def test_a_job_that_was_never_seen_is_an_error_and_one_that_has_gone_is_none(
+    job: list[LogError],
 ) -> None:
-    run = make(tmp_path, 4, calls, Difference.parse(f"2:{calls - 9}:{kind}"), finish=False)
-    whole = align(run)
-    blobs: list[Blob] = [blob for rank in (0, 1, 2) for blob in local(run, rank)]
-    gone = left(run, 3)
-    assert len(gone) == (1 if calls == 50 else 2)
-    found = align(folder([*blobs, *gone]))
-    assert verdict(found) == verdict(whole)
-    assert found.findings[0].suspects == (2,)
-
-
-def test_ends_of_a_record_in_segments(tmp_path: Path) -> None:
-    run = make(tmp_path, 2, 9000, finish=False)
-    short = run / "rank00001.jsonl"
-    short.write_bytes(b"".join(short.read_bytes().splitlines(keepends=True)[:-5]))
-    whole = align(run)
-    for rank in range(2):
-        file = run / f"rank{rank:05d}.jsonl"
-        lines = file.read_bytes().splitlines(keepends=True)
-        head = lines[0]
-        third = len(lines) // 3
-        for n, part in enumerate((lines[:third], lines[third : 2 * third], lines[2 * third :])):
-            data = b"".join(part if n == 0 else [head, *part])
-            (run / f"rank{rank:05d}{f'.{n:04d}' if n else ''}.jsonl").write_bytes(data)
-    blobs = [*left(run, 0), *left(run, 1)]
-    assert len(blobs) == 4
-    found = align(folder(list[Blob](blobs)))
-    assert verdict(found) == verdict(whole)
-    last = [rank.last_call and rank.last_call.seq for rank in found.ranks]
-    assert last == [rank.last_call and rank.last_call.seq for rank in whole.ranks]
-    assert last[0] == 9000
-    assert last[0] != last[1]
-
-
-def test_what_was_left_is_as_it_was(tmp_path: Path) -> None:
-    run = make(tmp_path, 1, 9000, finish=False)
-    head, tail = left(run, 0)
-    file = (run / "rank00000.jsonl").read_bytes()
-    assert (head.name, tail.name) == (f"{RUN}/rank00000.jsonl", f"{RUN}/rank00000.0002.jsonl")
-    assert file.startswith(head.data)
-    assert file.endswith(tail.data)
-    assert head.data.endswith(b"\n")
-    assert tail.data.startswith(b'{"kind":"checkpoint"')
-    assert len(head.data) > 40_000
-    assert len(tail.data) > 40_000
-
-
-def test_nothing_is_taken_of_another_run_or_another_rank(tmp_path: Path) -> None:
-    run = make(tmp_path, 2, 20, finish=False)
-    value = OwnFiles(run / "rank00000.jsonl").left(RUN, MOST)
-    assert unasked.left_blobs(RUN, 0, value)
-    assert not unasked.left_blobs("20200101-000000-abcdef", 0, value)
-    assert not unasked.left_blobs(RUN, 1, value)
-    outside = exchange.Left(RUN, ("../../rank00000.jsonl",), (3,), (0,), (0,), (3,))
-    assert not unasked.left_blobs(RUN, 0, exchange.pack_left(outside, [b"abc"]))
-
-
-@pytest.mark.parametrize("rank", [9, 10, 12345])
-def test_a_record_told_from_that_of_another_rank(tmp_path: Path, rank: int) -> None:
-    run = make(tmp_path, 8, 300, finish=False)
-    [blob] = local(run, 7)
-    [alike] = unasked.alike_blobs(rank, [blob], RUN)
-    head, _, rest = (run / "rank00007.jsonl").read_bytes().partition(b"\n")
-    whole = alike.read(0, alike.size)
-    begins, _, after = whole.partition(b"\n")
-    was, header = orjson.loads(head), orjson.loads(begins)
-    assert (alike.name, len(whole)) == (f"{RUN}/rank{rank:05d}.jsonl", alike.size)
-    assert after == rest
-    assert header["rank"] == rank
-    assert {**was, "rank": rank}.items() >= header.items()
-    assert "host" not in header
-    assert "pid" not in header
-    for start, stop in ((0, 10), (50, 900), (len(whole) - 9, len(whole) + 9)):
-        assert alike.read(start, stop) == whole[start:stop]
-    assert all(alike.read(n, n + 7) == whole[n : n + 7] for n in range(len(begins) + 9))
-
-
-def test_who_is_asked() -> None:
-    here, there = bytes(exchange.CARD), b"1" * exchange.CARD
-    few = dict.fromkeys(range(32), here)
-    assert through_store._representatives(few) == ([*range(32)], {})
-    many = dict.fromkeys(range(100), here) | {50: there, 60: b"no digest"}
-    asked, alike = through_store._representatives(many)
-    assert asked == [0, 1, 2, 50, 60, 99]
-    assert alike.keys() == many.keys() - {*asked}
-    assert {*alike.values()} == {0}
-
-
-def test_many_ranks_that_stand_alike_are_told_as_if_all_were_read(tmp_path: Path) -> None:
-    run = make(tmp_path, 40, 400, Difference(17, 201, "reduce_op"), finish=False)
-    read = [blob for rank in (0, 1, 2, 17, 39) for blob in local(run, rank)]
-    [first] = local(run, 0)
-    others = [
-        blob
-        for rank in range(40)
-        if rank not in (0, 1, 2, 17, 39)
-        for blob in unasked.alike_blobs(rank, [first], RUN)
-    ]
-    found = align(folder([*read, *others]))
-    assert verdict(found) == verdict(align(run))
-    assert found.world_size == 40
-    assert found.evidence.missing_ranks == ()
+    job.append(LogError("cannot connect"))
+    follower = Follower("tcpstore://here:1")
+    with pytest.raises(LogError, match="cannot connect"):
+        list(follower.looks(Waits(3)))
+    follower = Follower("tcpstore://here:1")
+    stop = Waits(9)
+    for seen in follower.looks(stop):
+        assert seen is not None
+        job.append(LogError("cannot connect"))
+    assert len(stop.seconds) == 1
+    assert follower.gone == "cannot connect"
+    assert follower.report() is not None

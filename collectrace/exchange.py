@@ -31,6 +31,9 @@ _LONGEST_TEXT: Final = 4000
 MOST_FILES: Final = 64
 """Files of one rank: segments, and what signal handlers wrote."""
 
+MOST_TURNS: Final = 10**9
+"""Turns are numbered below this; a stranger may have written any number."""
+
 T = TypeVar("T")
 
 
@@ -86,6 +89,8 @@ class Verdict:
     kind: str
     is_proven: bool
     """By digests or by ends, not by time alone."""
+    also: tuple[str, ...] = ()
+    """Further errors that have nothing to do with that one, in one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ _SHAPES: Final[dict[type, dict[str, Any]]] = {
     Listing: {"names": [str], "sizes": [int]},
     Verdict: {
         "turn": int, "by": str, "status": str, "headline": str, "kind": str, "is_proven": bool,
+        "also": [str],
     },
 }  # fmt: skip
 """The types of every message's fields; a list stands for some of its element's type."""
@@ -161,12 +167,14 @@ def _checked(value: Any, kind: Any) -> Any:
         if not isinstance(value, list) or len(value) > MOST_FILES:
             raise ValueError("a list that is none, or too long")
         return tuple(_checked(item, kind[0]) for item in value)
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number that is too large")
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind or (kind is str and len(value) > _LONGEST_TEXT):
         raise ValueError("a field of another type, or too long")
-    if kind is int and not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("a number that is too large")
+    if kind is str and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError("a field that is no text")  # half a character: no file or key can hold it
     return value
 
 
@@ -196,13 +204,23 @@ def unpack(answer: bytes, number: int) -> bytes | None:
 
 
 def turn_of(value: bytes | None) -> Turn | None:
-    """The turn that a value tells of; None: there has been none, or it tells of none."""
+    """The turn that a value tells of; None: there has been none, or it tells of none.
+
+    A turn that is written in another way than :func:`encode` does it is none: it could not be
+    closed.
+    """
     if value is None:
         return None
     try:
-        return decode(Turn, value)
+        turn = decode(Turn, value)
     except ValueError:
         return None
+    return turn if 0 < turn.number < MOST_TURNS and encode(turn) == value else None
+
+
+def following(last: Turn | None) -> int:
+    """The number of the turn after this one; None: there has been none."""
+    return 1 if last is None or last.number + 1 >= MOST_TURNS else last.number + 1
 
 
 def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
@@ -216,7 +234,7 @@ def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
     last = turn_of(before)
     if last is not None and last.is_open:
         return None
-    turn = Turn(1 if last is None else last.number + 1, by, is_open=True)
+    turn = Turn(following(last), by, is_open=True)
     wanted = encode(turn)
     return turn if store.compare_set(keys.turn, before or b"", wanted) == wanted else None
 

@@ -7,6 +7,7 @@ written: one that is not as it should be is a :class:`ValueError`, never anythin
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from dataclasses import asdict, dataclass
@@ -203,6 +204,11 @@ def unpack(answer: bytes, number: int) -> bytes | None:
     return data
 
 
+def told(headline: str) -> str:
+    """A short name for what has been told: many of them fit into one argument of a process."""
+    return hashlib.blake2b(headline.encode(errors="replace"), digest_size=8).hexdigest()
+
+
 def turn_of(value: bytes | None) -> Turn | None:
     """The turn that a value tells of; None: there has been none, or it tells of none.
 
@@ -239,12 +245,18 @@ def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
     return turn if store.compare_set(keys.turn, before or b"", wanted) == wanted else None
 
 
-def close_turn(store: JobStore, keys: Keys, turn: Turn) -> None:
+NOBODY: Final = "nobody"
+"""Stands in ``Turn.by`` once nobody has come to look, though the turn had been opened for that."""
+
+
+def close_turn(store: JobStore, keys: Keys, turn: Turn, *, in_vain: bool = False) -> None:
     """Close a turn that is open; nothing where it is not open any more.
+
+    ``in_vain``: no rank has been looked at, and so another is to open the next.
 
     Raises:
         StoreError: the store does not answer.
 
     """
-    closed = Turn(turn.number, turn.by, is_open=False)
+    closed = Turn(turn.number, NOBODY if in_vain else turn.by, is_open=False)
     store.compare_set(keys.turn, encode(turn), encode(closed))

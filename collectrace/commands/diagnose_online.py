@@ -1,10 +1,10 @@
 """The process that a rank starts to find out what is wrong with its job, while it runs.
 
-    HOST PORT RUN TURN FOLDER TOLD
+    HOST PORT ANNOUNCED TURN FOLDER TOLD
 
 It reads the ranks' files through the job's store, writes the report into the folder as text and as
-JSON, prints the head of the report on standard error, unless its headline is among those that TOLD
-lists, and tells every rank in one line what it has found. It says nothing else, whatever happens:
+JSON, prints the head of the report on standard error, but for errors that TOLD lists, and tells
+every rank in one line each what it has found. It says nothing else, whatever happens:
 it stands beside a job that has trouble enough.
 """
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectrace import exchange
 from collectrace.errors import CollectraceError
-from collectrace.exchange import Keys, Turn, Verdict
+from collectrace.exchange import Announced, Keys, Turn, Verdict
 from collectrace.findings import KINDS, MISMATCHES
 from collectrace.job_store import JobStore, StoreError
 from collectrace.report import terminal
@@ -43,6 +43,9 @@ _LONGEST_HEAD: Final = 30_000
 
 _LONGEST_HEADLINE: Final = 600
 
+_MOST_ERRORS: Final = 10
+"""Errors that all ranks are told of; the report names the others, too."""
+
 _TIMEOUT: Final = 5.0
 """Seconds that a request to the store may take."""
 
@@ -54,17 +57,20 @@ def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
     host, port, run, number, folder, told = argv
     screen = _be_modest()
-    keys, turn = Keys(run), int(number)
+    announced = exchange.decode(Announced, run.encode())
+    keys, turn = Keys(announced.run), int(number)
     alignment = None
+    url = f"{exchange.SCHEME}{_bracketed(host)}:{port}/{keys.run}?turn={turn}"
     with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
-        alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
-    worst = None if alignment is None else _worst(alignment)
-    if alignment is not None and worst is not None:
+        alignment = _align(url, announced)
+    errors = [] if alignment is None else _errors(alignment)
+    if alignment is not None and errors:
         # The files first: whoever hears of them may look for them at once.
         _write(alignment, Path(folder), turn)
-        if _headline(worst) not in json.loads(told):
-            head = _head(alignment, Path(folder) / f"verdict.{turn:04d}.txt")
-            _print(head, screen)
+        known = set(json.loads(told))
+        news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
+        if news:
+            _print(_head(alignment, news, Path(folder) / f"verdict.{turn:04d}.txt"), screen)
     with contextlib.suppress(StoreError):
         store = JobStore(host, int(port), _TIMEOUT)
         last = exchange.turn_of(store.read(keys.turn))
@@ -86,6 +92,8 @@ def _be_modest() -> int:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the program may have had it ignored, or blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.alarm(_LONGEST)
     os.environ["COLUMNS"] = str(_WIDTH)
     with contextlib.suppress(OSError):
@@ -107,33 +115,35 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _align(url: str) -> Alignment:
+def _align(url: str, announced: Announced) -> Alignment:
     from collectrace.align import align
     from collectrace.align.reading import through_store
 
-    with through_store.opened(url) as folder:
+    with through_store.opened(url, announced) as folder:
         return align(folder)
 
 
 def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
-    found = _worst(alignment)
+    found = [alignment.findings[n] for n in _errors(alignment)]
+    first = found[0] if found else None
     return Verdict(
         turn=turn.number,
         by=turn.by,
         status=alignment.status,
-        headline="" if found is None else _headline(found),
-        kind="" if found is None else found.kind,
-        is_proven=found is not None and _is_proven(found),
+        headline="" if first is None else _headline(first),
+        kind="" if first is None else first.kind,
+        is_proven=first is not None and _is_proven(first),
+        also=tuple(map(_headline, found[1:_MOST_ERRORS])),
     )
 
 
-def _worst(alignment: Alignment) -> Finding | None:
-    """The root cause, where it is an error; else the ranks that do not answer, and hold others up.
+def _errors(alignment: Alignment) -> list[int]:
+    """The root causes, those that are proven first; else those who do not answer while others wait.
 
-    None: there is nothing to be told of while the job runs.
+    Nothing: there is nothing to be told of while the job runs.
     """
-    n = terminal.most_urgent(alignment)
-    return None if n is None else alignment.findings[n]
+    findings = alignment.findings
+    return sorted(terminal.urgent(alignment), key=lambda n: not _is_proven(findings[n]))
 
 
 def _headline(finding: Finding) -> str:
@@ -163,11 +173,11 @@ def _write(alignment: Alignment, folder: Path, turn: int) -> None:
             output.write_to(str(name), sys.stdout, partial(report.write, alignment))
 
 
-def _head(alignment: Alignment, whole: Path) -> str:
+def _head(alignment: Alignment, findings: Sequence[int], whole: Path) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    terminal.render_head(alignment, Console(file=out, width=_WIDTH))
+    terminal.render_head(alignment, Console(file=out, width=_WIDTH), findings)
     told = out.getvalue()[:_LONGEST_HEAD].rstrip()
     line = "-" * _WIDTH
     return (

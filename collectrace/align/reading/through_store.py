@@ -171,8 +171,10 @@ class StoreBlob:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Folder]:
+def opened(url: str, announced: Announced | None = None) -> Iterator[Folder]:
     """The files of the ranks that answer, as long as they are to be read.
+
+    ``announced``: the run, where it is known; nobody looks then what the store says of it.
 
     Raises:
         LogError: the URL is none, the store or every rank does not answer, or somebody else asks.
@@ -185,7 +187,7 @@ def opened(url: str) -> Iterator[Folder]:
     try:
         store = JobStore(match["host"].strip("[]"), int(match["port"]), _TIMEOUT)
         try:
-            announced = _announced(store, url)
+            announced = announced or _announced(store, url)
             keys = Keys(match["run"] or announced.run)
             if match["turn"] is not None:
                 yield _folder(url, Ranks(store, keys, int(match["turn"])), announced)

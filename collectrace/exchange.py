@@ -7,6 +7,7 @@ written: one that is not as it should be is a :class:`ValueError`, never anythin
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Sequence
@@ -38,6 +39,9 @@ LARGEST_LEFT: Final = 1 << 20
 
 MOST_FILES: Final = 64
 """Files of one rank: segments, and what signal handlers wrote."""
+
+MOST_TURNS: Final = 10**9
+"""Turns are numbered below this; a stranger may have written any number."""
 
 T = TypeVar("T")
 
@@ -107,6 +111,8 @@ class Verdict:
     kind: str
     is_proven: bool
     """By digests or by ends, not by time alone."""
+    also: tuple[str, ...] = ()
+    """Further errors that have nothing to do with that one, in one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,7 @@ _SHAPES: Final[dict[type, dict[str, Any]]] = {
     },
     Verdict: {
         "turn": int, "by": str, "status": str, "headline": str, "kind": str, "is_proven": bool,
+        "also": [str],
     },
 }  # fmt: skip
 """The types of every message's fields; a list stands for some of its element's type."""
@@ -198,12 +205,14 @@ def _checked(value: Any, kind: Any) -> Any:
         if not isinstance(value, list) or len(value) > MOST_FILES:
             raise ValueError("a list that is none, or too long")
         return tuple(_checked(item, kind[0]) for item in value)
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number that is too large")
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind or (kind is str and len(value) > _LONGEST_TEXT):
         raise ValueError("a field of another type, or too long")
-    if kind is int and not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("a number that is too large")
+    if kind is str and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError("a field that is no text")  # half a character: no file or key can hold it
     return value
 
 
@@ -261,14 +270,29 @@ def _inflated(packed: bytes, largest: int) -> bytes:
     return data
 
 
+def told(headline: str) -> str:
+    """A short name for what has been told: many of them fit into one argument of a process."""
+    return hashlib.blake2b(headline.encode(errors="replace"), digest_size=8).hexdigest()
+
+
 def turn_of(value: bytes | None) -> Turn | None:
-    """The turn that a value tells of; None: there has been none, or it tells of none."""
+    """The turn that a value tells of; None: there has been none, or it tells of none.
+
+    A turn that is written in another way than :func:`encode` does it is none: it could not be
+    closed.
+    """
     if value is None:
         return None
     try:
-        return decode(Turn, value)
+        turn = decode(Turn, value)
     except ValueError:
         return None
+    return turn if 0 < turn.number < MOST_TURNS and encode(turn) == value else None
+
+
+def following(last: Turn | None) -> int:
+    """The number of the turn after this one; None: there has been none."""
+    return 1 if last is None or last.number + 1 >= MOST_TURNS else last.number + 1
 
 
 def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
@@ -282,19 +306,25 @@ def open_turn(store: JobStore, keys: Keys, by: str) -> Turn | None:
     last = turn_of(before)
     if last is not None and last.is_open:
         return None
-    turn = Turn(1 if last is None else last.number + 1, by, is_open=True)
+    turn = Turn(following(last), by, is_open=True)
     wanted = encode(turn)
     return turn if store.compare_set(keys.turn, before or b"", wanted) == wanted else None
 
 
-def close_turn(store: JobStore, keys: Keys, turn: Turn) -> None:
+NOBODY: Final = "nobody"
+"""Stands in ``Turn.by`` once nobody has come to look, though the turn had been opened for that."""
+
+
+def close_turn(store: JobStore, keys: Keys, turn: Turn, *, in_vain: bool = False) -> None:
     """Close a turn that is open; nothing where it is not open any more.
+
+    ``in_vain``: no rank has been looked at, and so another is to open the next.
 
     Raises:
         StoreError: the store does not answer.
 
     """
-    closed = Turn(turn.number, turn.by, is_open=False)
+    closed = Turn(turn.number, NOBODY if in_vain else turn.by, is_open=False)
     store.compare_set(keys.turn, encode(turn), encode(closed))
 
 

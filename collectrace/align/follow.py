@@ -140,7 +140,7 @@ class Follower:
         """What is open for one look; None: files, which are found by their path."""
         if self._url is None:
             return nullcontext()
-        return through_store.opened(self._url, self._memory)
+        return through_store.opened(self._url, memory=self._memory)
 
     def _lost(self, problem: LogError) -> None:
         """Give up a job that has been seen, and is not there any more."""

@@ -1,11 +1,11 @@
 """The process that a rank starts to find out what is wrong with its job, while it runs.
 
-    HOST PORT RUN WORLD_SIZE TURN FOLDER TOLD
+    HOST PORT ANNOUNCED TURN FOLDER TOLD
 
 It reads the ranks' files through the job's store, writes the report into the folder, as text and in
-every other way there is, prints the head of the report on standard error, unless its headline is
-among those that TOLD lists, and tells every rank in one line what it has found. It says nothing
-else, whatever happens: it stands beside a job that has trouble enough.
+every other way there is, prints the head of the report on standard error, but for errors that TOLD
+lists, and tells every rank in one line each what it has found. It says nothing else, whatever
+happens: it stands beside a job that has trouble enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from collectrace import exchange
 from collectrace.errors import CollectraceError
-from collectrace.exchange import Keys, Turn, Verdict
+from collectrace.exchange import Announced, Keys, Turn, Verdict
 from collectrace.findings import KINDS, MISMATCHES
 from collectrace.job_store import JobStore, StoreError
 from collectrace.report import terminal
@@ -45,6 +45,9 @@ _LONGEST_HEAD: Final = 30_000
 
 _LONGEST_HEADLINE: Final = 600
 
+_MOST_ERRORS: Final = 10
+"""Errors that all ranks are told of; the report names the others, too."""
+
 _TIMEOUT: Final = 5.0
 """Seconds that a request to the store may take."""
 
@@ -54,20 +57,24 @@ _WIDTH: Final = 100
 
 def main(argv: Sequence[str]) -> None:
     """Diagnose, tell, and close the turn."""
-    host, port, run, world_size, number, folder, told = argv
+    host, port, run, number, folder, told = argv
     screen = _be_modest()
-    keys, turn = Keys(run), int(number)
+    announced = exchange.decode(Announced, run.encode())
+    keys, turn = Keys(announced.run), int(number)
     alignment = None
+    url = f"{exchange.SCHEME}{_bracketed(host)}:{port}/{keys.run}?turn={turn}"
     for _ in range(_ATTEMPTS):  # files go while they are read, where they rotate
         with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
-            alignment = _align(f"{exchange.SCHEME}{_bracketed(host)}:{port}/{run}?turn={turn}")
+            alignment = _align(url, announced)
             break
-    worst = None if alignment is None else _worst(alignment)
-    if alignment is not None and worst is not None:
+    errors = [] if alignment is None else _errors(alignment)
+    if alignment is not None and errors:
         # The files first: whoever hears of them may look for them at once.
         written = _write(alignment, Path(folder), turn)
-        if _headline(worst) not in json.loads(told):
-            _print(_head(alignment, written), screen)
+        known = set(json.loads(told))
+        news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
+        if news:
+            _print(_head(alignment, news, written), screen)
     with contextlib.suppress(StoreError):
         store = JobStore(host, int(port), _TIMEOUT)
         last = exchange.turn_of(store.read(keys.turn))
@@ -75,7 +82,7 @@ def main(argv: Sequence[str]) -> None:
             if alignment is not None:
                 store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
             exchange.close_turn(store, keys, last)
-            exchange.clean_up(store, keys, turn, int(world_size))
+            exchange.clean_up(store, keys, turn, announced.world_size)
             store.delete(keys.verdict(turn - 1))
         store.close()
 
@@ -90,6 +97,8 @@ def _be_modest() -> int:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the program may have had it ignored, or blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.alarm(_LONGEST)
     os.environ["COLUMNS"] = str(_WIDTH)
     with contextlib.suppress(OSError):
@@ -111,33 +120,35 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _align(url: str) -> Alignment:
+def _align(url: str, announced: Announced) -> Alignment:
     from collectrace.align import align
     from collectrace.align.reading import through_store
 
-    with through_store.opened(url) as folder:
+    with through_store.opened(url, announced) as folder:
         return align(folder)
 
 
 def _verdict(alignment: Alignment, turn: Turn) -> Verdict:
-    found = _worst(alignment)
+    found = [alignment.findings[n] for n in _errors(alignment)]
+    first = found[0] if found else None
     return Verdict(
         turn=turn.number,
         by=turn.by,
         status=alignment.status,
-        headline="" if found is None else _headline(found),
-        kind="" if found is None else found.kind,
-        is_proven=found is not None and _is_proven(found),
+        headline="" if first is None else _headline(first),
+        kind="" if first is None else first.kind,
+        is_proven=first is not None and _is_proven(first),
+        also=tuple(map(_headline, found[1:_MOST_ERRORS])),
     )
 
 
-def _worst(alignment: Alignment) -> Finding | None:
-    """The root cause, where it is an error; else the ranks that do not answer, and hold others up.
+def _errors(alignment: Alignment) -> list[int]:
+    """The root causes, those that are proven first; else those who do not answer while others wait.
 
-    None: there is nothing to be told of while the job runs.
+    Nothing: there is nothing to be told of while the job runs.
     """
-    n = terminal.most_urgent(alignment)
-    return None if n is None else alignment.findings[n]
+    findings = alignment.findings
+    return sorted(terminal.urgent(alignment), key=lambda n: not _is_proven(findings[n]))
 
 
 def _headline(finding: Finding) -> str:
@@ -178,11 +189,11 @@ _WHOLE: Final = {"txt": "the whole report", "html": "as a page, with pictures"}
 """The files that a person may want to open, by ending, and what is said of them."""
 
 
-def _head(alignment: Alignment, written: Mapping[str, Path]) -> str:
+def _head(alignment: Alignment, findings: Sequence[int], written: Mapping[str, Path]) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    terminal.render_head(alignment, Console(file=out, width=_WIDTH))
+    terminal.render_head(alignment, Console(file=out, width=_WIDTH), findings)
     told = out.getvalue()[:_LONGEST_HEAD].rstrip()
     line = "-" * _WIDTH
     files = [f"{what}: {written[end]}" for end, what in _WHOLE.items() if end in written]

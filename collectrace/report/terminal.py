@@ -70,28 +70,34 @@ def render(alignment: Alignment, console: Console) -> None:
     ending.show(page, alignment)
 
 
-def render_head(alignment: Alignment, console: Console) -> None:
-    """Write how the job stands, and what is most urgent, to a console."""
+def render_head(alignment: Alignment, console: Console, findings: Sequence[int]) -> None:
+    """Write how the job stands, and some of the findings, to a console: the first ones in full."""
     page = Page(console)
     opening.show(page, alignment)
-    n = most_urgent(alignment)
-    if n is not None:
+    for n in findings[:_WHOLE]:
         _error(page, alignment, n)
+        page.line()
+    for n in findings[_WHOLE:]:
+        _remark(page, alignment.findings, n, whole=False)
 
 
-def most_urgent(alignment: Alignment) -> int | None:
-    """Index of the first error, else of the ranks of which nothing is known and others wait for.
+def urgent(alignment: Alignment) -> list[int]:
+    """Indices of the errors that nothing else led to; else of what others wait for unknowingly.
 
-    None: there is nothing of the kind.
+    That is one finding at most, of ranks of which nothing is known.
     """
     findings = alignment.findings
-    errors = [n for n, found in enumerate(findings) if found.severity == "error"]
+    errors = [
+        n
+        for n, found in enumerate(findings)
+        if found.severity == "error" and cause_of(findings, n) is None
+    ]
     gaps = [
         n
         for n, found in enumerate(findings)
         if found.kind == "evidence_gap" and found.severity == "warning"
     ]
-    return next(iter(errors or gaps), None)
+    return errors or gaps[:1]
 
 
 # One finding

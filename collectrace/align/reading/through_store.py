@@ -213,10 +213,13 @@ class Memory:
 
 
 @contextmanager
-def opened(url: str, memory: Memory | None = None) -> Iterator[Folder]:
+def opened(
+    url: str, announced: Announced | None = None, memory: Memory | None = None
+) -> Iterator[Folder]:
     """The files of the ranks that answer, as long as they are to be read.
 
-    With a ``memory`` what an earlier look has read of their ends is not asked for again.
+    ``announced``: the run, where it is known; nobody looks then what the store says of it. With a
+    ``memory`` what an earlier look has read of their ends is not asked for again.
 
     Raises:
         LogError: the URL is none, the store or every rank does not answer.
@@ -231,7 +234,7 @@ def opened(url: str, memory: Memory | None = None) -> Iterator[Folder]:
     try:
         store = JobStore(match["host"].strip("[]"), int(match["port"]), _TIMEOUT)
         try:
-            announced = _announced(store, url)
+            announced = announced or _announced(store, url)
             memory.heartbeat = announced.heartbeat
             keys = Keys(match["run"] or announced.run)
             if match["turn"] is not None:

@@ -6,13 +6,14 @@ On standard error: logging may be configured to go anywhere.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
 
 def announce(folder: Path) -> None:
     """Say where the run is recorded, and the command for when it is needed."""
-    _say(f"recording to {folder}; if it hangs or ends badly: {_command(folder)}")
+    say(f"recording to {folder}; if it hangs or ends badly: {_command(folder)}")
 
 
 def tell(rank: int | None, what: str, folder: Path) -> None:
@@ -21,14 +22,26 @@ def tell(rank: int | None, what: str, folder: Path) -> None:
     ``rank``: None where it is not known; ``folder``: where the record is.
     """
     who = "this process" if rank is None else f"rank {rank}"
-    _say(f"{who} {what}. Why: {_command(folder)}")
+    say(f"{who} {what}. Why: {_command(folder)}")
 
 
 def _command(folder: Path) -> str:
     return f"python -m collectrace.align {folder}"
 
 
-def _say(what: str) -> None:
+def say(what: str) -> None:
+    """Say something, if there is anywhere to say it.
+
+    Past Python's own buffer: its lock would be held for as long as nobody takes what is written,
+    and a process that ends meanwhile aborts (CPython 3.11, Modules/_io/bufferedio.c,
+    _enter_buffered_busy).
+    """
+    line = f"collectrace: {what}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
-        sys.stderr.write(f"collectrace: {what}\n")
-        sys.stderr.flush()
+        try:
+            to = sys.stderr.fileno()
+        except (OSError, ValueError, AttributeError):  # a notebook's
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        else:
+            os.write(to, line.encode(sys.stderr.encoding, "backslashreplace"))

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from collectrace import exchange
 from collectrace.exchange import Announced
 
 LIMIT: Final = 60.0
 """Seconds that a diagnosis may take."""
+
+_TO_DIE: Final = 5.0
+"""Seconds after which a killed process is waited for no longer: it may hang in a file system."""
 
 _LARGEST_REPORT: Final = 16 << 20
 """Bytes of a report that listeners are told."""
@@ -31,7 +35,8 @@ class Diagnosis:
     """A diagnosis that is on. It imports no torch, and ends by itself.
 
     The process does not end with this one, and so it does the telling: on the standard error that
-    both have, unless it finds what has been ``told`` already, and, through the store, to all ranks.
+    both have, but for what has been ``told`` already (:func:`exchange.told`), and, through the
+    store, to all ranks.
 
     Raises:
         OSError: no process can be started.
@@ -43,8 +48,10 @@ class Diagnosis:
         told: Sequence[str],
     ) -> None:  # fmt: skip
         package = str(Path(__file__).parents[3])
-        job = [host, str(port), announced.run, str(announced.world_size)]
-        arguments = [*job, str(turn), str(folder), json.dumps(list(told))]
+        arguments = [
+            host, str(port), exchange.encode(announced).decode(), str(turn), str(folder),
+            json.dumps(list(told)),
+        ]  # fmt: skip
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COLLECTRACE")}
         self.turn = turn
         self._report = folder / f"verdict.{turn:04d}.json"
@@ -59,9 +66,10 @@ class Diagnosis:
         """Whether it has ended; one that lasts too long is ended."""
         if self._process.poll() is not None:
             return True
-        if time.monotonic() - self._began > LIMIT:
+        lasts = time.monotonic() - self._began
+        if lasts > LIMIT:
             self._process.kill()
-        return False
+        return lasts > LIMIT + _TO_DIE
 
     def report(self) -> dict[str, Any] | None:
         """The findings as ``--json`` gives them; None: it has left none."""

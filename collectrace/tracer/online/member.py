@@ -6,17 +6,17 @@ its threads, not its locks, not the end of the process.
 
 from __future__ import annotations
 
-import contextlib
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from collectrace import exchange
 from collectrace.exchange import LARGEST_LEFT, Announced, Keys, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
+from collectrace.tracer.life.telling import say
 from collectrace.tracer.life.watchdog import activities
 from collectrace.tracer.online.agreement import Agreement
 from collectrace.tracer.online.answers import Answers
@@ -67,6 +67,15 @@ _MOST_MISSED: Final = 8
 _MOST_TOLD: Final = 100
 """Different verdicts that are told on standard error."""
 
+_MOST_IN_VAIN: Final = 3
+"""Ranks that try, one after the other, where none can be diagnosed."""
+
+_LONGEST_PROBLEM: Final = 300
+"""Characters of what a listener has raised."""
+
+_TO_LISTEN: Final = 30.0
+"""Seconds that a listener has before what is to be done about a verdict is done."""
+
 
 def endpoint(store: Any) -> tuple[str, int] | None:
     """Host and port of a job's store; None: it is none that a second connection can be made to."""
@@ -111,8 +120,16 @@ class Member:
         """Number of the latest turn whose verdict this rank has heard."""
         self._diagnosis: Diagnosis | None = None
         self._told: set[str] = set()
+        self._calls = 0
+        """Calls that this rank had recorded when it came to the latest turn."""
         self._explained_at = -1
-        """Calls that this rank had recorded when it heard of an error last; -1: of none so far."""
+        """Those of the latest turn that found an error; -1: none so far."""
+        self._in_vain = 0
+        """Turns one after the other that nobody came to look in."""
+        self._can_diagnose = True
+        self._telling: threading.Thread | None = None
+        """Tells the listeners."""
+        self._told_since = 0.0
         self._asks = False
         """It does not go before it was told why."""
         self._groups: list[GroupState] = []
@@ -240,12 +257,13 @@ class Member:
             self._seen_stalls, self._wants_turn = stalls, True
         if self._is_explained:
             self._wants_turn = False
-        if self._wants_turn and self._diagnosis is None:
+        if self._wants_turn and self._can_diagnose and self._diagnosis is None:
             self._diagnose(store)
 
     def _answer(self, store: JobStore, turn: Turn) -> None:
         if self._answers is None or turn.number != self._turn:
             self._turn, self._open_since = turn.number, time.monotonic()
+            self._calls = self._recorder.calls
             self._answers = Answers(self._keys, turn.number, self._rank, self._files)
             groups = list(self._recorder.book.states.values())
             self._answers.begin(store, stands(groups, activities(self._recorder)))
@@ -263,9 +281,10 @@ class Member:
             self._diagnosis = Diagnosis(
                 *self._at, self._announced, turn.number, folder, sorted(self._told)
             )
-        except OSError:
-            exchange.close_turn(store, self._keys, turn)
-            raise
+        except Exception as problem:  # no process can be started here
+            self._can_diagnose = False
+            self._recorder.count_failure(problem, "starting a diagnosis")
+            exchange.close_turn(store, self._keys, turn, in_vain=True)
 
     def _hear(self, store: JobStore, turn: Turn) -> None:
         """Know what the turns have found that are over.
@@ -274,30 +293,50 @@ class Member:
         """
         last = turn.number - turn.is_open
         for number in range(max(self._heard, last - _MOST_MISSED) + 1, last + 1):
-            if self._diagnosis is not None and self._diagnosis.turn == number:
+            if self._is_telling() or (
+                self._diagnosis is not None and self._diagnosis.turn == number
+            ):
                 return  # the listeners come first, for what is done now may end this process
             self._heard = number
             verdict = self._verdict(store, number)
-            if verdict is not None or (number == turn.number and turn.by.startswith("rank ")):
-                self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
+            if number == turn.number:
+                self._in_vain = self._in_vain + 1 if turn.by == exchange.NOBODY else 0
+                self._reconsider(turn.by)
+            elif verdict is not None:
+                self._reconsider(verdict.by)
             self._heed(verdict)
+
+    def _reconsider(self, by: str) -> None:
+        """A turn is over that somebody has opened: whether this rank still wants one."""
+        if 0 < self._in_vain < _MOST_IN_VAIN:
+            self._wants_turn = True  # who noticed something could not look
+        elif self._in_vain or (self._turn == self._heard and by.startswith("rank ")):
+            self._wants_turn = False  # this rank was looked at; a reader outside tells nobody
 
     def _heed(self, verdict: Verdict | None) -> None:
         if verdict is None or not verdict.headline:
             return
-        headline = _plain(verdict.headline)
-        self._explained_at = self._recorder.calls
-        if verdict.by != f"rank {self._rank}" and self._is_news(headline):
-            _say(f"collectrace: {headline} (found by {_plain(verdict.by)}, which tells more)\n")
+        if self._turn == self._heard:
+            self._explained_at = self._calls
+        for headline in (verdict.headline, *verdict.also):
+            if verdict.by != f"rank {self._rank}" and self._is_news(headline):
+                say(f"{headline} (found by {verdict.by}, which tells more)")
         if not self._has_ended:
             self._act(verdict)
 
     def _verdict(self, store: JobStore, number: int) -> Verdict | None:
         value = store.read(self._keys.verdict(number))
         try:
-            return None if value is None else exchange.decode(Verdict, value)
+            found = None if value is None else exchange.decode(Verdict, value)
         except ValueError:
             return None
+        if found is None:
+            return None
+        # Anybody may have written it, and what comes of it goes to terminals.
+        return replace(
+            found, headline=_plain(found.headline), by=_plain(found.by),
+            also=tuple(map(_plain, found.also)),
+        )  # fmt: skip
 
     def _follow(self, store: JobStore, diagnosis: Diagnosis) -> None:
         """Tell the listeners what the diagnosis has found, once it is over."""
@@ -307,33 +346,47 @@ class Member:
         verdict, report = self._verdict(store, diagnosis.turn), diagnosis.report()
         turn = exchange.turn_of(store.read(self._keys.turn))
         if turn is not None and turn.is_open and turn.number == diagnosis.turn:
-            self._close(store, turn)  # it was killed
-        if verdict is None or report is None or not self._is_news(_plain(verdict.headline)):
+            self._can_diagnose = False  # it was killed, and so another may be
+            self._close(store, turn, in_vain=True)
+        if verdict is None:
             return
+        news = [self._is_news(headline) for headline in (verdict.headline, *verdict.also)]
+        if report is None or not any(news) or not listeners:
+            return
+        self._told_since = time.monotonic()
+        self._telling = threading.Thread(
+            target=self._tell, args=(report,), name="collectrace-listeners", daemon=True
+        )
+        self._telling.start()
+
+    def _tell(self, report: dict[str, Any]) -> None:
         for listener in list(listeners):
             try:
                 listener(report)
-            except Exception as problem:
-                self._recorder.count_failure(problem, "telling a listener of a finding")
+            except BaseException as problem:  # it may call sys.exit(), too
+                what = _plain(f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM])
+                say(f"a function that on_finding() was given has raised {what}")
 
-    def _close(self, store: JobStore, turn: Turn) -> None:
-        exchange.close_turn(store, self._keys, turn)
+    def _is_telling(self) -> bool:
+        """Whether the listeners are being told, and have not taken too long for it."""
+        telling = self._telling
+        if telling is None or not telling.is_alive():
+            return False
+        return time.monotonic() - self._told_since < _TO_LISTEN
+
+    def _close(self, store: JobStore, turn: Turn, *, in_vain: bool = False) -> None:
+        exchange.close_turn(store, self._keys, turn, in_vain=in_vain)
         exchange.clean_up(store, self._keys, turn.number, self._announced.world_size)
 
     def _is_news(self, headline: str) -> bool:
         """Whether this has not been told here, from now on it has."""
-        if headline in self._told or len(self._told) >= _MOST_TOLD:
+        name = exchange.told(headline)
+        if name in self._told or len(self._told) >= _MOST_TOLD:
             return False
-        self._told.add(headline)
+        self._told.add(name)
         return True
 
 
 def _plain(text: str) -> str:
     """What comes from another process, without anything that a terminal would obey."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be none
-        sys.stderr.write(text)
-        sys.stderr.flush()

@@ -37,7 +37,7 @@ def test_every_report_is_there_and_a_person_is_told_of_those_that_are_for_people
     headline = join_with_barrier().findings[0].headline
     assert json.loads(written["json"].read_text())["findings"][0]["headline"] == headline
     assert "</html>" in written["html"].read_text()
-    told = diagnose_online._head(join_with_barrier(), written)
+    told = diagnose_online._head(join_with_barrier(), [0], written)
     assert told.splitlines()[-3:-1] == [
         f"the whole report: {tmp_path}/verdict.0007.txt",
         f"as a page, with pictures: {tmp_path}/verdict.0007.html",
@@ -60,7 +60,7 @@ def test_without_jinja2_there_is_no_page_and_all_else(
     monkeypatch.setattr(report, "find_spec", lambda _: None)
     written = diagnose_online._write(join_with_barrier(), tmp_path, 1)
     assert written.keys() == {"txt", "json", "markdown"}
-    assert "as a page" not in diagnose_online._head(join_with_barrier(), written)
+    assert "as a page" not in diagnose_online._head(join_with_barrier(), [0], written)
 
 
 def test_a_report_that_fails_leaves_no_half_and_the_others_are_there(
@@ -75,7 +75,7 @@ def test_a_report_that_fails_leaves_no_half_and_the_others_are_there(
     assert "txt" not in written
     assert len(written) == len([r for r in REPORTS if not r.is_short]) - 1
     assert names(tmp_path) == {file.name for file in written.values()}
-    assert "the whole report" not in diagnose_online._head(join_with_barrier(), written)
+    assert "the whole report" not in diagnose_online._head(join_with_barrier(), [0], written)
 
 
 def test_what_cannot_be_read_is_tried_again_and_leaves_nothing_at_the_store(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace.align import align
@@ -174,7 +174,6 @@ def test_the_pairs_of_all_ranks_sum_to_zero() -> None:
     assert sum(ends) % PRIME == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(range(len(program()) + 2)), st.sampled_from([None, 1, 7])),

@@ -4,7 +4,7 @@ import faulthandler
 import tempfile
 import threading
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace import dumps
@@ -42,7 +42,6 @@ def test_the_last_dump_of_several_counts() -> None:
     assert again.stacks.keys() == dump.stacks.keys()
 
 
-@settings(deadline=None)
 @given(st.text() | st.lists(st.sampled_from(real_dump().splitlines())).map("\n".join))
 def test_anything_may_lie_there(text: str) -> None:
     dumps.parse(text)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace.ops import OPS
@@ -70,7 +70,6 @@ def test_a_hash_is_the_same_on_every_machine_and_python() -> None:
     assert extend(extend(EMPTY, 1), 2) == 1_500_450_271_926_437_095
 
 
-@settings(deadline=None)
 @given(HISTORIES, HISTORIES, st.sampled_from(BACKENDS))
 def test_digests_are_equal_where_histories_are(
     one: list[Call], other: list[Call], backend: str
@@ -80,7 +79,6 @@ def test_digests_are_equal_where_histories_are(
         assert (digest(left) == digest(right)) == (left == right)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, PRIME - 1)), st.lists(st.integers(0, PRIME - 1)))
 def test_a_stretch_is_the_digest_of_what_lies_in_it(before: list[int], inside: list[int]) -> None:
     start = reduce(extend, before, EMPTY)
@@ -104,7 +102,6 @@ def exchanges(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
     return sent, draw(st.one_of(st.just(expected), table))
 
 
-@settings(deadline=None)
 @given(exchanges())
 def test_pairs_sum_to_zero_exactly_when_they_fit(
     exchange: tuple[list[list[int]], list[list[int]]],
@@ -116,7 +113,6 @@ def test_pairs_sum_to_zero_exactly_when_they_fit(
     assert (total == 0) == fits
 
 
-@settings(deadline=None)
 @given(exchanges(), st.data())
 def test_the_digests_of_pairs_sum_to_zero_while_all_fit(
     exchange: tuple[list[list[int]], list[list[int]]], data: st.DataObject
@@ -141,7 +137,6 @@ def test_pairs_of_unequal_lengths_are_refused() -> None:
 # -- what must agree -------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(CALLS, CALLS, st.sampled_from(BACKENDS))
 def test_two_calls_differ_where_their_texts_do(a: Call, b: Call, backend: str) -> None:
     found = difference(a, b, backend)
@@ -155,7 +150,6 @@ def test_two_calls_differ_where_their_texts_do(a: Call, b: Call, backend: str) -
         assert (found == "role") == (program_text(a) != program_text(b))
 
 
-@settings(deadline=None)
 @given(CALLS, st.sampled_from(BACKENDS))
 def test_what_is_not_known_is_no_evidence(a: Call, backend: str) -> None:
     void = call("barrier", void=True)

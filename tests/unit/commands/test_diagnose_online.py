@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from collectrace import exchange, report
 from collectrace.commands import diagnose_online
 from collectrace.errors import NotNow
-from collectrace.exchange import Keys
+from collectrace.exchange import Announced, Keys
 from collectrace.report import REPORTS, terminal
 from collectrace.tracer.life.run_folder import remove_old
 from tests.support.alignments import join_with_barrier
@@ -90,14 +90,15 @@ def test_what_cannot_be_read_is_tried_again_and_leaves_nothing_at_the_store(
             store.set(key(turn.number, rank), b"x")
     tried = []
 
-    def fails(url: str) -> Alignment:
+    def fails(url: str, _: Announced) -> Alignment:
         tried.append(url)
         raise NotNow("a file went while it was read")
 
     monkeypatch.setattr(diagnose_online, "_be_modest", lambda: 2)
     monkeypatch.setattr(diagnose_online, "_align", fails)
     monkeypatch.setattr(diagnose_online, "JobStore", lambda *_: store)
-    diagnose_online.main(["here", "1", "run-1", "3", "1", str(tmp_path), "[]"])
+    run = exchange.encode(Announced("run-1", 3, 1.0)).decode()
+    diagnose_online.main(["here", "1", run, "1", str(tmp_path), "[]"])
     assert tried == ["tcpstore://here:1/run-1?turn=1"] * 3
     assert list(store.keys) == [keys.turn]
     closed = exchange.turn_of(store.read(keys.turn))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace.foreign import plain_pickle
@@ -33,20 +33,17 @@ plain = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(data=plain, protocol=st.sampled_from([2, 3, 4, 5]))
 def test_plain_data_comes_back(data: object, protocol: int) -> None:
     assert plain_pickle.loads(pickle.dumps(data, protocol)) == data
 
 
-@settings(deadline=None)
 @given(data=plain, protocol=st.sampled_from([2, 4]))
 def test_the_small_machine_builds_the_same(data: object, protocol: int) -> None:
     written = pickle.dumps({"all": data, "pair": ("a", 1)}, protocol)
     assert plain_pickle.Machine(written).run() == pickle.loads(written)
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=60))
 def test_noise_is_refused_in_one_line(data: bytes) -> None:
     told = ""

@@ -9,7 +9,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -101,7 +101,6 @@ def test_a_log_is_no_markdown(text: str) -> None:
     assert span.text.split()[1:] == clean(text).split()
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_whatever_a_log_says(text: str) -> None:
     parsed = tags(PARSER.render(markdown.escaped(text)))

@@ -137,7 +137,7 @@ def oracle(issued: Mapping[int, list[Call | None]], backend: str) -> list[tuple[
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs())
 def test_both_ways_find_what_an_oracle_finds(
     given_: tuple[str, list[list[tuple[dict[str, Any], bool]]]],
@@ -441,7 +441,7 @@ def test_splits_of_a_void_or_missing_partner_prove_nothing() -> None:
     assert rows(agreeing(run)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(st.integers(0, 5), min_size=9, max_size=9), min_size=1, max_size=12),
     st.integers(0, 11), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3),

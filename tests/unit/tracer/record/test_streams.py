@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collectrace.signature import EMPTY
@@ -62,7 +62,6 @@ def test_an_old_call_that_completes_late_does_not_turn_it_back() -> None:
     assert counter.watermark(None) == 3
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
 def test_a_watermark_never_passes_a_call_that_may_be_under_way(
     asynchronous: list[bool], data: st.DataObject

@@ -25,7 +25,8 @@ def acted() -> list[Verdict]:
 def member(tmp_path: Path, acted: list[Verdict]) -> Member:
     recorder: Any = SimpleNamespace(
         writer=SimpleNamespace(path=tmp_path / "rank00000.jsonl"), calls=0, active=True,
-        book=SimpleNamespace(states={}), works=SimpleNamespace(oldest_incomplete=list), count_failure=None,
+        book=SimpleNamespace(states={}), works=SimpleNamespace(oldest_incomplete=list),
+        count_failure=None,
     )  # fmt: skip
     announced = Announced("run-1", 2, 5.0)
     return Member(recorder, announced, 0, ("here", 1), lambda: 0, acted.append)

@@ -6,6 +6,7 @@ without it once more. All of a round share the machine's mood; each comes first 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Final
 
@@ -13,9 +14,12 @@ from torch._C._distributed_c10d import TCPStore
 
 import collectrace
 from tools.bench_parts.common import fresh, middle, spread
-from tools.bench_parts.step_cost import Steps
+from tools.bench_parts.step_cost import Steps, thread_ns
 
-HEAD: Final = " ranks  step, ms             with / without          without / without"
+HEAD: Final = (
+    " ranks  step, ms                 with / without          without / without       "
+    "CPU of its thread, %"
+)
 
 _WARM: Final = 20
 """Steps before anything is measured."""
@@ -28,7 +32,8 @@ def measure(world_size: int, rounds: int, seconds: float) -> str:
     steps = spread([one["off"] for one in found], 1e-3, 1)
     ratios = spread([one["on"] / one["off"] for one in found], 1, 3)
     control = spread([one["again"] / one["off"] for one in found], 1, 3)
-    return f"{world_size:6}  {steps:20} {ratios:23} {control}"
+    share = spread([100 * one["cpu"] for one in found], 1, 3)
+    return f"{world_size:6}  {steps:24} {ratios:23} {control:23} {share}"
 
 
 def _rounds(_: int, rounds: int, seconds: float) -> list[dict[str, float]]:
@@ -41,6 +46,14 @@ def _rounds(_: int, rounds: int, seconds: float) -> list[dict[str, float]]:
         took = {}
         for name in order:
             with collectrace.trace(f"{name}{ordinal}", online=name == "on"):
+                began, spent = time.perf_counter(), _spent(name)
                 took[name] = middle(steps.run_for(seconds))
+                if name == "on":
+                    took["cpu"] = (_spent(name) - spent) / 1e9 / (time.perf_counter() - began)
         found.append(took)
     return found
+
+
+def _spent(name: str) -> int:
+    """Processor time of the thread that compares notes, ns."""
+    return thread_ns("collectrace-online") if name == "on" else 0

@@ -171,17 +171,19 @@ def _watched(_: int, heartbeat: float, seconds: float, rounds: int) -> list[dict
         for name in order:
             beat = heartbeat if name == "on" else _NEVER
             with collectrace.trace(f"{name}{ordinal}", heartbeat=beat, stall_after=12 * beat):
-                began, spent = time.perf_counter(), _watchdog_ns()
+                began, spent = time.perf_counter(), thread_ns("collectrace")
                 seen[name] = middle(steps.run_for(seconds))
                 if name == "on":
-                    seen["cpu"] = (_watchdog_ns() - spent) / 1e9 / (time.perf_counter() - began)
+                    seen["cpu"] = (
+                        (thread_ns("collectrace") - spent) / 1e9 / (time.perf_counter() - began)
+                    )
         found.append(seen)
     return found
 
 
-def _watchdog_ns() -> int:
-    """Processor time that the watchdog's thread has had, ns."""
-    [thread] = [t for t in threading.enumerate() if t.name == "collectrace"]
+def thread_ns(name: str) -> int:
+    """Processor time that the thread of a name has had, ns."""
+    [thread] = [t for t in threading.enumerate() if t.name == name]
     path = Path(f"/proc/{os.getpid()}/task/{thread.native_id}/schedstat")
     return int(path.read_text().split()[0])
 

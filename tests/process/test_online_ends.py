@@ -89,30 +89,3 @@ def test_a_process_may_end_in_the_midst(tmp_path: Path, way: str) -> None:
         assert found == [status] * TIMES, said
         assert "Fatal Python error" not in said
         assert ("Traceback" in said) == (way in ("raises", "fails at exit"))
-
-
-def test_a_line_that_nobody_takes_does_not_abort_the_end(tmp_path: Path) -> None:
-    script = """
-import fcntl, os, sys, threading, time
-from collectrace.tracer.life.telling import say
-read, write = os.pipe()
-os.dup2(write, 2)
-os.set_blocking(write, False)
-try:
-    while os.write(write, bytes(4096)):
-        pass
-except BlockingIOError:
-    pass
-os.set_blocking(write, True)
-begun = threading.Event()
-def speak():
-    begun.set()
-    say("x" * 10)
-threading.Thread(target=speak, daemon=True).start()
-begun.wait()
-tasks = [task for task in os.listdir("/proc/self/task") if task != str(os.getpid())]
-while not any("pipe" in open(f"/proc/self/task/{task}/wchan").read() for task in tasks):
-    time.sleep(0.01)
-"""
-    with Apart(tmp_path, script, 1) as ranks:
-        assert ended(ranks) == [0]

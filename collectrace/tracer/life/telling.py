@@ -6,7 +6,6 @@ On standard error: logging may be configured to go anywhere.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 
@@ -30,18 +29,7 @@ def _command(folder: Path) -> str:
 
 
 def say(what: str) -> None:
-    """Say something, if there is anywhere to say it.
-
-    Past Python's own buffer: its lock would be held for as long as nobody takes what is written,
-    and a process that ends meanwhile aborts (CPython 3.11, Modules/_io/bufferedio.c,
-    _enter_buffered_busy).
-    """
-    line = f"collectrace: {what}\n"
+    """Say something, if there is anywhere to say it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
-        try:
-            to = sys.stderr.fileno()
-        except (OSError, ValueError, AttributeError):  # a notebook's
-            sys.stderr.write(line)
-            sys.stderr.flush()
-        else:
-            os.write(to, line.encode(sys.stderr.encoding, "backslashreplace"))
+        sys.stderr.write(f"collectrace: {what}\n")
+        sys.stderr.flush()

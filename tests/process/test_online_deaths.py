@@ -12,6 +12,8 @@ import pytest
 from tests.process.test_online import BEGIN, heads
 from tests.support.apart import ROOT, Apart
 
+pytestmark = pytest.mark.slow
+
 BESIDE = """
 import ctypes, signal, threading
 import collectrace.tracer.online.answers as answers

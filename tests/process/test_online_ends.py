@@ -11,6 +11,8 @@ from tests.process.test_online import BEGIN
 from tests.process.test_online_faults import ended
 from tests.support.apart import Apart
 
+pytestmark = pytest.mark.slow
+
 TIMES = 6
 """Jobs, of which each ends at another moment."""
 

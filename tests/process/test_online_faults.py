@@ -62,6 +62,7 @@ def test_ranks_that_hang_exit_where_that_is_asked_for(tmp_path: Path) -> None:
         assert len(heads(ranks)) == 1
 
 
+@pytest.mark.slow
 def test_a_straggler_is_let_be(tmp_path: Path) -> None:
     script = (
         BEGIN
@@ -79,6 +80,7 @@ dist.destroy_process_group()
         assert ended(ranks) == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"on_divergence": "exit"}, {"on_divergence": "raise"}])
 def test_a_healthy_job_is_never_touched(tmp_path: Path, options: dict[str, str]) -> None:
     with Apart(tmp_path, HEALTHY.format(calls=200), 3, heartbeat=0.2, **options) as ranks:
@@ -109,6 +111,7 @@ os._exit(0)
         assert ranks.ranks[1].wait(30) == 0
 
 
+@pytest.mark.slow
 def test_a_store_that_stops_holds_nobody_up(tmp_path: Path) -> None:
     # Rank 0 serves the store, and is stopped as a whole; rank 1 ends all the same.
     script = (
@@ -127,6 +130,7 @@ print("done", flush=True)
         assert ranks.ranks[1].wait(30) == 0
 
 
+@pytest.mark.slow
 def test_another_rank_takes_over_from_one_that_dies(tmp_path: Path) -> None:
     script = (
         BEGIN

@@ -12,6 +12,8 @@ from tests.process.test_online_faults import ended
 from tests.support.apart import Apart
 from tests.support.slow_store import SlowStore
 
+pytestmark = pytest.mark.slow
+
 THROUGH = (
     BEGIN
     + """

@@ -21,6 +21,8 @@ from tests.process.test_online import BEGIN, heads
 from tests.process.test_online_faults import ended
 from tests.support.apart import Apart
 
+pytestmark = pytest.mark.slow
+
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202eevil\nTraceback"
 
 RAW = [

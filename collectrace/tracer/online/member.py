@@ -292,6 +292,8 @@ class Member:
         A reader outside may have opened another one already, before this rank has looked.
         """
         last = turn.number - turn.is_open
+        if last < self._heard:
+            self._heard = last - 1  # a stranger had written a number that was none of theirs
         for number in range(max(self._heard, last - _MOST_MISSED) + 1, last + 1):
             if self._is_telling() or (
                 self._diagnosis is not None and self._diagnosis.turn == number

@@ -1,0 +1,83 @@
+"""The collection's mistakes, told by the jobs themselves: no rank sees another's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from collectrace.align import align
+from tests.support import torch_names
+from tests.zoo.case import Case, collection
+from tests.zoo.runner import Server
+
+ONLINE: Final = {"COLLECTRACE_ONLINE": "1"}
+
+USUAL: Final = {
+    "ddp/unused_parameters_differ",
+    "groups/opposite_order",
+    "join/barrier_inside",
+    "loops/loader_shorter",
+    "matching/missing_on_one_rank",
+    "matching/reduce_op_differs",
+    "p2p/ring_receives_first",
+    "sharded/rank_zero_evaluates",
+    "stopped/exception",
+    "threads/exception_in_thread",
+}
+"""Of each class; the others take minutes."""
+
+UNTOLD: Final = {
+    # Nobody waits, and the digests that ranks compare say nothing of it.
+    "ddp/two_models_swapped_late",
+    "groups/created_in_other_order",
+    "loops/step_of_pipeline",
+    "p2p/dtype_differs",
+    "p2p/size_differs",
+    "threads/daemon_left_waiting",
+    # They end before they meet, or by a signal to all.
+    "stopped/before_init",
+    "stopped/ended_by_the_scheduler",
+    "stopped/sigterm_to_the_others",
+}
+
+SILENT: Final = {
+    "stopped/gil_held", "stopped/late_and_alone", "stopped/os_exit",
+    "stopped/sigstop_before_the_call", "stopped/sigstop_inside_the_call",
+}  # fmt: skip
+"""One rank cannot answer, and what it did is in its file alone."""
+
+
+def mistakes() -> Iterator[Case]:
+    """Those whose ranks all are there to tell, and can."""
+    for case in collection():
+        is_apart = case.untraced or case.lost_logs or case.kill_after or case.interrupt_after
+        if not case.is_error or case.synthetic or is_apart or torch_names.lacking(case.source):
+            continue
+        if case.name not in UNTOLD:
+            yield case
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=() if case.name in USUAL else pytest.mark.slow)
+        for case in mistakes()
+    ],
+)
+def test_a_job_tells_what_its_files_tell(case: Case, server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with server.run(case, twin=False, folder=folder, apart=True, options=ONLINE) as outcome:
+        said = " ".join(" ".join(outcome.output(rank).split()) for rank in range(case.ranks))
+        together = tmp_path / "together"
+        for file in outcome.logs.glob("rank*/2*/rank*"):
+            to = together / file.parent.name / file.name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(file.read_bytes())
+        found = align(together).findings[0]
+        aborted = any(status is not None and status < 0 for status in outcome.exits)
+    assert "the whole report: " in said
+    is_silent = aborted or case.name in SILENT
+    assert " ".join(found.headline.split()) in said or (is_silent and "does not answer" in said)

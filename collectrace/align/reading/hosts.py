@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collectrace import words
+from typing import Final
+
 from collectrace.align.reading.evidence import RunEvidence
+
+_MOST_NAMED: Final = 4
 
 
 def by_host(evidence: RunEvidence) -> dict[str, list[int]]:
@@ -32,6 +35,8 @@ def hosts_missing(evidence: RunEvidence) -> str:
     is_aligned = all(ranks[0] % size == 0 for ranks in hosts)
     if size < 2 or not (is_by_host and is_aligned) or set(blocks.values()) != {size}:
         return ""
-    numbers = words.counted(len(blocks), "whole host")
-    at = ", ".join(f"no. {n + 1}" for n in sorted(blocks)[:4])
-    return f" (by their number {numbers} of {size} ranks: {at})"
+    numbers = [str(n + 1) for n in sorted(blocks)]
+    more = ", .." if len(numbers) > _MOST_NAMED else ""
+    of = "host no." if len(numbers) == 1 else "each of the hosts no."
+    which = f"{of} {', '.join(numbers[:_MOST_NAMED])}{more}"
+    return f" (all {size} ranks of {which}, as launchers number them)"

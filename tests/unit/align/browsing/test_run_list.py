@@ -53,9 +53,12 @@ def test_nothing_to_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("omitted", "says"),
     [
-        ((4, 5, 6, 7), " (by their number 1 whole host of 4 ranks: no. 2)"),
+        ((4, 5, 6, 7), " (all 4 ranks of host no. 2, as launchers number them)"),
         ((5, 6, 7), ""),  # hosts of different sizes are left
-        ((0, 1, 2, 3, 8, 9, 10, 11), " (by their number 2 whole hosts of 4 ranks: no. 1, no. 3)"),
+        (
+            (0, 1, 2, 3, 8, 9, 10, 11),
+            " (all 4 ranks of each of the hosts no. 1, 3, as launchers number them)",
+        ),
         ((), ""),
     ],
 )

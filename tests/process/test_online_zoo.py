@@ -37,6 +37,9 @@ UNTOLD: Final = {
     "p2p/dtype_differs",
     "p2p/size_differs",
     "threads/daemon_left_waiting",
+    # One raises for a reason of its own, or is done, and of its peer nothing is known.
+    "join/nccl_barrier_inside_zeros",
+    "stopped/late_and_alone",
     # They end before they meet, or by a signal to all.
     "stopped/before_init",
     "stopped/ended_by_the_scheduler",
@@ -44,9 +47,11 @@ UNTOLD: Final = {
 }
 
 SILENT: Final = {
-    "stopped/gil_held", "stopped/late_and_alone", "stopped/os_exit",
-    "stopped/sigstop_before_the_call", "stopped/sigstop_inside_the_call",
-}  # fmt: skip
+    "stopped/gil_held",
+    "stopped/os_exit",
+    "stopped/sigstop_before_the_call",
+    "stopped/sigstop_inside_the_call",
+}
 """One rank cannot answer, and what it did is in its file alone."""
 
 
@@ -79,5 +84,8 @@ def test_a_job_tells_what_its_files_tell(case: Case, server: Server, tmp_path: P
         found = align(together).findings[0]
         aborted = any(status is not None and status < 0 for status in outcome.exits)
     assert "the whole report: " in said
-    is_silent = aborted or case.name in SILENT
-    assert " ".join(found.headline.split()) in said or (is_silent and "does not answer" in said)
+    if aborted or case.name in SILENT:
+        # What such a rank did last, its file alone knows; the others may know enough.
+        assert "does not answer" in said or found.kind in said
+    else:
+        assert " ".join(found.headline.split()) in said

@@ -167,11 +167,13 @@ def settled(request: Request, pids: list[int], ended: dict[int, int], waited: fl
 
 
 def kill(pids: list[int], ended: dict[int, int]) -> None:
-    """All at once: they are stopped first, so that none sees another one die."""
+    """All at once: they are stopped first, so that none sees another one die. Returns when gone."""
+    left = [pid for pid in pids if pid not in ended]
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pids:
-            if pid not in ended:
-                os.kill(pid, number)
+        for pid in left:
+            os.kill(pid, number)
+    for pid in left:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # whoever reaps it gets its status
 
 
 def run_rank(request: Request, rank: int) -> NoReturn:

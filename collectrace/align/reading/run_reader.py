@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ from collectrace.records import FORMAT, Header
 
 SMALL: Final = 64 << 20
 """Bytes in all up to which logs are read from end to end: that takes a second."""
+
+_KILLED_TOGETHER: Final = 0.5
+"""Seconds after which processes that were killed at once are gone."""
 
 _SMALL_IF_FAR: Final = 4 << 20
 """The same where every byte is asked of a rank."""
@@ -108,6 +112,10 @@ class RunReader:
             return replace(evidence, still_exists=lambda _: True)
         exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
         if any(exists[rank] is False and log.exit is None for rank, log in evidence.logs.items()):
+            if any(exists.values()):
+                # A job that is killed as a whole is not gone all at once.
+                time.sleep(_KILLED_TOGETHER)
+                exists = {rank: still_exists(log) for rank, log in evidence.logs.items()}
             # It may have come to its end after its file was read, and before it was looked for.
             evidence = self._read(None, folder)
         return replace(evidence, still_exists=lambda log: exists.get(log.rank))

@@ -429,3 +429,25 @@ def test_with_json_standard_output_gets_one_object(tmp_path: Path) -> None:
     assert cli.main(("align", str(tmp_path), "--follow", "--json", "-"), out, err) == 1
     assert out.getvalue().startswith("{\n")
     assert "run run-1, 3 ranks" in err.getvalue()
+
+
+def test_ranks_that_are_killed_together_are_gone_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of many threads takes a moment to be gone; its peer did not die before it."""
+    run = Run(2)
+    run.all("all_reduce")
+    run.write(tmp_path)
+    left = {1}
+
+    def exists(log: RankLog) -> bool:
+        return log.rank in left
+
+    monkeypatch.setattr(run_reader, "still_exists", exists)
+    monkeypatch.setattr(time, "sleep", lambda _: left.clear())
+    evidence = RunReader(tmp_path).read()
+    assert [evidence.still_exists(evidence.logs[rank]) for rank in (0, 1)] == [False, False]
+    left.add(1)
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # that one lives on
+    evidence = RunReader(tmp_path).read()
+    assert [evidence.still_exists(evidence.logs[rank]) for rank in (0, 1)] == [False, True]

@@ -34,6 +34,9 @@ back what was expected where there is no such key, while ``get`` waits for the k
 LARGEST: Final = 1 << 20
 """Bytes of a value that are taken; stores from torch 2.3 on take eight times as much."""
 
+TIMEOUT: Final = 5.0
+"""Seconds that a request may take, where nothing else is asked for."""
+
 _AT_ONCE: Final = 64
 """Requests that are sent before their answers are read."""
 
@@ -55,7 +58,7 @@ class JobStore:
     """
 
     def __init__(
-        self, host: str, port: int, timeout: float, to_connect: float | None = None
+        self, host: str, port: int, timeout: float = TIMEOUT, to_connect: float | None = None
     ) -> None:
         self._timeout = timeout
         patience = timeout if to_connect is None else to_connect

@@ -27,6 +27,7 @@ from collectrace.errors import CollectraceError
 from collectrace.exchange import Announced, Keys, Turn, Verdict
 from collectrace.findings import KINDS, MISMATCHES
 from collectrace.job_store import JobStore, StoreError
+from collectrace.printable import clean
 from collectrace.report import terminal
 
 if TYPE_CHECKING:
@@ -47,9 +48,6 @@ _LONGEST_HEADLINE: Final = 600
 
 _MOST_ERRORS: Final = 10
 """Errors that all ranks are told of; the report names the others, too."""
-
-_TIMEOUT: Final = 5.0
-"""Seconds that a request to the store may take."""
 
 _WIDTH: Final = 100
 """Columns of the report: nobody knows where standard error goes."""
@@ -76,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
         if news:
             _print(_head(alignment, news, written), screen)
     with contextlib.suppress(StoreError):
-        store = JobStore(host, int(port), _TIMEOUT)
+        store = JobStore(host, int(port))
         last = exchange.turn_of(store.read(keys.turn))
         if last is not None and last.number == turn and last.is_open:
             if alignment is not None:
@@ -153,8 +151,7 @@ def _errors(alignment: Alignment) -> list[int]:
 
 def _headline(finding: Finding) -> str:
     """On one line, of what any terminal shows."""
-    line = finding.headline[:_LONGEST_HEADLINE]
-    return "".join(c if c.isprintable() else " " for c in line)
+    return clean(finding.headline[:_LONGEST_HEADLINE])
 
 
 def _is_proven(finding: Finding) -> bool:

@@ -219,7 +219,7 @@ class _Layout:
     def shape(self, alike: re.Match[bytes], entry: Entry) -> _Shape | None:
         """The shape of such an entry, which knows it from now on; None: its numbers are odd."""
         cuts, at, count = ["<"], alike.start(), 0
-        bytes_, numbers = list[int](), dict[str, int]()
+        pieces, numbers = list[int](), dict[str, int]()
         for name in self.numbers:
             start, end = alike.span(name)
             code = alike.string[start]
@@ -229,7 +229,7 @@ class _Layout:
             start += 2 if code == _LONG1 else 1
             if start == end:
                 continue
-            bytes_.append(count)
+            pieces.append(count)
             cuts.append(f"{start - at}s")
             count, at = count + 1, end
             if name in _CUT:
@@ -238,7 +238,7 @@ class _Layout:
                 cuts.append(value)
             else:
                 cuts.append(f"{end - start}x")
-        bytes_.append(count)
+        pieces.append(count)
         cuts.append(f"{alike.end() - at}s")
         cut = "".join(cuts)
         shape = self.shapes.get(cut)
@@ -247,7 +247,7 @@ class _Layout:
                 return None
             by = struct.Struct(cut)
             shape = self.shapes[cut] = _Shape(
-                by.unpack_from, by.size, itemgetter(*bytes_),
+                by.unpack_from, by.size, itemgetter(*pieces),
                 itemgetter(*(numbers[name] for name in _CUT)),
             )  # fmt: skip
         if len(shape.known) < _MOST_KNOWN:

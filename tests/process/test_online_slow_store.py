@@ -19,7 +19,7 @@ THROUGH = (
     + """
 import collectrace.tracer.online.member as member
 import collectrace.tracer.session as session
-member._TO_CONNECT = member._TIMEOUT  # sooner, what would be a minute
+member._TO_CONNECT = 5.0  # sooner, what would be a minute
 from pathlib import Path
 while not Path("proxy").exists() or not Path("proxy").read_text():
     time.sleep(0.01)

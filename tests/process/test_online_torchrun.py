@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align import align
-from tests.support.apart import ROOT
+from tests.support.apart import ROOT, gather
 
 BEGIN = f"""
 import datetime, os, sys, time
@@ -42,12 +42,7 @@ def torchrun(folder: Path, script: str, ranks: int = 2, **options: object) -> tu
 
 def offline(folder: Path) -> str:
     """The headline that the aligner has for the files of all ranks."""
-    together = folder / "together"
-    for file in (folder / "logs").glob("rank*/2*/rank*"):
-        to = together / file.parent.name / file.name
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_bytes(file.read_bytes())
-    return align(together).findings[0].headline
+    return align(gather(folder / "logs", folder / "together")).findings[0].headline
 
 
 def plain(text: str) -> str:

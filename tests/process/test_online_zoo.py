@@ -10,6 +10,7 @@ import pytest
 
 from collectrace.align import align
 from tests.support import torch_names
+from tests.support.apart import gather
 from tests.zoo.case import Case, collection
 from tests.zoo.runner import Server
 
@@ -76,12 +77,7 @@ def test_a_job_tells_what_its_files_tell(case: Case, server: Server, tmp_path: P
     folder = tmp_path / "run"
     with server.run(case, twin=False, folder=folder, apart=True, options=ONLINE) as outcome:
         said = " ".join(" ".join(outcome.output(rank).split()) for rank in range(case.ranks))
-        together = tmp_path / "together"
-        for file in outcome.logs.glob("rank*/2*/rank*"):
-            to = together / file.parent.name / file.name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            to.write_bytes(file.read_bytes())
-        found = align(together).findings[0]
+        found = align(gather(outcome.logs, tmp_path / "together")).findings[0]
         aborted = any(status is not None and status < 0 for status in outcome.exits)
     assert "the whole report: " in said
     if aborted or case.name in SILENT:

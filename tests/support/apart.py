@@ -84,13 +84,16 @@ class Apart:
 
     def together(self) -> Path:
         """All rank files in one folder, as a person would gather them after the hang."""
-        gathered = self.folder / "together"
-        for rank in range(self.world):
-            for file in self.logs(rank).glob("2*/rank*"):
-                to = gathered / file.parent.name / file.name
-                to.parent.mkdir(parents=True, exist_ok=True)
-                to.write_bytes(file.read_bytes())
-        return gathered
+        return gather(self.folder, self.folder / "together")
+
+
+def gather(folder: Path, to: Path) -> Path:
+    """The files of all ranks, each with a log folder ``rankN`` below ``folder``, in one."""
+    for file in folder.glob("rank*/2*/rank*"):
+        copy = to / file.parent.name / file.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    return to
 
 
 def _free_port() -> int:

@@ -21,9 +21,6 @@ from collectrace.errors import LogError, NotNow, NotThere
 from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Ask, Keys, Listing, Turn
 from collectrace.job_store import JobStore, StoreError
 
-_TIMEOUT: Final = 5.0
-"""Seconds that a request to the store may take."""
-
 _PATIENCE: Final = 5.0
 """Seconds without any answer after which those ranks that were asked count as silent."""
 
@@ -232,7 +229,7 @@ def opened(
     if match is None:
         raise LogError(f"{url} is not {SCHEME}HOST:PORT or {SCHEME}HOST:PORT/RUN")
     try:
-        store = JobStore(match["host"].strip("[]"), int(match["port"]), _TIMEOUT)
+        store = JobStore(match["host"].strip("[]"), int(match["port"]))
         try:
             announced = announced or _announced(store, url)
             memory.heartbeat = announced.heartbeat
@@ -297,12 +294,11 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
     found = [blob for blobs in listed.values() for blob in blobs]
     for blob in found:
         blob.remember(memory.blobs.get(blob.name))
-    stopped, there = _read_ends(ranks, found)
+    _, there = _read_ends(ranks, found)
     memory.blobs = {blob.name: blob for blob in there}
     read = dict[int, list[Blob]]()
     for blob in there:
-        if blob.rank not in stopped:
-            read.setdefault(blob.rank, []).append(blob)
+        read.setdefault(blob.rank, []).append(blob)
     for rank, other in alike.items():
         if other in read:
             read[rank] = list(alike_blobs(rank, read[other], run))

@@ -117,15 +117,15 @@ def left_blobs(run: str, rank: int, value: bytes) -> list[LeftBlob]:
             records.append((int((match[3] or ".0")[1:]), match[2] or "", n))
         else:
             found.append(LeftBlob(f"{run}/{left.names[n]}", parts[n][0][1]))
-    to, found_any = 0, False
-    before = -1, False
+    to = 0
+    before: tuple[int, bool] | None = None
     """The file of the last segment, and whether it reaches to the end of that."""
     for ordinal, twin, n in sorted(records):
         for start, part in _merged(parts[n]):
             follows = before == (ordinal - 1, True) and not start
-            to = to + (1 if follows else 2) if found_any else ordinal
+            to = ordinal if before is None else to + (1 if follows else 2)
             ends = start + len(part) >= left.sizes[n]
-            before, found_any = (ordinal, ends), True
+            before = ordinal, ends
             name = f"{run}/rank{rank:05d}{twin}{f'.{to:04d}' if to else ''}.jsonl"
             found.append(LeftBlob(name, _whole_lines(part, begins=not start, ends=ends)))
     return found

@@ -1,7 +1,7 @@
 """The thread in which a rank takes part: compares, answers, and has a diagnosis made.
 
 All of it goes over a connection of its own, and nothing of the training's ever waits for it: not
-its threads, not its locks, not the end of the process.
+its threads, not its locks. The end of the process does, for a moment: see :meth:`Member.linger`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final
 from collectrace import exchange
 from collectrace.exchange import LARGEST_LEFT, Announced, Keys, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
+from collectrace.printable import clean
 from collectrace.tracer.life.telling import say
 from collectrace.tracer.life.watchdog import activities
 from collectrace.tracer.online.agreement import Agreement
@@ -29,9 +30,6 @@ from collectrace.tracer.record.recorder import Recorder
 
 _LOOKS: Final = 2
 """Looks per heartbeat while no turn is open."""
-
-_TIMEOUT: Final = 5.0
-"""Seconds that a request to the store may take."""
 
 _TO_CONNECT: Final = 60.0
 """Seconds that the store may take to let this rank in: it looks up the name of each that comes,
@@ -235,7 +233,7 @@ class Member:
 
     def _connection(self) -> JobStore:
         if self._store is None:
-            self._store = JobStore(*self._at, _TIMEOUT, _TO_CONNECT)
+            self._store = JobStore(*self._at, to_connect=_TO_CONNECT)
             # Every rank does: the others may be gone before they come to it.
             self._store.set(exchange.ANNOUNCED, exchange.encode(self._announced))
         return self._store
@@ -336,8 +334,8 @@ class Member:
             return None
         # Anybody may have written it, and what comes of it goes to terminals.
         return replace(
-            found, headline=_plain(found.headline), by=_plain(found.by),
-            also=tuple(map(_plain, found.also)),
+            found, headline=clean(found.headline), by=clean(found.by),
+            also=tuple(map(clean, found.also)),
         )  # fmt: skip
 
     def _follow(self, store: JobStore, diagnosis: Diagnosis) -> None:
@@ -366,7 +364,7 @@ class Member:
             try:
                 listener(report)
             except BaseException as problem:  # it may call sys.exit(), too
-                what = _plain(f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM])
+                what = clean(f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM])
                 say(f"a function that on_finding() was given has raised {what}")
 
     def _is_telling(self) -> bool:
@@ -387,8 +385,3 @@ class Member:
             return False
         self._told.add(name)
         return True
-
-
-def _plain(text: str) -> str:
-    """What comes from another process, without anything that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in text)

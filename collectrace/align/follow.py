@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from threading import Event
-from typing import Final
+from typing import Final, Protocol
 
 from collectrace.align.alignment import CONTEXT, compared, judged
 from collectrace.align.matching.comparison import Comparison
@@ -30,6 +29,16 @@ _PAUSE: Final = 4
 
 _PATIENCE: Final = 120.0
 """Seconds for which the ranks of a job may not be asked: longer than any diagnosis of its own."""
+
+
+class Stop(Protocol):
+    """Says that no further look is wanted: what a ``threading.Event`` has of that."""
+
+    def is_set(self) -> bool:
+        """Whether that was said."""
+
+    def wait(self, timeout: float) -> bool:
+        """Return as soon as it is said, or after ``timeout`` seconds; whether it was."""
 
 
 class Follower:
@@ -67,7 +76,7 @@ class Follower:
         """By run and rank: the time of the log's last line (ns, the rank's clock), when that line
         was first seen (s, this process's monotonic clock), and whether it was seen to grow."""
 
-    def looks(self, stop: Event) -> Iterator[Alignment | None]:
+    def looks(self, stop: Stop) -> Iterator[Alignment | None]:
         """What is known each time the logs are read again; None while there is nothing to read.
 
         Ends when an error is proven, when every rank's log has come to its end, or when ``stop``

@@ -29,6 +29,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -295,10 +296,32 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
     return report
 
 
+class _CtrlC:
+    """What a signal's handler may set while this very thread waits for it.
+
+    With a ``threading.Event`` it would wait for ever where the signal finds the thread on its way
+    into or out of ``wait()``, with the event's lock; a ``SimpleQueue`` is made for such use.
+    """
+
+    def __init__(self) -> None:
+        self._came = SimpleQueue[None]()
+
+    def set(self) -> None:
+        self._came.put(None)
+
+    def is_set(self) -> bool:
+        return not self._came.empty()
+
+    def wait(self, timeout: float) -> bool:
+        with contextlib.suppress(Empty):
+            self._came.put(self._came.get(timeout=timeout))
+        return self.is_set()
+
+
 @contextlib.contextmanager
-def _stopped_by_ctrl_c() -> Iterator[threading.Event]:
+def _stopped_by_ctrl_c() -> Iterator[_CtrlC]:
     """Set by Ctrl-C, which then does not interrupt what is being read; a second one does."""
-    stop = threading.Event()
+    stop = _CtrlC()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

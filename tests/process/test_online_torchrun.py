@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from collectrace.align import align
 from tests.support.apart import ROOT, gather
 
 BEGIN = f"""
@@ -40,9 +41,29 @@ def torchrun(folder: Path, script: str, ranks: int = 2, **options: object) -> tu
     return done.returncode, done.stdout + done.stderr
 
 
-def offline(folder: Path) -> str:
-    """The headline that the aligner has for the files of all ranks."""
-    return align(gather(folder / "logs", folder / "together")).findings[0].headline
+def errors(report: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What a report says is wrong, finding by finding."""
+    return [
+        (found["kind"], found["seq"], found["suspects"], found["headline"], found["cause"])
+        for found in report["findings"]
+        if found["severity"] == "error"
+    ]
+
+
+def told(folder: Path) -> list[tuple[Any, ...]]:
+    """The errors of the latest verdict that a rank has written."""
+    *_, last = sorted(folder.glob("logs/rank*/2*/verdict.*.json"), key=lambda file: file.name)
+    return errors(json.loads(last.read_text()))
+
+
+def offline(folder: Path) -> list[tuple[Any, ...]]:
+    """Those that the aligner finds in the files of all ranks."""
+    together = gather(folder / "logs", folder / "together")
+    report = subprocess.run(
+        [sys.executable, "-m", "collectrace.align", str(together), "--json", "-"],
+        capture_output=True, check=False, cwd=ROOT,
+    ).stdout  # fmt: skip
+    return errors(json.loads(report))
 
 
 def plain(text: str) -> str:
@@ -59,7 +80,20 @@ train({case}, 5, None)
     status, said = torchrun(tmp_path, script)
     assert status == 1
     assert "the whole report: " in said
-    assert offline(tmp_path) in plain(said)
+    assert told(tmp_path) == offline(tmp_path) != []
+    assert offline(tmp_path)[0][3] in plain(said)
+
+
+def test_a_hang_is_told_and_ended_where_that_is_asked_for(tmp_path: Path) -> None:
+    script = """
+from tools.join_cases import train
+train(4, 5, None)
+"""
+    status, said = torchrun(tmp_path, script, on_divergence="exit")
+    assert status == 1
+    assert "the whole report: " in said
+    assert told(tmp_path) == offline(tmp_path) != []
+    assert offline(tmp_path)[0][3] in plain(said)
 
 
 def test_an_exception_on_one_rank_is_told_before_it_takes_the_others_down(tmp_path: Path) -> None:

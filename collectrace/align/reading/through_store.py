@@ -251,7 +251,10 @@ def opened(
 
 
 def _announced(store: JobStore, url: str) -> Announced:
-    value = store.read(exchange.ANNOUNCED)
+    """The run that is on; waits for a job that has only just begun."""
+    until = time.monotonic() + _PATIENCE
+    while (value := store.read(exchange.ANNOUNCED)) is None and time.monotonic() < until:
+        time.sleep(_PAUSE)
     if value is None:
         raise NotThere(
             f"{url}: no job compares notes at this store; it must run with COLLECTRACE_ONLINE=1"

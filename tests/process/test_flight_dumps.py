@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ WORLD = 3
 
 
 def leave() -> None:
-    """Dump as torch does, in both forms, and stop without a word."""
+    """Dump as torch does, in both forms; all have dumped when this returns."""
     from torch._C import _distributed_c10d as c10d
 
     folder = Path(os.environ["DUMPS"])
@@ -29,6 +30,10 @@ def leave() -> None:
     ):
         (folder / form).mkdir(parents=True, exist_ok=True)
         (folder / form / f"nccl_trace_rank_{rank}").write_bytes(data)
+    # Who exits before that takes what others have not received yet along.
+    (folder / f"dumped{rank}").touch()
+    while len(list(folder.glob("dumped*"))) < WORLD:
+        time.sleep(0.01)
 
 
 def steps(count: int) -> None:
@@ -50,7 +55,8 @@ def wrapped() -> None:
 
 def other_dtype() -> None:
     steps(5)
-    dtype = torch.int64 if dist.get_rank() == 1 else torch.float32
+    # As wide as the others': gloo ends a process that receives more bytes than it awaits.
+    dtype = torch.int32 if dist.get_rank() == 1 else torch.float32
     dist.all_reduce(torch.ones((), dtype=dtype), async_op=True)
     leave()
     os._exit(0)

@@ -167,7 +167,7 @@ dist.all_reduce(torch.zeros(1))
             done = subprocess.run(
                 [sys.executable, "-m", "collectrace", "align", "--store",
                  f"127.0.0.1:{ranks.port}", "--json", "-"],
-                capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+                capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
             )  # fmt: skip
             assert done.stderr == ""
             report: dict[str, Any] = json.loads(done.stdout)

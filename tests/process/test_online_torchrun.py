@@ -36,7 +36,7 @@ def torchrun(folder: Path, script: str, ranks: int = 2, **options: object) -> tu
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone",
          f"--nproc-per-node={ranks}", str(folder / "train.py")],
-        capture_output=True, text=True, timeout=120, check=False, env=environment, cwd=folder,
+        capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=folder,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

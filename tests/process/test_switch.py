@@ -82,7 +82,7 @@ class Launcher:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=150,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stdout

@@ -81,7 +81,7 @@ def test_run_under_torchrun(tmp_path: Path) -> None:
     launcher += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
     subprocess.run(
         [*launcher, "-m", "collectrace", "run", "--log-dir", "traced", "train.py", "--lr", "0.1"],
-        cwd=tmp_path, check=True, timeout=120, capture_output=True,
+        cwd=tmp_path, check=True, timeout=300, capture_output=True,
     )  # fmt: skip
     (run,) = (tmp_path / "traced").iterdir()
     for rank in range(2):

@@ -16,7 +16,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 
-PATIENCE: Final = 90.0
+PATIENCE: Final = 300.0
 """Seconds that nothing here takes, however busy the machine is."""
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
-PATIENCE: Final = datetime.timedelta(seconds=40)
+PATIENCE: Final = datetime.timedelta(seconds=200)
 """Far below the time limit of a test: a rank that waits in vain says where."""
 
 

@@ -82,7 +82,7 @@ def trace_processor() -> list[str] | None:
 def ask(command: list[str], trace: Path, *queries: str) -> list[list[list[Any]]]:
     """A table for each query of what Perfetto makes of a trace."""
     done = subprocess.run(
-        [*command, str(trace), *queries], capture_output=True, text=True, timeout=120, check=False
+        [*command, str(trace), *queries], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     tables: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])

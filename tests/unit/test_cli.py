@@ -168,7 +168,7 @@ runpy.run_module(sys.argv[0] + %r, run_name="__main__", alter_sys=True)
 def test_ctrl_c_at_once(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CTRL_C_AT_AN_IMPORT % module],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
@@ -242,7 +242,7 @@ def test_a_reader_that_leaves_early_changes_no_verdict(
 def test_a_real_pipe_that_is_closed() -> None:
     command = f"{sys.executable} -m collectrace schema --json-schema | head -c 1; echo $PIPESTATUS"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout == "{0\n"
     assert done.stderr == ""
@@ -278,7 +278,7 @@ def test_the_installed_program(tmp_path: Path) -> None:
     def called(*arguments: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, program, *arguments], cwd=tmp_path, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=300, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
@@ -295,7 +295,7 @@ def test_the_short_form_is_the_same_command() -> None:
     long, short = (
         subprocess.run(
             [sys.executable, "-m", *module, "--help"],
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=300, check=True,
         )
         for module in (["collectrace", "align"], ["collectrace.align"])
     )  # fmt: skip

@@ -56,7 +56,7 @@ def visit(page: VerdictPage) -> Callable[[str], str]:
     port = server._server.server_port
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://localhost:{port}{path}", timeout=300) as answer:
             return str(answer.read().decode())
 
     return get
@@ -189,7 +189,7 @@ assert start_debug_server(port=int(sys.argv[2]), start_method="fork")
 page = f"http://localhost:{sys.argv[2]}/"
 for _ in range(600):
     try:
-        print(urllib.request.urlopen(page, timeout=30).read().decode())
+        print(urllib.request.urlopen(page, timeout=300).read().decode())
         break
     except OSError:
         time.sleep(0.1)
@@ -213,7 +213,7 @@ def test_torchs_own_server(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path / "logs"), ports[1]],
-        env=env, capture_output=True, text=True, timeout=150, check=False,
+        env=env, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "1 collective" in done.stdout

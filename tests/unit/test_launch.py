@@ -30,7 +30,7 @@ def main():
         queue = context.Queue()
         process = context.Process(target=child, args=(queue,))
         process.start()
-        print(queue.get(timeout=60))
+        print(queue.get(timeout=300))
         process.join()
     if "raise" in sys.argv:
         try:
@@ -86,7 +86,7 @@ def outcome(home: Path, *command: str) -> tuple[int, str, str]:
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

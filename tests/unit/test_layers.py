@@ -189,7 +189,7 @@ def imported_by(*command: str) -> set[str]:
         + "\n".join(command)
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     return {line.strip() for line in done.stderr.splitlines()}
 

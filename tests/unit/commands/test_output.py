@@ -51,7 +51,7 @@ def bash(folder: Path, command: str, **environment: str) -> tuple[int, str, str]
     inherited = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=inherited | environment,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

@@ -228,9 +228,12 @@ def of_model(call: Call) -> str:
     return f" of model {call.model or 1}"
 
 
-def call(c: Call) -> str:
-    """A call whole, where it was made, and by which framework's part if not by the user."""
-    whole = op(c) + at(c) + in_thread(c)
+def call(c: Call, place: str | None = None) -> str:
+    """A call whole, where it was made, and by which framework's part if not by the user.
+
+    ``place``: where, if more is to be told of it than its line, as :func:`at` gives it.
+    """
+    whole = op(c) + (at(c) if place is None else place) + in_thread(c)
     if is_user(c):
         return f"{c.api}(): {whole}" if c.api and c.api != c.op else whole
     return f"{whole} ({issuer(c)})"

@@ -21,6 +21,7 @@ from collectrace.align.diagnosis import (
     sisters,
     slip,
 )
+from collectrace.align.diagnosis.callers import named, telling
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -31,7 +32,6 @@ from collectrace.align.diagnosis.wording import (
     even_inputs,
     first,
     place,
-    place_of,
     too_early,
 )
 from collectrace.align.judging import patience
@@ -56,7 +56,10 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if isinstance(candidate.source, IncompleteRow):
         return _failed_call(case, candidate, candidate.source)
     who, came = candidate.absent, called(candidate)
-    what = words.name(came[0][1]) + words.at(came[0][1]) if came else "a call"
+    what = "a call"
+    if came:
+        side, call = came[0]
+        what = words.name(call) + words.at(telling(case, side.ranks[0], call))
     if candidate.severity == "info":
         return too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
     wording = refused.explain(case, candidate)
@@ -189,8 +192,8 @@ def _last_calls(case: Case, standings: list[Standing]) -> str:
             info = case.comparison.groups.get(last.group)
             where = f" of {words.group(info)}" if info is not None else ""
             parts.append(
-                f"rank {standing.rank}'s last call was {words.name(last)}{words.at(last)}, "
-                f"number {last.seq}{where}"
+                f"rank {standing.rank}'s last call was "
+                f"{named(case, standing.rank, last, brief=True)}, number {last.seq}{where}"
             )
     return f" {words.upper('; '.join(parts))}." if parts else ""
 
@@ -258,8 +261,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     waits = words.verb(side.ranks, "waits", "wait")
     return Reason(
         f"Uneven inputs: {found.phrase()}.{found.witness} "
-        f"{words.upper(words.ranks(side.ranks))} {waits} in {words.name(call)}{words.at(call)} for "
-        f"{gone}, which had no input left to come to it with.",
+        f"{words.upper(words.ranks(side.ranks))} {waits} in "
+        f"{named(case, side.ranks[0], call, brief=True)} for {gone}, which had no input left to "
+        "come to it with.",
         even_inputs(
             loop_lines.even_length(case),
             loop.own_calls(case, side.ranks[0], candidate),
@@ -290,16 +294,16 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     if before is not None and before.goes_on(call):
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
-            f"another round with {words.name(call)}{words.at(call)}: the loop ran longer there."
-            f"{why}",
+            f"another round with {named(case, side.ranks[0], call, brief=True)}: the loop ran "
+            f"longer there.{why}",
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
     thread = words.in_thread(call)
     beside = f",{thread}" if thread else ""
     return Reason(
-        f"{words.upper(who)} finished without {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."
+        f"{words.upper(who)} finished without "
+        f"{named(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."
         f"{why or decided.alone(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
         "some ranks",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.callers import closed, is_in_helper, lines, place_of
 from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import around
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
+from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import counts, fits_itself, is_user
 
@@ -64,14 +66,15 @@ def coalesced(_: Case, candidate: Candidate) -> Reason | None:
 _COALESCED: Final = "_coalesced"
 
 
-def dtype(_: Case, candidate: Candidate) -> Reason | None:
+def dtype(case: Case, candidate: Candidate) -> Reason | None:
     """Tensors of other dtypes."""
     if candidate.kind != "dtype_mismatch":
         return None
     sides = called(candidate)
     listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
     names = {str(c.dtype) for _, c in sides}
-    cause = f"The {words.name(sides[0][1])} got tensors of different dtypes: {listed}."
+    where = _through_helper(case, sides)
+    cause = f"The {words.name(sides[0][1])}{where} got tensors of different dtypes: {listed}."
     if names & _HALF and names - _HALF <= {"float32"}:
         cause += (
             " Half precision on some ranks only is what torch.autocast leaves behind, or a model "
@@ -118,7 +121,8 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         )
     first_call = sides[0][1]
     op = "" if is_user(first_call) else f" ({first_call.op})"
-    cause = f"The {words.name(first_call)}{op} got tensors of different sizes: {listed}."
+    where = _through_helper(case, sides)
+    cause = f"The {words.name(first_call)}{op}{where} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
     if _differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
@@ -142,10 +146,22 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
 
 
+def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
+    """Where all of them made the call, if a helper made it for them: its caller tells more."""
+    places = {
+        place_of(case, side.ranks[0], call)
+        for side, call in sides
+        if is_in_helper(case, side.ranks[0], call)
+    }
+    return closed(places.pop()) if len(places) == 1 else ""
+
+
 def _in_for(case: Case, candidate: Candidate) -> bool:
     """Whether the calls are made in a ``for``."""
-    found = code_lines.innermost_loop(around(case, called(candidate)[0][0]))
-    return found is not None and code_lines.statement(found).startswith("for ")
+    side, call = called(candidate)[0]
+    sites = lines(case, side.ranks[0], call) or [call.site or ""]
+    loops = (code_lines.innermost_loop(case.statements(site)) for site in sites)
+    return any(loop is not None and code_lines.statement(loop).startswith("for ") for loop in loops)
 
 
 def _differs_in_first_only(calls: list[Call]) -> bool:

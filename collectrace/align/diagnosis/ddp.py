@@ -9,8 +9,9 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, place_of
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
@@ -81,10 +82,10 @@ def _own_call(case: Case, candidate: Candidate, why: str) -> Reason | None:
     (side, call), (other, theirs) = own[0], inside[0]
     script = ", the script's own" if is_user(call) else ""
     return Reason(
-        f"{words.upper(words.ranks(side.ranks))} issued {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}{script}, where "
+        f"{words.upper(words.ranks(side.ranks))} issued "
+        f"{named(case, side.ranks[0], call)}{script}, where "
         f"{words.ranks(other.ranks)} {words.verb(other.ranks, 'was', 'were')} in "
-        f"{words.name(theirs)}{words.at(theirs)}.{why}",
+        f"{named(case, other.ranks[0], theirs, brief=True)}.{why}",
         decided.fix(case, candidate) or EVERY_RANK,
         "some ranks",
     )
@@ -116,11 +117,13 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.ranks(side.ranks), words.ranks(other.ranks)
     passes = words.counted(call.iteration or 0, "forward pass", "forward passes")
     told = (
-        f"After {passes} of the DDP model {who} called {words.name(call)}"
-        f"{place_of(case, side.ranks[0], call)}; {others} had begun the "
-        f"{words.ordinal(newer.iteration or 0)} instead, {words.name(newer)}{words.at(newer)}."
+        f"After {passes} of the DDP model {who} called "
+        f"{named(case, side.ranks[0], call)}; {others} had begun the "
+        f"{words.ordinal(newer.iteration or 0)} instead, "
+        f"{named(case, other.ranks[0], newer, brief=True)}."
     )
-    branch = f"Make the {words.name(call)}{words.at(call)} on every rank or on none."
+    what = closed(named(case, side.ranks[0], call, brief=True))
+    branch = f"Make the {what} on every rank or on none."
     left = loop_lines.left(case, candidate)
     if left is not None and left.gone.ranks == side.ranks:
         has = words.verb(side.ranks, "has", "have")

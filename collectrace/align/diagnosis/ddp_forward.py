@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import roles, words
+from collectrace.align.diagnosis.callers import place_of
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -78,10 +79,12 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     ):
         return None
     who, others = words.ranks(gap.leaders), words.ranks(gap.others)
+    ran = place_of(case, gap.leaders[0], gap.ahead, brief=True)
+    met = place_of(case, gap.others[0], gap.behind, brief=True)
     cause = (
-        f"{words.upper(who)} ran a forward of the DDP model{words.at(gap.ahead)} that {others} "
+        f"{words.upper(who)} ran a forward of the DDP model{ran} that {others} "
         f"did not run. From call {gap.seq} on, what that forward issues "
-        f"({words.issuer(gap.ahead)}) meets what {others} issue{words.at(gap.behind)}."
+        f"({words.issuer(gap.ahead)}) meets what {others} issue{met}."
     )
     return Reason(cause, _ALONE_FIX)
 

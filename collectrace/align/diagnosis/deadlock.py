@@ -7,8 +7,9 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import by_framework, program, refused, sisters, tally
+from collectrace.align.diagnosis.callers import at_depth, named, telling_depth
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.wording import Reason, Wording, at_depth, telling_depth
+from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import LeftRound, deviation, left_own_round
@@ -103,9 +104,9 @@ def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """One rank of a circle left its own round. ``counted``: sentences, each after a space."""
     rank = left.rank
     stacks = [case.stack(rank, call) for call in (left.made, left.usual)]
-    depth = telling_depth(list(zip((left.made, left.usual), stacks, strict=True)))
+    depth = telling_depth(stacks)
     made, usual = (
-        f"{words.name(call)}{words.at(at_depth(call, stack, depth))}"
+        named(case, rank, at_depth(call, stack, depth))
         for call, stack in zip((left.made, left.usual), stacks, strict=True)
     )
     if left.extra:

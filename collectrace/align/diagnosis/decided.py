@@ -12,13 +12,14 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import loop_lines
+from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.standpoint import Standpoint, outermost_apart, sites, standpoints
 from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
 from collectrace.align.matching import parting
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -240,16 +241,16 @@ def around_all(case: Case, candidate: Candidate) -> str:
 
 def fix(case: Case, candidate: Candidate) -> str:
     """What to change about the condition; empty where none is known."""
-    return _fix(conditions(case, candidate))
+    return _fix(case, conditions(case, candidate))
 
 
 def of_points(case: Case, points: Sequence[Standpoint], suspects: Collection[int]) -> Reason | None:
     """What stands above such calls, after a space, and what to change; None: nothing is known."""
     found = _between(case, points, suspects)
-    return Reason(_sentence(found, suspects), _fix(found)) if found else None
+    return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
 
 
-def _fix(found: Sequence[Condition]) -> str:
+def _fix(case: Case, found: Sequence[Condition]) -> str:
     if not found:
         return ""
     one = found[0]
@@ -258,7 +259,7 @@ def _fix(found: Sequence[Condition]) -> str:
             f"Every rank of a group must issue the same collectives in the same order: let "
             f"{one.quoted} not decide about them."
         )
-    name = f"{words.name(one.call)}{words.at(one.call)}"
+    name = closed(named(case, one.ranks[0], one.call, brief=True))
     return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
 
 
@@ -281,7 +282,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
     None where a log was not read from end to end, or has lost calls.
     """
     own = [
-        (side, call)
+        (side, telling(case, side.ranks[0], call))
         for side, call in called(candidate)
         if stands_at_its_line(call) and call.site and set(side.ranks) <= set(candidate.suspects)
     ]
@@ -296,6 +297,7 @@ def only_here(case: Case, candidate: Candidate) -> tuple[Side, Call] | None:
         if rank in side.ranks:
             continue
         rows, _ = log.rows(candidate.stream)
-        if any(rows.vocabulary.appearances[n].site == call.site for n in set(rows.appearance)):
+        stacks = (rows.vocabulary.appearances[n].where for n in set(rows.appearance))
+        if any(call.site == chains.site(frame) for frames in stacks for frame in frames):
             return None
     return (side, call) if len(members) > len(side.ranks) else None

@@ -10,6 +10,7 @@ from collectrace import words
 from collectrace.align.diagnosis import (
     absence,
     by_framework,
+    callers,
     conflict,
     deadlock,
     loop,
@@ -92,6 +93,8 @@ def _table(
 def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
     """The lines of code that issued the calls, asked for the groups, or raised instead."""
     sites = [call.site for _, call in called(candidate)]
+    for side, call in called(candidate):
+        sites += callers.lines(case, side.ranks[0], call)
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})

@@ -6,6 +6,7 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import order
+from collectrace.align.diagnosis.callers import telling
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -20,10 +21,11 @@ _MOST_SIDES: Final = 2
 
 def headline(case: Case, candidate: Candidate) -> str:
     """Who did what, where the others did what: one line that stands alone."""
-    sides = called(candidate)
+    sides = [(s, telling(case, s.ranks[0], c)) for s, c in called(candidate)]
     met = met_a_shadow(candidate)
     if met is not None:
         (mine, call), (joined, _) = met
+        call = telling(case, mine.ranks[0], call)
         was = words.verb(joined.ranks, "was", "were")
         return (
             f"{words.ranks(mine.ranks)} called {words.name(call)}{words.at(call)} where "

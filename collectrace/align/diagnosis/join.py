@@ -11,10 +11,12 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import inputs, loop_lines
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.headline import met_a_shadow
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import is_shadow, pairing_class
@@ -100,20 +102,37 @@ def users_call(case: Case, candidate: Candidate) -> Reason | None:
         if candidate.kind == "role_mismatch"
         else "The two do not fit, and cannot complete together."
     )
-    name = f"{words.name(call)}{words.at(call)}"
+    within = _in_function_of(joined, side)
+    block = words.site(shadow.site) if within and shadow.site else ""
+    whole, name = (
+        closed(named(case, side.ranks[0], call, within=within, brief=brief))
+        for brief in (False, True)
+    )
     in_forward = _is_in_forward(side, call)
     forward = " It comes from inside the model's forward()." if in_forward else ""
     cause = (
-        f"{_ran_out(case, candidate, joined)} The {name} on {who} is the script's own, and met "
-        f"{words.issuer(shadow)}. {meets}{forward}"
+        f"{_ran_out(case, candidate, joined)} The {whole} on {who} is the script's own, "
+        f"{f'inside the join() at {block}, ' if block else ''}and met {words.issuer(shadow)}. "
+        f"{meets}{forward}"
     )
+    entered = f" ({block})" if block else ""
     move = (
         f"Take the {name} out of forward(), or train without join(): every rank out of inputs "
         "misses it."
         if in_forward
-        else f"Move the {name} out of the `with model.join():` block."
+        else f"Move the {name} out of the `with model.join():` block{entered}."
     )
     return Reason(cause, f"{move}\n{_or_even(case, candidate)}")
+
+
+def _in_function_of(joined: Side, side: Side) -> str:
+    """The frame of a side's in the function whose ``with model.join():`` others are at the end of.
+
+    Empty where it is in that function itself, or not known to be in it at all.
+    """
+    block = (joined.stack or ("",))[0]
+    frames = side.stack or ()
+    return next((f for f in frames[1:] if block and chains.place(f) == chains.place(block)), "")
 
 
 def _is_in_forward(side: Side, call: Call) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import telling
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
@@ -116,7 +117,8 @@ def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
     if found is None:
         return []
     calls = case.before(rank, candidate.stream, candidate.seq, found.period)
-    return list({c.site: c for c in calls if c is not None and is_user(c)}.values())
+    own = [telling(case, rank, c) for c in calls if c is not None and is_user(c)]
+    return list({c.site: c for c in own}.values())
 
 
 def is_answered(case: Case, rank: int, candidate: Candidate) -> bool:

@@ -24,6 +24,7 @@ from collectrace.align.diagnosis import (
     sisters,
     slip,
 )
+from collectrace.align.diagnosis.callers import named, telling, whole
 from collectrace.align.diagnosis.headline import headline
 from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
@@ -121,12 +122,12 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         return None
     parts, inside, answered = [], list[Call](), False
     for side, call in called(candidate):
-        who, at = words.ranks(side.ranks), words.at(call)
+        who, what = words.ranks(side.ranks), named(case, side.ranks[0], call)
         if set(side.ranks) & found.ended:
-            parts.append(f"{who} left the loop and went on to {words.name(call)}{at}")
+            parts.append(f"{who} left the loop and went on to {what}")
         else:
             still = words.verb(side.ranks, "is", "are")
-            parts.append(f"{who} {still} still in it, in {words.name(call)}{at}")
+            parts.append(f"{who} {still} still in it, in {what}")
             inside = loop.own_calls(case, side.ranks[0], candidate)
             answered = answered or loop.is_answered(case, side.ranks[0], candidate)
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
@@ -139,7 +140,8 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
     source = candidate.source
     if not isinstance(source, Divergence) or not source.swapped:
         return None
-    sites = words.listed([words.site(c.site or "?") for _, c in called(candidate)])
+    those = [telling(case, s.ranks[0], c) for s, c in called(candidate)]
+    sites = words.listed([words.site(c.site or "?") for c in those])
     if source.crosses is not None:
         other = words.group(case.comparison.groups[source.crosses])
         whose = words.ranks(candidate.suspects) if candidate.suspects else "some ranks"
@@ -169,7 +171,9 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
 
 def _generic(case: Case, candidate: Candidate) -> Reason:
     sides = called(candidate)
-    listed = "; ".join(f"{words.ranks(s.ranks)}: {words.call(c)}" for s, c in sides[:4])
+    listed = "; ".join(
+        f"{words.ranks(s.ranks)}: {whole(case, s.ranks[0], c)}" for s, c in sides[:4]
+    )
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
     if candidate.kind == "role_mismatch":
         told = f"The bytes fit, but the calls do not belong together: {listed}."
@@ -188,7 +192,7 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     join.own_hook, join.unanswered, join.block_around_loops, arguments.split, arguments.coalesced,
     ddp.constructor, ddp_forward.forward_alone, order.other_order, parted.extra,
     ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
-    parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone,
+    parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, arguments.dtype, arguments.count, arguments.one_value,
+    order.reason, parted.lines_here, arguments.dtype, arguments.count, arguments.one_value,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, edits
+from collectrace.align.diagnosis.callers import place_of
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -44,7 +45,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         made, left = left, made
     who, others = words.upper(words.ranks(made)), words.ranks(left)
     first = found.calls[0]
-    at = words.at(first)
+    at = place_of(case, made[0], first)
     if first.role in _REDUCE:
         return Reason(
             f"{who} reduced the gradients of {_modules(found.calls, _REDUCE)}{at}, and {others} "

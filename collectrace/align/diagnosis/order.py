@@ -7,19 +7,18 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop, loop_lines
+from collectrace.align.diagnosis.callers import function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
     Reason,
     called,
-    function_of,
-    place_of,
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around, in_one_loop, parted
-from collectrace.align.judging.permuted import permuted
+from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.align.reading import code_lines
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -65,10 +64,14 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
     if found is None:
         return None
     most, *others = found.orders
-    sites = dict.fromkeys(words.site(c.site) for c in found.calls if c.site)
+    sites = dict.fromkeys(
+        words.site(call.site or "?")
+        for rank in (most[0], others[0][0])
+        for call in _told(case, rank, candidate, len(found.calls))
+    )
     at = f" at {words.listed(list(sites)[:3])}" if sites else ""
     if len(found.calls) == 2 and not others[1:]:
-        listed = words.listed([words.name(c) + words.at(c) for c in found.calls])
+        listed = words.listed([named(case, most[0], c) for c in found.calls])
         who, right = (others[0], most) if set(others[0]) <= set(candidate.suspects) else (
             most, others[0],
         )  # fmt: skip
@@ -94,6 +97,11 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def _told(case: Case, rank: int, candidate: Candidate, count: int) -> list[Call]:
+    """A rank's calls from a row on, each with the line that tells what it is."""
+    return [telling(case, rank, call) for call in calls_from(case, rank, candidate)[:count]]
+
+
 def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
     """Calls of the script's own, after which the streams agree again: the plainest of reasons."""
     found = edit(case, candidate)
@@ -110,8 +118,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if found.what == "left":
         return _left(case, candidate, found)
     who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
-    rank = found.ranks[0] if found.what == "extra" else found.others[0]
-    listed = words.listed([words.name(c) + place_of(case, rank, c) for c in found.calls[:3]])
+    theirs = found.what == "missing" and found.habit is None
+    rank = (found.others if theirs else found.ranks)[0]
+    listed = words.listed([named(case, rank, c) for c in found.calls[:3]])
     listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
     again = " After it the calls agree again, one place apart." if found.agrees else ""
     fix = decided.fix(case, candidate) or _one_branch(case, candidate)
@@ -149,9 +158,11 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     if habit is None:
         return None
     who, others = words.ranks(found.ranks), words.ranks(found.others)
-    what = words.name(call) + place_of(case, found.ranks[0], call)
+    what = named(case, found.ranks[0], call)
     went_on = next((c for s, c in called(candidate) if s.ranks == found.others), None)
-    with_ = f" with {words.name(went_on)}{words.at(went_on)}" if went_on is not None else ""
+    with_ = ""
+    if went_on is not None:
+        with_ = f" with {named(case, found.others[0], went_on, brief=True)}"
     behind = loop_lines.behind(case, candidate)
     if behind is not None and behind[0].ranks == found.ranks:
         quoted = f" (`{code_lines.statement(behind[1])}`)" if behind[1] else ""
@@ -244,7 +255,7 @@ def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Re
     if last is None or last.root != rank or last.op not in _TO_THE_ROOT or not is_user(last):
         return None
     return Reason(
-        f"{told} Just before, {words.name(last)}{words.at(last)} gave its result to rank {rank} "
+        f"{told} Just before, {named(case, rank, last, brief=True)} gave its result to rank {rank} "
         f"only, the root (dst {rank}): what is decided by it, the others cannot decide alike.",
         f"If rank {rank} decides by that result: all_reduce instead of {words.name(last)}, or "
         f"broadcast what rank {rank} decided, so that every rank takes the same way.",

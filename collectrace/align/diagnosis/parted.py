@@ -7,14 +7,15 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop_lines, standpoint
+from collectrace.align.diagnosis.callers import closed, named, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, inside
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import parted
+from collectrace.align.judging.parted import parted, parted_here
 from collectrace.align.matching.parting import Extra, Parting
-from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.ops import canonical_op
+from collectrace.signature import is_asked
 
 _FEW: Final = 3
 
@@ -30,7 +31,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     mine, others = _side(candidate, more.rank), _side(candidate, other)
     who, those = words.ranks(mine), words.ranks(others)
     count, calls = words.counted(len(more.calls), "call"), _calls(case, more)
-    first = _place(case, more.rank, more.calls[0])
+    first = place_of(case, more.rank, more.calls[0], brief=True).removeprefix(" at ")
     left_out = not more.is_alone and set(others) <= set(candidate.suspects)
     if left_out:
         told = f"From call {found.seq} on {those} left out {calls}, {count} that {who} made there"
@@ -55,7 +56,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{words.upper(told)}; {behind}.{same}",
         f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
-        f"look above {first} {fix}",
+        f"look above {closed(first)} {fix}",
         "some ranks",
     )
 
@@ -63,7 +64,32 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
 def lines(case: Case, candidate: Candidate) -> Reason | None:
     """The sides have been at different lines since before the row, and why, as far as is seen."""
     found = parted(case, candidate)
-    if found is None or candidate.seq is None:
+    return _apart(case, candidate, found) if found is not None else None
+
+
+def lines_here(case: Case, candidate: Candidate) -> Reason | None:
+    """The sides come to one call from different lines, and in the rows before came from one.
+
+    So it is not one call with other arguments: it is two, of a helper, or of a model's module.
+    """
+    found = parted_here(case, candidate)
+    if found is None:
+        return None
+    one, two = found.calls
+    is_same = (canonical_op(one.op), one.role) == (canonical_op(two.op), two.role)
+    return _apart(case, candidate, found) if is_same else None
+
+
+def modules_here(case: Case, candidate: Candidate) -> Reason | None:
+    """The same of a framework's calls: then modules of one name may be those of two models."""
+    found = parted_here(case, candidate)
+    if found is None or any(is_asked(call) for call in found.calls):
+        return None
+    return lines_here(case, candidate)
+
+
+def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
+    if candidate.seq is None:
         return None
     sides = [_side(candidate, rank) for rank in found.ranks]
     points = [
@@ -83,7 +109,6 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
     left = _ended_earlier(case, candidate, found, points)
     if left is not None:
         return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH, "uneven")
-    have = words.verb(sides[0], "has", "have")
     decides = decided.of_points(case, points, candidate.suspects)
     why, fix, _ = decides or Reason(
         "",
@@ -91,8 +116,14 @@ def lines(case: Case, candidate: Candidate) -> Reason | None:
         "ones, and let all ranks take the same way through it.",
         "some ranks",
     )
+    at = (
+        f"At call {found.seq} {words.ranks(sides[0])} {words.verb(sides[0], 'is', 'are')} at "
+        if candidate.seq == found.seq
+        else f"Since call {found.seq} {words.ranks(sides[0])} "
+        f"{words.verb(sides[0], 'has', 'have')} been at "
+    )
     return Reason(
-        f"Since call {found.seq} {words.ranks(sides[0])} {have} been at "
+        f"{at}"
         f"{_both(here, points[0])}, {words.ranks(sides[1])} at {_both(there, points[1])}, where "
         f"before each line met the same line of "
         f"the others.{why} {fitted}".rstrip(),
@@ -142,20 +173,9 @@ def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:
 
 def _calls(case: Case, more: Extra) -> str:
     """``all_gather_single at eval.py:28``: each kind of call once."""
-    told = dict.fromkeys(
-        f"{words.name(call)} at {_place(case, more.rank, call)}" for call in more.calls
-    )
+    told = dict.fromkeys(named(case, more.rank, call) for call in more.calls)
     rest = len(told) - _FEW
     return words.listed([*list(told)[:_FEW], *([f"{rest} more kinds"] if rest > 0 else [])])
-
-
-def _place(case: Case, rank: int, call: Call) -> str:
-    stack = case.stack(rank, call)
-    if stack and not is_user(call):
-        return _short(stack[0])
-    if len(stack) > 1:
-        return f"{_short(stack[0])}, called at {_short(stack[1])}{inside(stack[1])}"
-    return _short(stack[0] if stack else call.site or "an unknown line")
 
 
 def _short(frame: str) -> str:

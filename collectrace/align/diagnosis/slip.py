@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from collectrace import words
 from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -107,7 +108,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     who = words.ranks(candidate.suspects)
     number = words.listed([str(n) for n in found.skipped[:3]])
     many = {"iteration": ("iteration", "iterations"), "batch": ("batch", "batches")}[found.unit]
-    issued = f"{words.name(found.call)}{words.at(found.call)}"
+    issued = named(case, found.rank, found.call)
     caught = decided.skipped_by(case.stack(found.rank, found.call))
     return Reason(
         f"{words.upper(who)} skipped {many[len(found.skipped) > 1]} {number}: it issued no "

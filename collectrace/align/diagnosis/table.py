@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from collectrace.align.diagnosis.wording import at_depth, telling_depth
+from collectrace.align.diagnosis.callers import at_depth, is_in_helper, telling_depth
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.chains import Place
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Table, TableRow
 from collectrace.records import Call
-from collectrace.signature import is_user, program_text
+from collectrace.signature import program_text
 
 _FAR: Final = 40
 """Rows between root and fatal row beyond which those in the middle are left out."""
@@ -69,28 +71,25 @@ def _calls(case: Case, rank: int, stream: StreamKey, rows: list[int]) -> list[Ca
 def _show_callers(case: Case, cells: dict[int, list[Call | None]]) -> None:
     """Let calls bear the line of a caller where their own lines tell no row's ranks apart.
 
-    All at one depth of the stack: the first at which some row's ranks differ, in calls that come
-    from the same file as that row's.
+    All at one depth of the stack: the first at which some row's ranks differ.
     """
     for row in zip(*cells.values(), strict=True):
-        calls = [
-            (call, case.stack(rank, call)) for rank, call in zip(cells, row, strict=True) if call
-        ]
-        depth = telling_depth(calls)
+        stacks = [case.stack(rank, call) for rank, call in zip(cells, row, strict=True) if call]
+        depth = telling_depth(stacks)
         if depth:
-            file = _file(calls[0][0])
+            place = chains.place(stacks[0][0])
             for rank, column in cells.items():
-                column[:] = [
-                    at_depth(call, case.stack(rank, call), depth)
-                    if call is not None and is_user(call) and _file(call) == file
-                    else call
-                    for call in column
-                ]
+                column[:] = [call and _called(case, rank, call, place, depth) for call in column]
             return
 
 
-def _file(call: Call) -> str:
-    return (call.site or "").rpartition(":")[0]
+def _called(case: Case, rank: int, call: Call, helper: Place, depth: int) -> Call:
+    """A call of a helper, or of another one in its file, with the line of a caller."""
+    frames = case.stack(rank, call)
+    if not frames:
+        return call
+    beside = chains.file(frames[0]) == helper[0] and is_in_helper(case, rank, call)
+    return at_depth(call, frames, depth) if beside or chains.place(frames[0]) == helper else call
 
 
 def _runs(rows: Iterable[int]) -> list[tuple[int, int]]:

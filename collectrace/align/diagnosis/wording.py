@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import at_depth, telling_depth
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,61 +61,8 @@ def called(candidate: Candidate) -> list[tuple[Side, Call]]:
     call bears the innermost line among its callers that tells the sides apart.
     """
     found = [(side, side.call) for side in candidate.sides if side.call is not None]
-    depth = telling_depth([(call, side.stack or ()) for side, call in found])
+    depth = telling_depth([side.stack or () for side, _ in found])
     return [(side, at_depth(call, side.stack or (), depth)) for side, call in found]
-
-
-def telling_depth(calls: Sequence[tuple[Call, Sequence[str]]]) -> int:
-    """How many frames out, from the line of calls by the user, their callers differ; 0: nowhere."""
-    stacks = [stack for call, stack in calls if is_user(call)]
-    if len(stacks) < 2 or len(stacks) < len(calls):
-        return 0
-    for depth, frames in enumerate(zip(*stacks, strict=False)):
-        if len(set(frames)) > 1:
-            return depth
-    return 0
-
-
-def at_depth(call: Call, stack: Sequence[str], depth: int) -> Call:
-    """A call that bears the line of one of its callers, so many frames out."""
-    if not depth or depth >= len(stack):
-        return call
-    return replace(call, site=stack[depth].partition(" ")[0])
-
-
-def place_of(case: Case, rank: int, call: Call) -> str:
-    """`` at train.py:24 in clip()``; `` at comm.py:13, called at train.py:24 in clip()``.
-
-    With the function as far as it is known, and the caller where that is in another file.
-    """
-    frames = [frame.partition(" ") for frame in case.stack(rank, call)]
-    if not is_user(call) or call.site is None:
-        return words.at(call)
-    if not frames or frames[0][0] != call.site:
-        return words.at(call) + _inside(function_of(case, call))
-    here, _, function = frames[0]
-    if len(frames) > 1 and _file(frames[1][0]) != _file(here):
-        caller, _, function = frames[1]
-        return f"{words.at(call)}, called{words.at_site(caller)}{_inside(function)}"
-    return words.at(call) + _inside(function)
-
-
-def function_of(case: Case, call: Call) -> str:
-    """The function that a call's line stands in, by its source; empty where that is not known."""
-    return code_lines.function(case.statements(call.site))
-
-
-def inside(frame: str) -> str:
-    """`` in clip()``: the function of a frame; empty at the level of a module."""
-    return _inside(frame.partition(" ")[2])
-
-
-def _inside(function: str) -> str:
-    return f" in {function}()" if function.rpartition(".")[2].isidentifier() else ""
-
-
-def _file(site: str) -> str:
-    return site.rpartition(":")[0]
 
 
 def place(candidate: Candidate) -> str:

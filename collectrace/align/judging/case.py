@@ -18,7 +18,8 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading.chains import Chains
 from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
 from collectrace.records import Call, Done, backend_for
@@ -57,6 +58,16 @@ class Case:
         """Ranks that left the program which most ranks of their kind went on with."""
         finished = {r for r, s in self.standings.items() if s.state == "finished"}
         return deviations.find(self.evidence, self.comparison.groups, self.dimensions, finished)
+
+    @cached_property
+    def chains(self) -> Chains:
+        """Which lines called which functions, on the way to calls that were read so far."""
+        log = next(iter(self.evidence.logs.values()), None)
+        stream = next(iter(self.comparison.streams), None)
+        if log is None or stream is None:
+            return Chains()
+        vocabulary = log.rows(stream)[0].vocabulary  # of all ranks and streams
+        return chains.of({seen.where for seen in vocabulary.appearances})
 
     def log(self, rank: int) -> RankLog | None:
         """A rank's log, if it left one."""

@@ -22,6 +22,11 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
     One rank stands for each side: of the smallest and of the largest that came, or of those that
     did not come and those that did.
     """
+    return _find(case, candidate, 0)
+
+
+def _find(case: Case, candidate: Candidate, further: int) -> Parting | None:
+    """The same, looking so many rows further."""
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None or KINDS[candidate.what].family != "call":
         return None
@@ -31,7 +36,17 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
     one, two = (case.log(side.ranks[0]) for side in (sides[0], sides[-1]))
     if one is None or two is None:
         return None
-    return parting.find(one, two, stream, seq)
+    return parting.find(one, two, stream, seq + further)
+
+
+@once
+def parted_here(case: Case, candidate: Candidate) -> Parting | None:
+    """The same where they part at a candidate's own row: it brought the sides to one line before.
+
+    None where they were apart already, or have always come to that place from lines of their own.
+    """
+    found = _find(case, candidate, 1)
+    return found if found is not None and found.seq == candidate.seq else None
 
 
 def condition(case: Case, call: Call) -> str | None:

@@ -114,6 +114,14 @@ def deciding(lines: Sequence[str]) -> list[str]:
     return [line for line in lines[:-1] if statement(line).startswith(kinds)]
 
 
+def in_function(lines: Sequence[str]) -> list[str]:
+    """Of what is around a line that of its own function, itself last; empty: it is in none."""
+    for n in reversed(range(len(lines) - 1)):
+        if _DEF.match(statement(lines[n])):
+            return list(lines[n + 1 :])
+    return []
+
+
 def innermost_loop(lines: Sequence[str]) -> str | None:
     """The innermost ``for`` or ``while`` around a line, in its own function."""
     return next(reversed(loops(lines)), None)

@@ -1,0 +1,156 @@
+"""Where a call was made, in words: its line, and the line that called the function it stands in.
+
+In a project whose collectives go through a module of its own, the line of a call is always the
+same few; what a person must look at is the line that called it. So it is named wherever it tells
+more than the function that the call stands in is known to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, code_lines
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+
+def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:
+    """`` at train.py:24 in clip()``; `` at comm.py:13 in mean(), called at train.py:24 in clip()``.
+
+    The functions as far as they are known. A call that bears the line of one of its callers is said
+    to be called there; else its caller is named where the call stands in a helper.
+
+    Args:
+        case: the run.
+        rank: whose call it is.
+        call: as it was recorded, or bearing the line of a caller.
+        within: the frame of the caller that is to be named, if another than that.
+        brief: leave the functions out, as where they have been named before.
+
+    """
+    frames = _named_frames(case, rank, call, within)
+    if not frames:
+        known = call.site is not None and is_user(call) and not brief
+        return words.at(call) + (_inside(function_of(case, call)) if known else "")
+    here, *outer = frames
+    text = words.at_site(chains.site(here))
+    text += "" if brief or not is_user(call) else inside(here)
+    if not outer:
+        return text
+    stack = case.stack(rank, call)
+    verb = "called at" if outer[0] == stack[1] else "reached from"
+    there = "" if brief else inside(outer[0])
+    return f"{text}, {verb} {words.site(chains.site(outer[0]))}{there}"
+
+
+def lines(case: Case, rank: int, call: Call) -> list[str]:
+    """``path:line`` of each line that :func:`place_of` names."""
+    return [chains.site(frame) for frame in _named_frames(case, rank, call)]
+
+
+def _named_frames(case: Case, rank: int, call: Call, within: str = "") -> list[str]:
+    """The frame of a call, and that of the caller that is to be named, if any.
+
+    Nothing where the call's line is in none of its frames, as where they were not recorded.
+    """
+    frames = case.stack(rank, call)
+    sites = [chains.site(frame) for frame in frames]
+    if call.site not in sites:
+        return []
+    outer = frames.index(within) if within in frames else sites.index(call.site)
+    if not outer and is_in_helper(case, rank, call):
+        outer = 1
+    return [frames[0], *([frames[outer]] if outer else [])]
+
+
+def named(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:
+    """``all_reduce at comm.py:13 in mean(), called at train.py:24 in clip()``."""
+    return words.name(call) + place_of(case, rank, call, within=within, brief=brief)
+
+
+def closed(text: str) -> str:
+    """What names a caller, in the middle of a sentence: ``..., called at train.py:24,``."""
+    return f"{text}," if ", " in text else text
+
+
+def whole(case: Case, rank: int, call: Call) -> str:
+    """A call with its arguments, where it was made: ``words.call`` with who called it."""
+    return words.call(call, place_of(case, rank, call, brief=True))
+
+
+def is_in_helper(case: Case, rank: int, call: Call) -> bool:
+    """Whether the line that called the function of a call tells more than the call's own line.
+
+    So it does where calls have come through that function from several lines, or from another
+    file; and where no condition of the function's own is around the call, so that whatever decided
+    about it stands further out.
+    """
+    frames = case.stack(rank, call)
+    if len(frames) < 2 or not chains.function(frames[0]):
+        return False
+    if has_callers(case, frames[0]):
+        return True
+    if not is_user(call):
+        return False  # a line that runs a model, or a backward(), is no helper by its looks
+    if chains.file(frames[0]) != chains.file(frames[1]):
+        return True
+    own = code_lines.in_function(case.statements(chains.site(frames[0])))
+    if not own or code_lines.branches(own):
+        return False
+    if not chains.function(frames[1]):
+        # At the level of the script: a function with a loop is its main loop.
+        return not code_lines.loops(own) and _is_in_loop(case, frames[1])
+    # A loop may be the program's, too: then its caller came to it and to nothing else.
+    return not code_lines.loops(own) or len(case.chains.lines[chains.place(frames[1])]) > 1
+
+
+def has_callers(case: Case, frame: str) -> bool:
+    """Whether several lines were seen to call the function of a frame."""
+    return len(case.chains.callers.get(chains.place(frame), ())) > 1
+
+
+def _is_in_loop(case: Case, frame: str) -> bool:
+    return bool(code_lines.loops(case.statements(chains.site(frame))))
+
+
+def telling(case: Case, rank: int, call: Call) -> Call:
+    """A call that bears the line of its caller where its own is that of calls from several."""
+    frames = case.stack(rank, call)
+    if not is_user(call) or len(frames) < 2 or call.site != chains.site(frames[0]):
+        return call
+    return at_depth(call, frames, 1) if has_callers(case, frames[0]) else call
+
+
+def telling_depth(stacks: Sequence[Sequence[str]]) -> int:
+    """How many frames out, from the line of the calls, their callers differ; 0: nowhere."""
+    if len(stacks) < 2:
+        return 0
+    for depth, frames in enumerate(zip(*stacks, strict=False)):
+        if len(set(frames)) > 1:
+            return depth
+    return 0
+
+
+def at_depth(call: Call, stack: Sequence[str], depth: int) -> Call:
+    """A call that bears the line of one of its callers, so many frames out."""
+    if not depth or depth >= len(stack):
+        return call
+    return replace(call, site=chains.site(stack[depth]))
+
+
+def function_of(case: Case, call: Call) -> str:
+    """The function that a call's line stands in, by its source; empty where that is not known."""
+    return code_lines.function(case.statements(call.site))
+
+
+def inside(frame: str) -> str:
+    """`` in clip()``: the function of a frame; empty at the level of a module."""
+    return _inside(chains.function(frame))
+
+
+def _inside(function: str) -> str:
+    name = function.rpartition("<locals>.")[2]
+    return f" in {name}()" if name.rpartition(".")[2].isidentifier() else ""

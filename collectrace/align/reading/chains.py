@@ -1,0 +1,59 @@
+"""Who called whom on the way to the calls of a run: by the user's frames above them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+Place = tuple[str, str]
+"""A function: its file and its name, as frames give them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """What the stacks above all calls have in common."""
+
+    callers: Mapping[Place, set[str]] = field(default_factory=dict)
+    """Per function the lines, as ``path:line``, that were seen to call it."""
+
+    lines: Mapping[Place, set[str]] = field(default_factory=dict)
+    """Per function the lines of its own through which calls came."""
+
+
+def of(stacks: Iterable[Sequence[str]]) -> Chains:
+    """What stacks tell; each is of ``path:line function``, innermost first.
+
+    What is no such frame, as where a log has a call's line only, tells nothing.
+    """
+    callers: dict[Place, set[str]] = {}
+    lines: dict[Place, set[str]] = {}
+    for frames in stacks:
+        for n, frame in enumerate(frames):
+            function = place(frame)
+            if not function[1]:
+                continue
+            lines.setdefault(function, set()).add(site(frame))
+            if n + 1 < len(frames):
+                callers.setdefault(function, set()).add(site(frames[n + 1]))
+    return Chains(callers, lines)
+
+
+def site(frame: str) -> str:
+    """``path:line`` of a frame."""
+    return frame.partition(" ")[0]
+
+
+def file(frame: str) -> str:
+    """The file of a frame."""
+    return site(frame).rpartition(":")[0]
+
+
+def function(frame: str) -> str:
+    """The function of a frame; empty at the level of a module."""
+    name = frame.partition(" ")[2]
+    return "" if name.startswith("<") else name
+
+
+def place(frame: str) -> Place:
+    """The function of a frame, with its file."""
+    return file(frame), function(frame)

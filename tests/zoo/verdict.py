@@ -151,11 +151,17 @@ def _told(finding: Finding) -> str:
 
 
 def _sites(finding: Finding) -> Iterator[str]:
-    """Where the finding points: at the calls of those it blames, or of all; and in its words."""
+    """Where the finding points: at the calls of those it blames, or of all; and in its words.
+
+    At those who called the functions of these calls, too, as far as it names them.
+    """
     with_call = [side for side in finding.sides if side.call is not None]
+    shown = {line.site for line in finding.sources}
     for side in [side for side in with_call if _is_guilty(side, finding)] or with_call:
         if side.call is not None and side.call.site is not None:
             yield side.call.site
+        callers = (frame.partition(" ")[0] for frame in side.stack or ())
+        yield from (site for site in callers if site in shown)
     yield from (word.strip(".,;:()`") for word in _told(finding).split() if ".py:" in word)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,7 +10,7 @@ from collectrace import words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.callers import closed, is_in_helper, lines, place_of
 from collectrace.align.diagnosis.headline import elements, pair
-from collectrace.align.diagnosis.wording import Reason, called, loads_data
+from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
@@ -138,10 +139,14 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
             "Bring the tensors to one size on every rank before the call: pad, or exchange the "
             "sizes first."
         )
-        if len({c.site for c in calls}) == 1 and _in_for(case, candidate):
+        turns = _loop_over_names(case, candidate)
+        if turns:
+            cause += (
+                f" All come from one line in {turns}: over a set, or a dict that is filled in "
+                "another order, the ranks come to it in other orders."
+            )
             fix += (
-                "\nIf the loop around it goes over a set or a dict: in the same order on every "
-                "rank, sorted(...)."
+                f"\nIf {turns} goes over a set or a dict: in one order on every rank, sorted(...)."
             )
     return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
 
@@ -156,12 +161,23 @@ def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
     return closed(places.pop()) if len(places) == 1 else ""
 
 
-def _in_for(case: Case, candidate: Candidate) -> bool:
-    """Whether the calls are made in a ``for``."""
-    side, call = called(candidate)[0]
-    sites = lines(case, side.ranks[0], call) or [call.site or ""]
-    loops = (code_lines.innermost_loop(case.statements(site)) for site in sites)
-    return any(loop is not None and code_lines.statement(loop).startswith("for ") for loop in loops)
+def _loop_over_names(case: Case, candidate: Candidate) -> str:
+    """The ``for`` around the one line of all calls, or of who called its function; or nothing.
+
+    Nothing, too, where it goes over what has one order by itself.
+    """
+    (side, call), *others = called(candidate)
+    if any(other.site != call.site for _, other in others):
+        return ""
+    for site in lines(case, side.ranks[0], call) or [call.site or ""]:
+        loop = code_lines.innermost_loop(case.statements(site))
+        text = code_lines.statement(loop or "")
+        if loop and text.startswith("for ") and not _ORDERED.search(text):
+            return quoted(site.rpartition(":")[0], loop)
+    return ""
+
+
+_ORDERED: Final = re.compile(r"\b(range|(named_)?(parameters|buffers|modules|children))\(")
 
 
 def _differs_in_first_only(calls: list[Call]) -> bool:

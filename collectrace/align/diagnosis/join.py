@@ -104,14 +104,11 @@ def users_call(case: Case, candidate: Candidate) -> Reason | None:
     )
     within = _in_function_of(joined, side)
     block = words.site(shadow.site) if within and shadow.site else ""
-    whole, name = (
-        closed(named(case, side.ranks[0], call, within=within, brief=brief))
-        for brief in (False, True)
-    )
+    name = closed(named(case, side.ranks[0], call, within=within, brief=True))
     in_forward = _is_in_forward(side, call)
     forward = " It comes from inside the model's forward()." if in_forward else ""
     cause = (
-        f"{_ran_out(case, candidate, joined)} The {whole} on {who} is the script's own, "
+        f"{_ran_out(case, candidate, joined)} The {name} on {who} is the script's own, "
         f"{f'inside the join() at {block}, ' if block else ''}and met {words.issuer(shadow)}. "
         f"{meets}{forward}"
     )

@@ -122,7 +122,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         return None
     parts, inside, answered = [], list[Call](), False
     for side, call in called(candidate):
-        who, what = words.ranks(side.ranks), named(case, side.ranks[0], call)
+        who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
         if set(side.ranks) & found.ended:
             parts.append(f"{who} left the loop and went on to {what}")
         else:

@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop, loop_lines
-from collectrace.align.diagnosis.callers import function_of, named, telling
+from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -64,14 +64,19 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
     if found is None:
         return None
     most, *others = found.orders
-    sites = dict.fromkeys(
-        words.site(call.site or "?")
+    made = [
+        (rank, call)
         for rank in (most[0], others[0][0])
-        for call in _told(case, rank, candidate, len(found.calls))
-    )
-    at = f" at {words.listed(list(sites)[:3])}" if sites else ""
+        for call in calls_from(case, rank, candidate)[: len(found.calls)]
+    ]
+    own = dict.fromkeys(words.site(c.site) for _, c in made if c.site)
+    sites = dict.fromkeys(words.site(telling(case, r, c).site or "") for r, c in made if c.site)
+    at = f" at {words.listed(list(own)[:3])}" if own else ""
+    outer = [site for site in sites if site not in own]
+    if outer:
+        at += f", called at {words.listed(outer[:3])},"
     if len(found.calls) == 2 and not others[1:]:
-        listed = words.listed([named(case, most[0], c) for c in found.calls])
+        listed = words.listed([closed(named(case, most[0], c, brief=True)) for c in found.calls])
         who, right = (others[0], most) if set(others[0]) <= set(candidate.suspects) else (
             most, others[0],
         )  # fmt: skip
@@ -95,11 +100,6 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
         "or over a dict that each rank fills in its own order; callbacks, hooks and branches on "
         "the rank change orders, too.",
     )
-
-
-def _told(case: Case, rank: int, candidate: Candidate, count: int) -> list[Call]:
-    """A rank's calls from a row on, each with the line that tells what it is."""
-    return [telling(case, rank, call) for call in calls_from(case, rank, candidate)[:count]]
 
 
 def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:

@@ -81,11 +81,14 @@ def lines_here(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def modules_here(case: Case, candidate: Candidate) -> Reason | None:
-    """The same of a framework's calls: then modules of one name may be those of two models."""
+    """The same of a framework's calls from one line of a model, perhaps of two models.
+
+    Whatever else is known of modules holds for those of one model.
+    """
     found = parted_here(case, candidate)
-    if found is None or any(is_asked(call) for call in found.calls):
+    if found is None or len({call.site for call in found.calls}) > 1:
         return None
-    return lines_here(case, candidate)
+    return None if any(is_asked(call) for call in found.calls) else lines_here(case, candidate)
 
 
 def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:

@@ -14,7 +14,7 @@ from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, code_lines
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import is_asked
 
 
 def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:
@@ -33,11 +33,11 @@ def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool
     """
     frames = _named_frames(case, rank, call, within)
     if not frames:
-        known = call.site is not None and is_user(call) and not brief
+        known = call.site is not None and is_asked(call) and not brief
         return words.at(call) + (_inside(function_of(case, call)) if known else "")
     here, *outer = frames
     text = words.at_site(chains.site(here))
-    text += "" if brief or not is_user(call) else inside(here)
+    text += "" if brief or not is_asked(call) else inside(here)
     if not outer:
         return text
     stack = case.stack(rank, call)
@@ -93,7 +93,7 @@ def is_in_helper(case: Case, rank: int, call: Call) -> bool:
         return False
     if has_callers(case, frames[0]):
         return True
-    if not is_user(call):
+    if not is_asked(call):
         return False  # a line that runs a model, or a backward(), is no helper by its looks
     if chains.file(frames[0]) != chains.file(frames[1]):
         return True
@@ -119,7 +119,7 @@ def _is_in_loop(case: Case, frame: str) -> bool:
 def telling(case: Case, rank: int, call: Call) -> Call:
     """A call that bears the line of its caller where its own is that of calls from several."""
     frames = case.stack(rank, call)
-    if not is_user(call) or len(frames) < 2 or call.site != chains.site(frames[0]):
+    if not is_asked(call) or len(frames) < 2 or call.site != chains.site(frames[0]):
         return call
     return at_depth(call, frames, 1) if has_callers(case, frames[0]) else call
 

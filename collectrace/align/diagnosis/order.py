@@ -17,7 +17,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import around, in_one_loop, parted
+from collectrace.align.judging.parted import around, have_met, in_one_loop, parted
 from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.align.reading import code_lines
 from collectrace.ops import canonical_op
@@ -28,7 +28,7 @@ from collectrace.signature import is_asked, is_user
 def headline(case: Case, candidate: Candidate) -> str:
     """``rank 1 has one extra barrier``; empty where no edit is evident or it adds nothing."""
     found = edit(case, candidate)
-    if found is None or found.what == "left" or _same_call(candidate):
+    if found is None or found.what == "left" or _same_call(case, candidate):
         return ""
     since = parted(case, candidate)
     if since is not None and since.seq < (candidate.seq or 0):
@@ -53,9 +53,15 @@ def _number(n: int) -> str:
     return {1: "one", 2: "two", 3: "three"}.get(n, str(n))
 
 
-def _same_call(candidate: Candidate) -> bool:
-    """Whether all ranks made the same call from the same line, and only its arguments differ."""
-    return len({(canonical_op(c.op), c.role, c.site) for _, c in called(candidate)}) == 1
+def _same_call(case: Case, candidate: Candidate) -> bool:
+    """Whether all ranks made the same call from the same line, and only its arguments differ.
+
+    Or from lines, behind that one, from which they have met before.
+    """
+    calls = [side.call for side in candidate.sides if side.call is not None]
+    if len({(canonical_op(call.op), call.role, call.site) for call in calls}) > 1:
+        return False
+    return len({c.site for _, c in called(candidate)}) == 1 or have_met(case, candidate)
 
 
 def other_order(case: Case, candidate: Candidate) -> Reason | None:
@@ -113,7 +119,7 @@ def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """The edit as a reason: a branch on the rank, a longer loop."""
     found = edit(case, candidate)
-    if found is None or found.what == "permuted" or _same_call(candidate):
+    if found is None or found.what == "permuted" or _same_call(case, candidate):
         return None
     if found.what == "left":
         return _left(case, candidate, found)

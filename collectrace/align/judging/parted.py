@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -47,6 +48,26 @@ def parted_here(case: Case, candidate: Candidate) -> Parting | None:
     """
     found = _find(case, candidate, 1)
     return found if found is not None and found.seq == candidate.seq else None
+
+
+@once
+def have_met(case: Case, candidate: Candidate) -> bool:
+    """Whether the two sides of a row have come to a row before from the very lines of this one."""
+    sides = [(side.ranks[0], side.stack) for side in candidate.sides if side.call is not None]
+    if len(sides) != 2 or not all(stack for _, stack in sides):
+        return False
+    rows = (case.before(rank, candidate.stream, candidate.seq, _BEFORE) for rank, _ in sides)
+    return any(
+        all(
+            call is not None and case.stack(rank, call) == stack
+            for call, (rank, stack) in zip(row, sides, strict=True)
+        )
+        for row in zip(*rows, strict=False)
+    )
+
+
+_BEFORE: Final = 400
+"""Calls before a row that are looked at."""
 
 
 def condition(case: Case, call: Call) -> str | None:

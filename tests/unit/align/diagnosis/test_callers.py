@@ -1,0 +1,187 @@
+"""Where a call was made, in words: the line of a helper, and the line that called it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align.diagnosis import callers, mismatch, parted
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.judge import judge
+from collectrace.records import Call, Stack
+from tests.support.judging import case_of
+from tests.support.synthetic import Run
+
+SCRIPT = """\
+class Comm:
+    def mean(self, value):
+        dist.all_reduce(value)
+    def total(self, value):
+        if self.size > 1:
+            dist.all_reduce(value)
+    def flat(self, model):
+        for parameter in model:
+            dist.all_reduce(parameter)
+def clip():
+    comm.mean(norm)
+    comm.flat(model)
+def main():
+    for step in range(9):
+        clip()
+        comm.mean(loss)
+        comm.total(loss)
+def report():
+    comm.mean(loss)
+def epoch():
+    for batch in loader:
+        dist.barrier()
+for _ in range(3):
+    report()
+    epoch()
+main()
+"""
+
+
+class Traced:
+    """Two ranks that make the same calls, each of a stack of the lines of a script."""
+
+    def __init__(self, folder: Path, *stacks: list[str]) -> None:
+        script = folder / "train.py"
+        script.write_text(SCRIPT)
+        run = Run(2)
+        calls = list[Call]()
+        for rank in run:
+            for n, frames in enumerate(stacks):
+                named = [f"{script}:{frame}" for frame in frames]
+                rank.record(Stack(stack=n + 1, frames=named))
+                site = named[0].partition(" ")[0]
+                calls.append(rank.call("all_reduce", site=site, stack=n + 1))
+        self.case: Case = case_of(run, folder / "logs")
+        self.first = calls[0]
+
+    def place(self, *, brief: bool = False) -> str:
+        return callers.place_of(self.case, 0, self.first, brief=brief)
+
+
+MEAN = "3 Comm.mean"
+CLIP = ["11 clip", "15 main", "26 <module>"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "told"),
+    [
+        pytest.param(
+            [MEAN, *CLIP], " at train.py:3 in Comm.mean(), called at train.py:11 in clip()",
+            id="no condition of its own",
+        ),
+        pytest.param(
+            [MEAN, "24 <module>"], " at train.py:3 in Comm.mean(), called at train.py:24",
+            id="called in a loop of the script",
+        ),
+        pytest.param(
+            [MEAN, "26 <module>"], " at train.py:3 in Comm.mean()", id="called once by the script"
+        ),
+        pytest.param(
+            ["6 Comm.total", "17 main", "26 <module>"], " at train.py:6 in Comm.total()",
+            id="under a condition of its own",
+        ),
+        pytest.param(
+            ["22 epoch", "25 <module>"], " at train.py:22 in epoch()", id="the loop of the program"
+        ),
+        pytest.param(
+            ["9 Comm.flat", "12 clip", "15 main"], " at train.py:9 in Comm.flat()",
+            id="a loop, and nothing else through its caller",
+        ),
+        pytest.param(["24 <module>"], " at train.py:24", id="no function at all"),
+    ],
+)  # fmt: skip
+def test_the_caller_is_named_where_the_function_tells_nothing(
+    stack: list[str], told: str, tmp_path: Path
+) -> None:
+    assert Traced(tmp_path, stack).place() == told
+
+
+def test_the_caller_is_named_where_there_are_several(tmp_path: Path) -> None:
+    traced = Traced(
+        tmp_path, ["6 Comm.total", "17 main"], ["6 Comm.total", "19 report", "24 <module>"]
+    )
+    assert traced.place() == " at train.py:6 in Comm.total(), called at train.py:17 in main()"
+    assert traced.place(brief=True) == " at train.py:6, called at train.py:17"
+    told = callers.telling(traced.case, 0, traced.first)
+    assert (told.site or "").endswith("train.py:17")
+
+
+def test_a_line_of_one_caller_tells_itself(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, [MEAN, *CLIP])
+    assert callers.telling(traced.case, 0, traced.first) is traced.first
+
+
+def test_a_loop_over_parameters_beside_other_calls_of_its_caller(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, ["9 Comm.flat", "12 clip", "15 main"], [MEAN, *CLIP])
+    assert traced.place(brief=True) == " at train.py:9, called at train.py:12"
+
+
+def test_a_caller_further_out_is_reached_from(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, [MEAN, *CLIP])
+    frames = traced.case.stack(0, traced.first)
+    told = callers.place_of(traced.case, 0, traced.first, within=frames[2])
+    assert told == " at train.py:3 in Comm.mean(), reached from train.py:15 in main()"
+    borne = callers.at_depth(traced.first, frames, 2)
+    assert callers.place_of(traced.case, 0, borne) == told
+
+
+def test_what_names_a_caller_is_closed_by_a_comma() -> None:
+    assert callers.closed("a barrier at a.py:1") == "a barrier at a.py:1"
+    assert callers.closed("a.py:1, called at b.py:2") == "a.py:1, called at b.py:2,"
+
+
+# -- one line of a model, reached from two lines ---------------------------------------------------
+
+
+def unsharded(folder: Path, *rounds: tuple[tuple[int, int], tuple[int, int]]) -> tuple[Case, str]:
+    """Per row the lines and the sizes of two ranks' unshards from line 3; the words at the end."""
+    run = Run(2)
+    for rank in run:
+        for line in (11, 16, 19):
+            frames = ["/job/train.py:3 forward", f"/job/train.py:{line} step"]
+            rank.record(Stack(stack=line, frames=frames))
+    for row in rounds:
+        for rank, (line, size) in zip(run, row, strict=True):
+            last = rank.call(
+                "all_gather_single", site="/job/train.py:3", stack=line, shape=[size],
+                out_shape=[2 * size], role="fsdp.unshard", part="layers.0",
+            )  # fmt: skip
+            if row is rounds[-1]:
+                rank.beat(60, rank.inside(last))
+    case = case_of(run, folder)
+    candidate = judge(case)[0]
+    assert candidate.kind == "shape_mismatch"
+    return case, mismatch.explain(case, candidate).cause
+
+
+STUDENT, TEACHER = (11, 4), (16, 9)
+
+
+def test_two_models_at_one_line_are_no_shards_of_two_sizes(tmp_path: Path) -> None:
+    both, other = (STUDENT, STUDENT), (TEACHER, TEACHER)
+    _, cause = unsharded(tmp_path, both, other, both, other, both, (STUDENT, TEACHER))
+    assert cause.startswith(
+        "At call 6 rank 0 is at train.py:11 (FSDP unshard of layers.0 at train.py:3), rank 1 at "
+        "train.py:16 (FSDP unshard of layers.0 at train.py:3), where before each line met the "
+        "same line of the others."
+    )
+    assert "sizes" not in cause
+
+
+def test_one_model_whose_sizes_differ(tmp_path: Path) -> None:
+    both = (STUDENT, STUDENT)
+    case, cause = unsharded(tmp_path, both, both, (STUDENT, (11, 9)))
+    assert "got tensors of different sizes" in cause
+    assert parted.modules_here(case, judge(case)[0]) is None
+
+
+def test_ranks_that_always_came_from_lines_of_their_own_have_not_parted(tmp_path: Path) -> None:
+    apart = (STUDENT, (19, 4))
+    _, cause = unsharded(tmp_path, apart, apart, (STUDENT, (19, 9)))
+    assert "got tensors of different sizes" in cause

@@ -151,6 +151,9 @@ def _side(side: Side, suspects: set[int], sources: dict[str, str]) -> str:
         who += f" at {code(text.short_site(site))}"
         source = sources.get(site, "").strip()
         who += f": {code(source)}" if source else ""
+    caller = text.caller(side, sources)
+    if caller is not None:
+        who += f", called from {code(text.short_site(caller))}"
     return who + _issuer(side.call)
 
 

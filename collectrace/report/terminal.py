@@ -23,7 +23,6 @@ from collectrace.findings import (
     cause_of,
 )
 from collectrace.ops import POINT_TO_POINT
-from collectrace.records import Call
 from collectrace.report import ending, opening, sidebyside, text
 from collectrace.report.layout import INDENT, LABEL, Page
 
@@ -176,19 +175,18 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLin
     issuer = text.issuer(c)
     if issuer:
         page.prose(issuer, indent=2 * INDENT, hang=INDENT)
-    _site(page, c, sources)
-
-
-def _site(page: Page, c: Call, sources: dict[str, SourceLine]) -> None:
     if c.site is not None:
         _place_of(page, c.site, sources)
     if c.via is not None:
         page.line(f"via {text.site(c.via)}", indent=2 * INDENT)
+    caller = text.caller(side, sources)
+    if caller is not None:
+        _place_of(page, caller, sources, how="called from ")
 
 
-def _place_of(page: Page, site: str, sources: dict[str, SourceLine]) -> None:
+def _place_of(page: Page, site: str, sources: dict[str, SourceLine], how: str = "") -> None:
     """A line of the user's code, and what stands there."""
-    spot = Text.assemble((text.site(site), "cyan"))
+    spot = Text.assemble(how, (text.site(site), "cyan"))
     known = sources.get(site)
     source = text.clean(known.text.strip()) if known is not None else ""
     if source and 2 * INDENT + len(spot) + 3 + len(source) <= page.width:

@@ -10,10 +10,11 @@ that and needs more of it: a call stands in a column, whole or only where it dif
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.findings import GroupInfo, State
+from collectrace.findings import GroupInfo, Side, State
 from collectrace.ops import canonical_op
 from collectrace.printable import clean as clean
 from collectrace.records import Call, Shape
@@ -56,6 +57,12 @@ def site(place: str) -> str:
     place = clean(place)
     here = str(os.path.abspath(os.curdir)) + os.sep  # noqa: PTH100 - a prefix of a string
     return place.removeprefix(here)
+
+
+def caller(side: Side, shown: Container[str]) -> str | None:
+    """``path:line`` of the innermost caller of a side's call whose line a finding shows, if any."""
+    callers = (frame.partition(" ")[0] for frame in (side.stack or ())[1:])
+    return next((place for place in callers if place in shown), None)
 
 
 def short_site(place: str) -> str:

@@ -31,7 +31,11 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
         waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
-        headline = program.told(case, left) if candidate.cause is None else _circle(case, source)
+        headline = (
+            program.told(case, left, short=True)
+            if candidate.cause is None
+            else _circle(case, source)
+        )
         return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
     if messages:
@@ -106,7 +110,7 @@ def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     stacks = [case.stack(rank, call) for call in (left.made, left.usual)]
     depth = telling_depth(stacks)
     made, usual = (
-        named(case, rank, at_depth(call, stack, depth))
+        named(case, rank, at_depth(call, stack, depth), brief=True)
         for call, stack in zip((left.made, left.usual), stacks, strict=True)
     )
     if left.extra:

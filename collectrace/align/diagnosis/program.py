@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -36,10 +36,13 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(text, _fix(case, found), because)
 
 
-def told(case: Case, found: Deviation) -> str:
-    """``rank 2 left out all_to_all_single at moe.py:22; ranks 0-1,3 made it``."""
+def told(case: Case, found: Deviation, *, short: bool = False) -> str:
+    """``rank 2 left out all_to_all_single at moe.py:22; ranks 0-1,3 made it``.
+
+    ``short``: with one line for each call, in a headline.
+    """
     who, others = words.ranks(found.ranks), words.ranks(found.others)
-    calls = words.listed([_of_maker(case, found, call) for call in found.calls[:_FEW]])
+    calls = words.listed([_of_maker(case, found, call, short) for call in found.calls[:_FEW]])
     more = len(found.calls) - _FEW
     calls += f" and {words.counted(more, 'more call')}" if more > 0 else ""
     them = words.verb(found.calls, "it", "them")
@@ -53,7 +56,7 @@ def told(case: Case, found: Deviation) -> str:
             return f"{who} called {first} before {second}, {others} the other way round"
         case "other group":
             mine = found.calls[0]
-            same = named(case, found.ranks[0], mine)
+            same = _named(case, found.ranks[0], mine, short)
             theirs = _theirs(case, found)
             return f"{who} called {same} on {_group(case, mine)}, {others} on {theirs}"
         case "ended":
@@ -112,12 +115,18 @@ def _sister(case: Case, rank: int, call: Call) -> str | None:
     return next((name for name, one in mine.items() if one == dimension), None)
 
 
-def _of_maker(case: Case, found: Deviation, call: Call) -> str:
+def _of_maker(case: Case, found: Deviation, call: Call, short: bool) -> str:
     """A call that some made and others did not, with who called it."""
     makers = {"missing": found.others, "extra": found.ranks}.get(found.what)
     if not makers:
         return _call(call)
-    return named(case, makers[0], call, brief=True) + words.in_thread(call)
+    return _named(case, makers[0], call, short) + words.in_thread(call)
+
+
+def _named(case: Case, rank: int, call: Call, short: bool) -> str:
+    if short:
+        return words.name(call) + words.at(telling(case, rank, call))
+    return closed(named(case, rank, call, brief=True))
 
 
 def _call(call: Call) -> str:

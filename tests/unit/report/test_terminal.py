@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from collectrace.findings import KINDS, Alignment, Finding, Job, Kind, RankState, Table, TableRow
+from collectrace.findings import (
+    KINDS,
+    Alignment,
+    Finding,
+    Job,
+    Kind,
+    RankState,
+    SourceLine,
+    Table,
+    TableRow,
+)
 from collectrace.records import Call
 from collectrace.report import opening, text
 from collectrace.report.layout import share
@@ -411,3 +421,19 @@ def test_a_call_that_a_rank_is_blocked_in_is_told_once() -> None:
     assert "last call: all_reduce at loop.py:88, call 4711\n" in screen(
         replace(base, ranks=(other,))
     )
+
+
+def test_the_line_that_called_a_helper_stands_below_the_helpers() -> None:
+    alignment = alignments.missing_call()
+    finding = alignment.findings[0]
+    came = next(side for side in finding.sides if side.call is not None)
+    assert came.call is not None
+    stack = (f"{came.call.site} total", "/job/train.py:77 clip", "/job/train.py:80 <module>")
+    sides = tuple(replace(side, stack=stack) if side is came else side for side in finding.sides)
+    shown = SourceLine(site="/job/train.py:77", text="norm = comm.total(square)")
+    for sources, wanted in ((), False), ((*finding.sources, shown), True):
+        told = screen(
+            replace(alignment, findings=(replace(finding, sides=sides, sources=sources),))
+        )
+        assert ("called from /job/train.py:77   norm = comm.total(square)" in told) == wanted
+        assert "/job/train.py:80" not in told

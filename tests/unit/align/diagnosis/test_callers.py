@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.diagnosis import callers, mismatch, parted
+from collectrace.align.diagnosis import callers, decided, mismatch, parted
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.judge import judge
 from collectrace.records import Call, Stack
@@ -134,6 +134,30 @@ def test_a_caller_further_out_is_reached_from(tmp_path: Path) -> None:
 def test_what_names_a_caller_is_closed_by_a_comma() -> None:
     assert callers.closed("a barrier at a.py:1") == "a barrier at a.py:1"
     assert callers.closed("a.py:1, called at b.py:2") == "a.py:1, called at b.py:2,"
+
+
+def test_a_callers_line_that_others_came_to_before_is_not_one_ranks_own(tmp_path: Path) -> None:
+    """All calls come from one helper: its line says nothing about who was where."""
+    apart, known = ("11 clip", "17 main"), ("16 main", "26 <module>")
+    for outer, alone in (known, ""), (apart, " Only rank 0 ever came to train.py:11."):
+        folder = tmp_path / outer[0][:2]
+        folder.mkdir()
+        (folder / "train.py").write_text(SCRIPT)
+        run = Run(3)
+        for rank in run:
+            for n, frames in enumerate(((MEAN, "19 report"), (MEAN, *known), (MEAN, *outer))):
+                named = [f"{folder / 'train.py'}:{frame}" for frame in frames]
+                rank.record(Stack(stack=n + 1, frames=named))
+            numbers = (1, 2, 1, 2, 3) if rank.rank == 0 else (1, 2, 1, 2, 1)
+            for row, n in enumerate(numbers):
+                size = 9 if (row, rank.rank) == (4, 0) else 4
+                site = f"{folder / 'train.py'}:3"
+                last = rank.call("all_reduce", site=site, stack=n, shape=[size])
+            rank.beat(60, rank.inside(last))
+        case = case_of(run, folder / "logs")
+        candidate = judge(case)[0]
+        assert candidate.suspects == (0,)
+        assert decided.alone(case, candidate) == alone
 
 
 # -- one line of a model, reached from two lines ---------------------------------------------------

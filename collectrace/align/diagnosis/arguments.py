@@ -142,8 +142,8 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         turns = _loop_over_names(case, candidate)
         if turns:
             cause += (
-                f" All come from one line in {turns}: over a set, or a dict that is filled in "
-                "another order, the ranks come to it in other orders."
+                f" All come from one line in {turns}: if that goes over a set, or a dict that is "
+                "filled in another order, the ranks come to it in other orders."
             )
             fix += (
                 f"\nIf {turns} goes over a set or a dict: in one order on every rank, sorted(...)."

@@ -47,6 +47,43 @@ def unanswered(
     return join.unanswered(case, judge(case)[0])
 
 
+def users_call(folder: Path, *frames: str) -> Reason:
+    """Rank 0 is out of inputs; the others have a third, in which they call from these frames."""
+    run = Run(3)
+    for rank in run:
+        rank.join("entered", group="0", joinables=[MODEL], rounds=[])
+        rank.record(Stack(stack=1, frames=["/job/train.py:5 epoch", "/job/train.py:30 main"]))
+        rank.record(Stack(stack=2, frames=list(frames)))
+        for fields in (NOTICE, BUCKET) * 2:
+            rank.call("all_reduce", **fields)
+        if rank.rank == 0:
+            rank.join("joined", group="0", joinables=[MODEL], rounds=[2])
+            call = rank.call("all_reduce", stack=1, **COUNT)
+        else:
+            site = frames[0].partition(" ")[0]
+            call = rank.call("all_reduce", stack=2, site=site, shape=[1])
+        rank.beat(60, rank.inside(call))
+    case = case_of(run, folder)
+    found = join.users_call(case, judge(case)[0])
+    assert found is not None
+    return found
+
+
+def test_what_must_leave_the_block_is_the_line_that_stands_in_it(tmp_path: Path) -> None:
+    helper = ("/job/log.py:4 Log.mean", "/job/log.py:9 Log.add")
+    found = users_call(tmp_path, *helper, "/job/train.py:8 epoch", "/job/train.py:30 main")
+    told = "all_reduce at log.py:4, reached from train.py:8,"
+    assert f"The {told} on ranks 1-2 is the script's own, inside the join() at train.py:5, and" in (
+        found.cause
+    )
+    assert f"Move the {told} out of the `with model.join():` block (train.py:5)." in found.fix
+
+
+def test_a_line_in_the_block_itself_is_named_alone(tmp_path: Path) -> None:
+    found = users_call(tmp_path, "/job/train.py:8 epoch", "/job/train.py:30 main")
+    assert "Move the all_reduce at train.py:8 out of the `with model.join():` block." in found.fix
+
+
 def test_an_optimizer_that_join_was_not_given(tmp_path: Path) -> None:
     found = unanswered(tmp_path, [MODEL], (NOTICE, BUCKET, STEP), (COUNT, SHADOW, COUNT))
     assert found is not None

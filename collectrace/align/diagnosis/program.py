@@ -48,7 +48,7 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
     them = words.verb(found.calls, "it", "them")
     match found.what:
         case "missing":
-            return f"{who} left out {calls}; {others} made {them}"
+            return f"{who} left out {calls.removesuffix(',')}; {others} made {them}"
         case "extra":
             return f"{who} made {calls}, and {others} did not"
         case "swapped":

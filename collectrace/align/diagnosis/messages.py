@@ -9,6 +9,7 @@ from collectrace.align.diagnosis import by_framework, rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
 from collectrace.records import Call
@@ -24,9 +25,11 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     """One message of a channel in words."""
     issue = candidate.source
     assert isinstance(issue, ChannelIssue)
-    if issue.attribute != "absent":
-        return _unfit(case, issue)
-    return _unmatched(case, candidate, issue)
+    if issue.attribute == "absent":
+        return _unmatched(case, candidate, issue)
+    if issue.attribute == "undelivered":
+        return _undelivered(case, issue)
+    return _unfit(case, issue)
 
 
 def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
@@ -65,6 +68,37 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
         fix = f"Fix what raised on {other}: the message was still to come."
         fix += f"\n{told}" if told else ""
     return Wording(headline, cause, fix)
+
+
+def _undelivered(case: Case, issue: ChannelIssue) -> Wording:
+    """A message that was lost because its sender left before it had waited for it."""
+    channel, send, recv = issue.channel, issue.send, issue.recv
+    assert send is not None
+    assert recv is not None
+    receiver = channel.destination
+    first, *others = senders(case, issue)
+    api = send.api or "isend"
+    came = case.issued(receiver, recv) or 0
+    when = f"{words.seconds(came - first.left)} before" if came > first.left else "while"
+    also = "".join(
+        f" Rank {one.rank} left so, too, with {words.counted(one.count, 'message')} begun there."
+        for one in others
+    )
+    who = sorted(one.rank for one in (first, *others))
+    return Wording(
+        f"{words.ranks(who)} left without waiting for {words.verb(who, 'its', 'their')} {api}"
+        f"{words.at(send)}: rank {receiver}'s {recv.op}{words.at(recv)} never got the message",
+        f"{api} only begins to send. Rank {first.rank} had begun "
+        f"{words.counted(first.count, 'message')} to rank {receiver}{words.at(send)}, waited for "
+        f"none of them to be taken, and left {when} rank {receiver} asked for the "
+        f"{words.ordinal(issue.seq)} message, which raised "
+        f"{rank_words.detail(case.standings[receiver])}.{also} What is under way when its sender "
+        "ends, or destroys the group, is lost.",
+        f"Keep the Work that {api} returns, and call wait() on it before the process ends or calls "
+        "destroy_process_group(); or use send(), which returns when the message is taken.\n"
+        "A barrier() of all ranks before destroy_process_group() keeps every rank there until the "
+        "others have what they asked for.",
+    )
 
 
 def _message(call: Call | None, seq: int) -> str:

@@ -16,6 +16,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program
+from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -54,7 +55,9 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         else:
             suspects = minority([ranks for ranks, _ in source.variants])
     elif isinstance(source, ChannelIssue):
-        if kind == "p2p_unmatched":
+        if source.attribute == "undelivered":
+            suspects = tuple(sorted(begun.rank for begun in senders(case, source)))
+        elif kind == "p2p_unmatched":
             suspects = culprits(case, candidate) or out_of_program(case, candidate)
     elif isinstance(source, IncompleteRow):
         known = source.failed or tuple(sorted(source.late))

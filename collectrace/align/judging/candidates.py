@@ -8,6 +8,7 @@ from typing import Final
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
@@ -31,10 +32,14 @@ def candidates(case: Case) -> list[Candidate]:
         if not _is_empty(row) and not _absorbs(absorbed, row)
     ]
     found += [_of_row(case, row, is_warning=True) for row in _warnings(case)]
+    lost = undelivered(case)
+    found += [_of_channel(case, issue) for issue in lost]
+    after = {issue.channel for issue in lost}
     found += [
         _of_channel(case, issue)
         for issue in case.comparison.channels
-        if not any(edge.waiting.channel == issue.channel for edge in absorbed)
+        if (issue.attribute != "absent" or issue.channel not in after)
+        and not any(edge.waiting.channel == issue.channel for edge in absorbed)
     ]
     found += [_of_cycle(case, cycle) for cycle in circles]
     spoken_for = {edge.waiting.stream for edge in absorbed if edge.queued}
@@ -137,7 +142,7 @@ def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
     sides = [case.side(rank, call) for rank, call in ends if rank in case.standings]
     calls = {rank: call for rank, call in ends if call is not None and rank >= 0}
     return Candidate(
-        what="p2p_unmatched" if issue.attribute == "absent" else "p2p_mismatch",
+        what="p2p_mismatch" if issue.attribute in ("dtype", "count") else "p2p_unmatched",
         source=issue, group=issue.group, t=case.first(calls), seq=issue.seq,
         sides=tuple(sorted(sides, key=lambda side: side.call is None)),
     )  # fmt: skip

@@ -72,7 +72,7 @@ def compare_channels(
     met = Counter[str]()
     needed: set[int] = set()
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
-        if destination in logs and not _late(inbox.group, logs):
+        if destination in logs and not is_late(inbox.group, logs):
             try:
                 found, fitting = _compare(inbox, logs)
                 issues += found
@@ -104,7 +104,7 @@ def _inboxes(
     return inboxes
 
 
-def _late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
+def is_late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
     """Whether the members' tracing began at different places: messages cannot be counted then."""
     stream = StreamKey(group.name, "")
     if any(

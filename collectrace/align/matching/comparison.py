@@ -66,7 +66,8 @@ class ChannelIssue:
     seq: int
     send: Call | None
     recv: Call | None
-    attribute: Literal["dtype", "count", "absent"]
+    attribute: Literal["dtype", "count", "absent", "undelivered"]
+    """``undelivered``: both ends were issued, and the sender had left before the message arrived."""
     near: NearMiss | None = None
     """Of a receive without a send: the send it was probably meant for."""
 

@@ -1,0 +1,125 @@
+"""Messages that were begun and did not arrive, because their sender was gone before.
+
+A send that returns at once has only been begun. gloo moves its bytes when the other end asks for
+them (``Pair::sendUnboundBuffer``, gloo/transport/tcp/pair.cc): they are lost where the process ends,
+or its group is destroyed, before ``wait()`` has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collectrace import exceptions
+from collectrace.align.judging.case import Case
+from collectrace.align.matching import channels
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.records import Call, Done
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a rank that is gone had begun to send to another, and not waited for."""
+
+    rank: int
+    count: int
+    """Messages that are not known to have arrived."""
+    left: int
+    """When it ended, or destroyed the group, on the shared clock, ns."""
+
+
+def undelivered(case: Case) -> list[ChannelIssue]:
+    """Per channel the message whose receive raised, as the sender had left without waiting for it.
+
+    Of senders that ended well only: what an exception or a signal cut off has that for its reason.
+    """
+    found = {}
+    for rank, log in case.evidence.logs.items():
+        for done in log.failed:
+            issue = _issue(case, rank, log, done)
+            if issue is not None:
+                found.setdefault(issue.channel, issue)
+    return list(found.values())
+
+
+def senders(case: Case, issue: ChannelIssue) -> list[Begun]:
+    """Who left without waiting for what it had begun at the same line, for the same rank.
+
+    First the sender of the message itself.
+    """
+    first, send = issue.channel, issue.send
+    assert send is not None
+    ranks = [r for r in issue.group.ranks if r not in (first.source, first.destination)]
+    found = []
+    for rank in (first.source, *ranks):
+        channel = first._replace(source=rank)
+        standing, arrived = case.standings[rank], _arrived(case, channel)
+        log = standing.log
+        if log is None or log.last_channel_seq.get(channel, 0) <= arrived:
+            continue
+        call = send if rank == first.source else log.channel_call(channel, arrived + 1)
+        if call is not None and call.site == send.site and _is_left(standing, channel, call):
+            count = log.last_channel_seq[channel] - arrived
+            found.append(Begun(rank, count, _left(case, standing, channel.group)))
+    return found
+
+
+def _issue(case: Case, rank: int, log: RankLog, done: Done) -> ChannelIssue | None:
+    """The message whose receive this rank's record says to have failed, if it was lost so."""
+    if done.peer is None or done.op != "recv" or not exceptions.lost_peer(done.error or ""):
+        return None
+    group, sender = case.comparison.groups.get(done.group), case.standings.get(done.peer)
+    if group is None or sender is None or sender.log is None:
+        return None
+    if case.standings[rank].state != "raised" or channels.is_late(group, case.evidence.logs):
+        return None
+    channel = ChannelKey(done.group, done.device, done.peer, rank, done.tag or 0)
+    send = sender.log.channel_call(channel, done.seq)
+    recv = log.channel_call(channel, done.seq)
+    if send is None or recv is None or not _is_left(sender, channel, send):
+        return None
+    if _left(case, sender, done.group) > case.clocks.when(rank, done.t):
+        return None  # it was still there: the connection was lost in some other way
+    return ChannelIssue(channel, group, done.seq, send, recv, "undelivered")
+
+
+def _is_left(sender: Standing, channel: ChannelKey, send: Call) -> bool:
+    """Whether a rank has ended well, and nothing says that it waited for this message."""
+    log = sender.log
+    if log is None or sender.state != "finished" or sender.disabled or not send.async_:
+        return False
+    done = log.channel_dones.get(channel)
+    if done is not None and done.seq >= send.seq:
+        return False
+    return not any(
+        failed.op == "send" and failed.peer == channel.destination for failed in log.failed
+    )
+
+
+def _left(case: Case, sender: Standing, group: str) -> int:
+    """When a rank ended, or destroyed a group, on the shared clock, ns."""
+    return min(_moments(case, sender, group))
+
+
+def _moments(case: Case, sender: Standing, group: str) -> Iterator[int]:
+    yield sender.end
+    for record in sender.log.groups if sender.log is not None else ():
+        if record.group == group and record.phase == "destroyed":
+            yield case.clocks.when(sender.rank, record.t)
+
+
+def _arrived(case: Case, channel: ChannelKey) -> int:
+    """How many messages of a channel its receiver has, or may have."""
+    log = case.log(channel.destination)
+    if log is None:
+        return 0
+    failed = [
+        done.seq
+        for done in log.failed
+        if (done.group, done.device, done.peer, done.tag or 0) == (
+            channel.group, channel.device, channel.source, channel.tag
+        ) and done.op == "recv"
+    ]  # fmt: skip
+    return min([log.last_channel_seq.get(channel, 0), *(seq - 1 for seq in failed)])

@@ -125,7 +125,7 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     where = _through_helper(case, sides)
     cause = f"The {words.name(first_call)}{op}{where} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
-    if _differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
+    if differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
         fix = (
             "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
@@ -133,7 +133,7 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
             "all_gather."
         )
     else:
-        if _differs_in_first_only(calls) and any(len(c.shape or ()) > 1 for c in calls):
+        if differs_in_first_only(calls) and any(len(c.shape or ()) > 1 for c in calls):
             cause += " Only the first dimension differs."
         fix = (
             "Bring the tensors to one size on every rank before the call: pad, or exchange the "
@@ -180,7 +180,8 @@ def _loop_over_names(case: Case, candidate: Candidate) -> str:
 _ORDERED: Final = re.compile(r"\b(range|(named_)?(parameters|buffers|modules|children))\(")
 
 
-def _differs_in_first_only(calls: list[Call]) -> bool:
+def differs_in_first_only(calls: Sequence[Call]) -> bool:
+    """Whether the tensors of calls differ in their first dimension, and in nothing else."""
     shapes = [c.shape for c in calls]
     if any(not s or isinstance(s[0], list) for s in shapes):
         return False

@@ -27,10 +27,15 @@ def applied(case: Case, candidate: Candidate, reason: Reason) -> str:
     return found.text if found.replaces else f"{found.text}\n{reason.fix}"
 
 
-def of_messages(case: Case, ranks: Sequence[tuple[int, Call | None]]) -> str:
-    """What to change about messages that do not come out even; empty: no framework sent them."""
+def of_messages(
+    case: Case, ranks: Sequence[tuple[int, Call | None]], because: Because = "messages"
+) -> str:
+    """What to change about messages that do not come out even, or differ in size.
+
+    Empty where no framework sent them.
+    """
     made = [_made(case, rank, call) for rank, call in ranks if call is not None]
-    found = _first(made, "messages") if made and not any(is_user(m.call) for m in made) else None
+    found = _first(made, because) if made and not any(is_user(m.call) for m in made) else None
     return found.text if found is not None else ""
 
 

@@ -296,4 +296,13 @@ TABLE: Final = (
         "rank with the same schedule and the same n_microbatches.",
         ("pp.",), because=("messages",), replaces=True,
     ),
+    # stage.py: a stage makes its receive buffers once, of the shapes that it was given
+    # (input_args, output_args) or that the first step() showed.
+    Fix(
+        "Let every microbatch have the shape that the stages were built for, by their example "
+        "arguments or by the first step(): drop the last, smaller batch on every rank "
+        "(DataLoader(drop_last=True)), or pad it to the full size. For batches of another shape "
+        "build stages and a schedule of their own.",
+        ("pp.forward", "pp.backward", "pp.exchange"), because=("message sizes",), replaces=True,
+    ),
 )  # fmt: skip

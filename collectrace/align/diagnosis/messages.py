@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, rank_words, tally
-from collectrace.align.diagnosis.wording import FOLLOWS, Wording, too_early
+from collectrace.align.diagnosis import arguments, by_framework, rank_words, tally
+from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
+from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
@@ -29,7 +31,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return _unmatched(case, candidate, issue)
     if issue.attribute == "undelivered":
         return _undelivered(case, issue)
-    return _unfit(case, issue)
+    return _unfit(case, candidate, issue)
 
 
 def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
@@ -56,7 +58,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     near = near_miss(issue)
     headline += f": {near}" if near else ""
     if candidate.cause is not None:
-        cause += f" {words.upper(other)} could not come to it because of the cause above."
+        cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
         return Wording(headline, cause, FOLLOWS)
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
@@ -98,6 +100,17 @@ def _undelivered(case: Case, issue: ChannelIssue) -> Wording:
         "destroy_process_group(); or use send(), which returns when the message is taken.\n"
         "A barrier() of all ranks before destroy_process_group() keeps every rank there until the "
         "others have what they asked for.",
+    )
+
+
+def _why_not(case: Case, cause: Candidate, rank: int) -> str:
+    """Why a rank did not come to a message that goes with a cause."""
+    standing = case.standings.get(rank)
+    if standing is None or not failed_by_itself(standing) or rank not in passed_on(case, cause):
+        return "could not come to it because of the cause above"
+    return (
+        f"{_RAISED} ({rank_words.detail(standing)}) after what came of the message above had "
+        "reached it"
     )
 
 
@@ -158,20 +171,56 @@ def _part(call: Call) -> str:
     return f" ({call.part})" if call.part else ""
 
 
-def _unfit(case: Case, issue: ChannelIssue) -> Wording:
+def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     """A send and a receive that meet and differ in dtype or size."""
     channel, send, recv = issue.channel, issue.send, issue.recv
     sent = words.tensors(send) + words.at(send) if send is not None else "?"
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
     ends = (channel.source, send), (channel.destination, recv)
-    told = by_framework.of_messages(case, ends)
+    told = by_framework.of_messages(
+        case, ends, "message sizes" if _is_same_message(issue) else "messages"
+    )
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
         f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
-        f"bytes are reinterpreted, cut off, or awaited for ever.{_other_parts(issue)}",
+        f"bytes are reinterpreted, cut off, or awaited for ever.{_other_parts(issue)}"
+        f"{_stumbled(case, candidate)}",
         told
-        or f"Give the receive buffer the {what} of the tensor that is sent; where it varies, send "
-        "the shape first.",
+        or f"Give the receive buffer the {what} of the tensor that is sent"
+        + (
+            "."
+            if what == "dtype"
+            else "; where it varies, send the shape first, or bring what is sent to one size on "
+            "every rank (pad it)." + _ragged(case, issue)
+        ),
+    )
+
+
+def _is_same_message(issue: ChannelIssue) -> bool:
+    """Whether both ends are one part of a framework's schedule, so that only the size differs."""
+    ends = [call for call in (issue.send, issue.recv) if call is not None]
+    parts = {(call.role, call.part and call.part.rpartition(", ")[2]) for call in ends}
+    return issue.attribute == "count" and len(ends) == 2 and len(parts) == 1
+
+
+def _stumbled(case: Case, candidate: Candidate) -> str:
+    """Exceptions on ranks that were sent what came of a message: sentences after a space."""
+    return "".join(
+        f" What came of it reached rank {rank}, which ended with an exception "
+        f"({rank_words.detail(case.standings[rank])})."
+        for rank in passed_on(case, candidate)
+        if failed_by_itself(case.standings[rank])
+    )
+
+
+def _ragged(case: Case, issue: ChannelIssue) -> str:
+    """What to change where the last batch is smaller: a sentence after a space, or nothing."""
+    ends = [call for call in (issue.send, issue.recv) if call is not None]
+    if not loads_data(case) or not arguments.differs_in_first_only(ends):
+        return ""
+    return (
+        " Only the first dimension differs: if the last batch is smaller, DataLoader("
+        "drop_last=True)."
     )

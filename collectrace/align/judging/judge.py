@@ -12,6 +12,7 @@ from collectrace.align.judging import blame, patience, reach, sisters
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -127,6 +128,12 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
 def _leads_to(case: Case, cause: Candidate, effect: Candidate, rank: int) -> bool:
     """Whether a rank came to ``cause`` first, and did not get away from it unharmed."""
     came, went = reached(case, cause, rank), reached(case, effect, rank)
+    if (
+        came is None
+        and KINDS[cause.kind].is_passable
+        and blame.failed_by_itself(case.standings[rank])
+    ):
+        came = passed_on(case, cause).get(rank)
     if came is None or (went is not None and went <= came):
         return False
     if KINDS[cause.kind].is_passable or cause.kind == "deadlock":

@@ -1,8 +1,8 @@
 """Messages that were begun and did not arrive, because their sender was gone before.
 
-A send that returns at once has only been begun. gloo moves its bytes when the other end asks for
-them (``Pair::sendUnboundBuffer``, gloo/transport/tcp/pair.cc): they are lost where the process ends,
-or its group is destroyed, before ``wait()`` has returned.
+A send that returns at once has only been begun. gloo moves its bytes when the other end has asked
+for them (``Pair::send``, gloo/transport/tcp/pair.cc, as in torch 2.13): they are lost where the
+process ends, or its group is destroyed, before ``wait()`` has returned.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class ChannelIssue:
     send: Call | None
     recv: Call | None
     attribute: Literal["dtype", "count", "absent", "undelivered"]
-    """``undelivered``: both ends were issued, and the sender had left before the message arrived."""
+    """``undelivered``: both ends were issued, and the sender had left before it arrived."""
     near: NearMiss | None = None
     """Of a receive without a send: the send it was probably meant for."""
 

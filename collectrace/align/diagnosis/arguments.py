@@ -13,6 +13,7 @@ from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
 from collectrace.findings import Side
@@ -188,29 +189,71 @@ def differs_in_first_only(calls: Sequence[Call]) -> bool:
     return len({tuple(map(str, (s or [])[1:])) for s in shapes}) == 1
 
 
-def one_value(_: Case, candidate: Candidate) -> Reason | None:
-    """Reduce op or root: the call is the same but for one argument."""
-    what = {"reduce_op_mismatch": "reduce op", "root_mismatch": "root"}.get(candidate.kind)
-    if what is None:
+def reduce_op(_: Case, candidate: Candidate) -> Reason | None:
+    """Reductions that differ in their op."""
+    if candidate.kind != "reduce_op_mismatch":
+        return None
+    listed = words.listed(
+        [f"{c.reduce_op} on {words.ranks(s.ranks)}" for s, c in called(candidate)]
+    )
+    return Reason(
+        f"The ranks reduce in different ways: {listed}. No backend checks it: the results "
+        "differ from rank to rank, silently.",
+        "Pass the same op on every rank.",
+    )
+
+
+def root(case: Case, candidate: Candidate) -> Reason | None:
+    """Calls that are the same but for their root."""
+    if candidate.kind != "root_mismatch":
         return None
     sides = called(candidate)
     listed = words.listed(
-        [
-            f"{c.reduce_op if what == 'reduce op' else f'rank {c.root}'} on {words.ranks(s.ranks)}"
-            for s, c in sides
-        ]
-    )
-    if what == "reduce op":
-        return Reason(
-            f"The ranks reduce in different ways: {listed}. No backend checks it: the results "
-            "differ from rank to rank, silently.",
-            "Pass the same op on every rank.",
-        )
-    text = f"The ranks name different roots: {listed}."
+        [f"{words.ranks(s.ranks)} {words.verb(s.ranks, 'names', 'name')} rank {c.root}"
+         for s, c in sides]
+    )  # fmt: skip
+    text = f"The ranks name different roots for one {sides[0][1].op}: {listed}."
     if all(s.ranks == (c.root,) for s, c in sides):
         text = "Every rank names itself as the root."
+    elif by_own_number(case, candidate):
+        text += (
+            " Each names the first rank that it is not itself: the root seems to come from the "
+            "rank's own number, and no side is more right than the other."
+        )
+    if all(c.role == _CONSOLIDATE for _, c in sides):
+        text = _consolidated(case, candidate, listed)
     return Reason(
         text,
         f"Pass the same {words.root(sides[0][1])} on every rank: a global rank, not one computed "
         "from the rank's own number.",
+        "roots",
     )
+
+
+_CONSOLIDATE: Final = "zero.consolidate"
+
+
+def _consolidated(case: Case, candidate: Candidate, listed: str) -> str:
+    """What ranks passed to ZeroRedundancyOptimizer.consolidate_state_dict, by what it broadcasts.
+
+    It goes through the ranks in order and leaves out ``to`` (zero_redundancy_optimizer.py, torch
+    2.13): at the first difference those that name the later root have just left one out.
+    """
+    sides = called(candidate)
+    ranks = candidate.group.ranks if candidate.group is not None else ()
+    text = (
+        "consolidate_state_dict(to) makes one broadcast from every rank but `to`, in order, and "
+        f"the ranks name different roots for the same one: {listed}. So they passed different "
+        "ranks as `to`."
+    )
+    roots = sorted({c.root for _, c in sides if c.root in ranks}, key=ranks.index)
+    if len(roots) == 2 and ranks.index(roots[1]) == ranks.index(roots[0]) + 1:
+        left_out = next(s.ranks for s, c in sides if c.root == roots[1])
+        others = [r for s, c in sides if c.root == roots[0] for r in s.ranks]
+        text = (
+            f"{text[:-1]}: {words.ranks(left_out)} to={ranks.index(roots[0])}, and "
+            f"{words.ranks(others)} another."
+        )
+    if by_own_number(case, candidate):
+        text += " It would come so if each passed its own number."
+    return text

@@ -250,6 +250,13 @@ TABLE: Final = (
         "Call consolidate_state_dict(to=0) on every rank, then state_dict() on rank 0.",
         ("zero.consolidate",),
     ),
+    # ZeroRedundancyOptimizer.consolidate_state_dict: "to (int): the rank that receives the
+    # optimizer states".
+    Fix(
+        "Pass the same `to` on every rank: consolidate_state_dict(to=0), then state_dict() on that "
+        "rank alone. Where several ranks need it, let all ranks call it once for each of them.",
+        ("zero.consolidate",), because=("roots",), replaces=True,
+    ),
     # nn.SyncBatchNorm: with running statistics it does not sync in evaluation mode.
     Fix(
         "Call the layer equally often on every rank; to run it on some ranks only, after "

@@ -40,6 +40,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.threads import sharing
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
@@ -52,7 +53,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     cause = reason.cause
-    if _is_ambiguous(candidate) and reason.because != "join" and not sharing(case, candidate):
+    proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
+    if _is_ambiguous(candidate) and not proven:
         cause += f" {AMBIGUOUS}"
     cause += sisters.deciding(case, candidate)
     return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
@@ -194,5 +196,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
     parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, parted.lines_here, arguments.dtype, arguments.count, arguments.one_value,
+    order.reason, parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op,
+    arguments.root,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from collectrace.align.judging import patience, refusals, sisters, threads
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program
@@ -179,7 +180,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     source = candidate.source
     if not isinstance(source, Divergence) or source.gap is not None:
         return ()
-    if threads.sharing(case, candidate):
+    if threads.sharing(case, candidate) or by_own_number(case, candidate):
         return ()
     if source.attribute == "split":
         return in_every_pair(source.bad_pairs)

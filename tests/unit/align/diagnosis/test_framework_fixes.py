@@ -326,6 +326,71 @@ def test_messages_of_a_pipeline_that_do_not_come_out_even(tmp_path: Path) -> Non
     assert not says(fix, first(messages("user"), tmp_path / "own"))
 
 
+def sizes_of_messages(role: str, received: str = "stage 1, microbatch 0") -> Run:
+    run = steps(2)
+    run.rank(0).send(1, role=role, part="stage 0, microbatch 0", shape=[2, 8])
+    run.rank(1).recv(0, role=role, part=received, shape=[4, 8])
+    run.finish()
+    return run
+
+
+def test_a_microbatch_of_another_size(tmp_path: Path) -> None:
+    fix = row("pp.forward", "message sizes")
+    found = first(sizes_of_messages("pp.forward"), tmp_path / "pipeline")
+    assert (found.kind, found.fix) == ("p2p_mismatch", fix.text)
+    other = first(sizes_of_messages("pp.forward", "stage 1, microbatch 1"), tmp_path / "other")
+    assert other.fix == row("pp.forward", "messages").text
+    assert not says(fix, first(sizes_of_messages("user"), tmp_path / "own"))
+
+
+# -- roots ------------------------------------------------------------------------------------
+
+
+def consolidated(to: Sequence[int], role: str = "zero.consolidate") -> Run:
+    """Each rank broadcasts from all but the rank it was given, until they do not agree."""
+    run = steps(len(to))
+    asked = [[root for root in range(len(to)) if root != own] for own in to]
+    last = next(n for n, roots in enumerate(zip(*asked, strict=True)) if len(set(roots)) > 1)
+    for rank, roots in zip(run, asked, strict=True):
+        for root in roots[:last]:
+            rank.call("broadcast", root=root, role=role, site=AT)
+        waits(rank, "broadcast", root=roots[last], role=role, site=AT)
+    return run
+
+
+def test_a_state_that_each_rank_asks_for_itself(tmp_path: Path) -> None:
+    found = first(consolidated([0, 1, 2]), tmp_path)
+    assert (found.kind, found.suspects) == ("root_mismatch", ())
+    assert found.fix == row("zero.consolidate", "roots").text
+    assert "rank 0 to=0, and ranks 1-2 another" in found.cause
+    assert "if each passed its own number" in found.cause
+    assert "ambiguous" not in found.cause
+
+
+def test_a_state_that_one_rank_asks_for_itself(tmp_path: Path) -> None:
+    found = first(consolidated([2, 1, 2, 2]), tmp_path)
+    assert found.suspects == (1,)
+    assert "rank 1 to=1, and ranks 0,2-3 another" in found.cause
+    assert "own number" not in found.cause
+
+
+def test_a_root_that_may_be_the_first_other_rank(tmp_path: Path) -> None:
+    found = first(consolidated([0, 1, 2], "user"), tmp_path)
+    assert (found.kind, found.suspects) == ("root_mismatch", ())
+    assert "Each names the first rank that it is not itself" in found.cause
+    assert "own number" in found.fix
+
+
+def test_a_root_that_was_another_at_that_line_before(tmp_path: Path) -> None:
+    run = steps(3)
+    for rank in run:
+        rank.call("broadcast", root=0, site=AT)
+        waits(rank, "broadcast", root=0 if rank.rank else 1, site=AT)
+    found = first(run, tmp_path)
+    assert found.suspects == (0,)
+    assert "not itself" not in found.cause
+
+
 RAY = "/lib/site-packages/ray/train/v2/api/train_fn_utils.py:125 report"
 
 
@@ -352,7 +417,8 @@ def test_every_row_has_an_example_here() -> None:
     spoken += [row(role, "sizes") for role, _ in SIZES]
     spoken += [row(role, path=function) for role, function, _ in LED_TO]
     spoken += [row("fsdp.unshard", whole=True), row("dcp.plan", "threads")]
-    spoken += [row("pp.forward", "messages"), row("lightning.log", "uneven")]
+    spoken += [row("pp.forward", "messages"), row("pp.forward", "message sizes")]
+    spoken += [row("zero.consolidate", "roots"), row("lightning.log", "uneven")]
     spoken += [row("accelerate.gather", "uneven")]
     spoken += [fix for fix in TABLE if fix.condition or "elsewhere" in fix.because]
     assert {fix.text for fix in TABLE} == {fix.text for fix in spoken}

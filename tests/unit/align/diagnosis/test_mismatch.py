@@ -103,7 +103,8 @@ def test_roots_of_two_sides(tmp_path: Path) -> None:
     right: dict[str, Any] = {"op": "reduce", "root": 0, **EVAL}
     found = first(part({"root": 3}, right), tmp_path)
     assert found.headline == "rank 2 called reduce with dst 3 at eval.py:7, ranks 0-1,3 with dst 0"
-    assert "rank 0 on ranks 0-1,3 and rank 3 on rank 2" in found.cause
+    assert "for one reduce: ranks 0-1,3 name rank 0 and rank 2 names rank 3." in found.cause
+    assert "own number" not in found.cause
 
 
 def test_splits_are_told_pair_by_pair(tmp_path: Path) -> None:

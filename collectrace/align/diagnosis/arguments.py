@@ -13,6 +13,7 @@ from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import code_lines
@@ -21,7 +22,7 @@ from collectrace.records import Call
 from collectrace.signature import counts, fits_itself, is_user
 
 
-def split(_: Case, candidate: Candidate) -> Reason | None:
+def split(case: Case, candidate: Candidate) -> Reason | None:
     """An all_to_all whose sizes do not fit pair by pair."""
     source = candidate.source
     if candidate.kind != "split_mismatch" or not isinstance(source, Divergence):
@@ -35,11 +36,47 @@ def split(_: Case, candidate: Candidate) -> Reason | None:
     more = len(source.bad_pairs) - len(parts)
     text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
     text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
+    found = exchanged(case, candidate)
+    if found is not None:
+        return Reason(
+            f"{text}.{_after_exchange(found)}", _UNCHANGED.format(at=words.at(found.call))
+        )
     return Reason(
         f"{text}. The totals may agree all the same, so nothing is noticed before the data moves.",
         "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
         "sizes first (all_to_all_single of the counts) and use what was received.",
     )
+
+
+def _after_exchange(found: Exchanged) -> str:
+    """That the ranks had exchanged the sizes, and who went by others: sentences after a space."""
+    text = (
+        " The ranks had exchanged the split sizes in the call before, "
+        f"{words.op(found.call)}{words.at(found.call)}."
+    )
+    for rank, change in found.changed.items():
+        text += (
+            f" In all the others expect {change.expected} elements of rank {rank}, as many as it "
+            f"sent in each of the {change.times} calls before from that line; now it sends "
+            f"{change.sent}."
+        )
+    if found.changed:
+        who = sorted(found.changed)
+        return (
+            f"{text} So {words.ranks(who)} changed {words.verb(who, 'its', 'their')} split sizes "
+            "after the exchange, as where what is over a capacity is dropped then."
+        )
+    return (
+        f"{text} On one side they were changed after that: what is sent, as where what is over a "
+        "capacity is dropped then, or what is expected."
+    )
+
+
+_UNCHANGED: Final = (
+    "Pass on unchanged what was exchanged{at}: input_split_sizes as they were sent there, "
+    "output_split_sizes as they were received. Where something is dropped (what is over a "
+    "capacity, duplicates), drop it before the sizes are exchanged, not after."
+)
 
 
 def coalesced(_: Case, candidate: Candidate) -> Reason | None:
@@ -209,8 +246,8 @@ def root(case: Case, candidate: Candidate) -> Reason | None:
         return None
     sides = called(candidate)
     listed = words.listed(
-        [f"{words.ranks(s.ranks)} {words.verb(s.ranks, 'names', 'name')} rank {c.root}"
-         for s, c in sides]
+        [f"{words.ranks(s.ranks)} {words.verb(s.ranks, 'names', 'name')} "
+         f"{'itself' if s.ranks == (c.root,) else f'rank {c.root}'}" for s, c in sides]
     )  # fmt: skip
     text = f"The ranks name different roots for one {sides[0][1].op}: {listed}."
     if all(s.ranks == (c.root,) for s, c in sides):

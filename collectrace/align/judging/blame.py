@@ -13,6 +13,7 @@ from collectrace.align.judging import patience, refusals, sisters, threads
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
@@ -183,7 +184,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if threads.sharing(case, candidate) or by_own_number(case, candidate):
         return ()
     if source.attribute == "split":
-        return in_every_pair(source.bad_pairs)
+        return suspects_of_split(case, candidate, source.bad_pairs)
     called = [side for side in candidate.sides if side.call is not None]
     orders = permuted(case, candidate)
     if orders is not None and len(orders.orders) > len(called):
@@ -214,6 +215,20 @@ def intruders(called: Sequence[Side]) -> tuple[int, ...]:
     users = [r for side in called if side.call and is_user(side.call) for r in side.ranks]
     shadows = [side for side in called if side.call and shadows_framework(side.call.role)]
     return tuple(sorted(users)) if shadows else ()
+
+
+def suspects_of_split(
+    case: Case, candidate: Candidate, pairs: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
+    """Whose sizes changed after they were exchanged; else the one rank that is in every pair.
+
+    Not a receiver, where they were exchanged: a capacity makes several senders drop for one.
+    """
+    changed, common = changed_after(case, candidate), in_every_pair(pairs)
+    only_receives = common and all(sender not in common for sender, _ in pairs)
+    if changed or (only_receives and exchanged(case, candidate) is not None):
+        return changed
+    return common
 
 
 def in_every_pair(pairs: Sequence[tuple[int, int]]) -> tuple[int, ...]:

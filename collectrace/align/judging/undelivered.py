@@ -35,7 +35,7 @@ def undelivered(case: Case) -> list[ChannelIssue]:
 
     Of senders that ended well only: what an exception or a signal cut off has that for its reason.
     """
-    found = {}
+    found: dict[ChannelKey, ChannelIssue] = {}
     for rank, log in case.evidence.logs.items():
         for done in log.failed:
             issue = _issue(case, rank, log, done)

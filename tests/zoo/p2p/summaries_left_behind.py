@@ -31,9 +31,11 @@ def read(rank: int) -> None:
     under_way = []
     for shard in range(SHARDS):
         values = summary(10 * rank + shard)
-        under_way.append((values, dist.isend(values, dst=0)))  # BUG
-        if TWIN:
-            under_way[-1][1].wait()
+        work = dist.isend(values, dst=0)  # BUG
+        assert work is not None
+        under_way.append((values, work))
+    for _, work in under_way if TWIN else []:
+        work.wait()
 
 
 def write(readers: int) -> None:

@@ -1,0 +1,111 @@
+"""An all_to_all whose sizes the ranks had exchanged, and that went by other sizes on some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Final
+
+from collectrace import ops
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.matching.comparison import Divergence
+from collectrace.records import Call
+
+_LOOK_BACK: Final = 400
+"""Rows before a difference in which earlier calls of its line are looked for."""
+
+_ENOUGH: Final = 3
+"""Earlier calls of a line that sent the same in all, to say that a rank always does."""
+
+_INTEGERS: Final = ("int64", "int32")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rank sends in all, where the others expect of it what it has always sent."""
+
+    sent: int
+    """Elements, over all receivers."""
+    expected: int
+    """By all receivers together, and sent in each of the calls before."""
+    times: int
+    """How many calls before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """The exchange of sizes before an all_to_all whose sizes do not fit."""
+
+    call: Call
+    """As one rank issued it."""
+    changed: Mapping[int, Change]
+    """Senders that are known to have gone by other sizes than they had told."""
+
+
+@once
+def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
+    """The exchange of sizes in the row before, on every rank; None where there was none.
+
+    What was exchanged is not recorded. But what the others expect of a sender in all tells it,
+    where that is what it has sent in every round before.
+    """
+    source = candidate.source
+    if not isinstance(source, Divergence) or source.attribute != "split":
+        return None
+    size = len(source.group.ranks)
+    before = [case.call(rank, source.stream, source.seq - 1) for rank in source.calls]
+    first = before[0] if before else None
+    if first is None or not all(call is not None and _tells_sizes(call, size) for call in before):
+        return None
+    changes = {
+        sender: change
+        for sender, _ in source.bad_pairs
+        if (change := _change(case, source, sender)) is not None
+    }
+    return Exchanged(first, changes)
+
+
+def changed_after(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The senders whose sizes changed after the exchange, if that explains every pair."""
+    source, found = candidate.source, exchanged(case, candidate)
+    if found is None or not isinstance(source, Divergence):
+        return ()
+    senders = {sender for sender, _ in source.bad_pairs}
+    return tuple(sorted(senders)) if senders <= set(found.changed) else ()
+
+
+def _tells_sizes(call: Call, size: int) -> bool:
+    """Whether a call hands every rank as many integers of every other."""
+    if call.dtype not in _INTEGERS or call.void or not call.shape:
+        return False
+    if call.op in ops.ALL_TO_ALL:
+        return call.splits is not None and len({n for part in call.splits for n in part}) == 1
+    counts = [n for n in call.shape if isinstance(n, int)]
+    is_gather = call.op in ("all_gather", "all_gather_single")
+    return is_gather and len(counts) == len(call.shape) and prod(counts) % size == 0
+
+
+def _change(case: Case, source: Divergence, sender: int) -> Change | None:
+    ranks = source.group.ranks
+    mine = source.calls.get(sender)
+    parts = [call.splits for rank in ranks if (call := source.calls.get(rank)) and call.splits]
+    if mine is None or mine.splits is None or len(parts) < len(ranks):
+        return None
+    sent, expected = sum(mine.splits[0]), sum(part[1][ranks.index(sender)] for part in parts)
+    totals = list(_earlier(case, source, sender, mine))
+    always = len(totals) >= _ENOUGH and set(totals) == {expected}
+    return Change(sent, expected, len(totals)) if always and sent != expected else None
+
+
+def _earlier(case: Case, source: Divergence, sender: int, mine: Call) -> Iterator[int]:
+    """What a rank sent in all in earlier calls of its line that came behind such an exchange."""
+    size = len(source.group.ranks)
+    calls = case.before(sender, source.stream, source.seq, _LOOK_BACK)
+    for before, call in pairwise(calls):
+        if before is None or call is None or call.splits is None:
+            continue
+        if (call.op, call.site) == (mine.op, mine.site) and _tells_sizes(before, size):
+            yield sum(call.splits[0])

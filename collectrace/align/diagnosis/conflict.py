@@ -41,6 +41,10 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     return _disagreement(case, candidate, source, creation)
 
 
+_Asked = tuple[Sequence[int], Group]
+"""Ranks, and the group that all of them asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Creation:
     """The creation of a group: who asked for it, by what, and where."""
@@ -126,6 +130,9 @@ def _disagreement(
 ) -> Wording:
     """Ranks that asked for different groups at the same place, or some for none."""
     if creation.is_local:
+        apart = _under_two_names(case, creation)
+        if apart is not None:
+            return apart
         return Wording(
             _variants(candidate, creation),
             "With use_local_synchronization=True the members of a group make it among themselves: "
@@ -145,6 +152,60 @@ def _disagreement(
     )
 
 
+def _under_two_names(case: Case, creation: _Creation) -> Wording | None:
+    """Ranks that asked for one group and do not meet, as each calls it by another name.
+
+    With use_local_synchronization torch names a group by its members and by how many groups the
+    rank is in (distributed_c10d.py, _hash_ranks_to_str, torch 2.13).
+    """
+    (ranks, group), *_ = creation.asked
+    found = next((one for one in creation.instead if one[1].ranks == group.ranks), None)
+    if found is None:
+        return None
+    one, other = ranks[0], found[0][0]
+    before = {
+        rank: _others_before(case, rank, peer, asked)
+        for rank, peer, asked in ((one, other, group), (other, one, found[1]))
+    }
+    told = [
+        f"rank {rank} had made "
+        + words.listed([f"{_call(made)}{words.at_site(made.site)}" for made in groups])
+        + f" before, rank {other if rank == one else one} had not"
+        for rank, groups in sorted(before.items())
+        if groups
+    ]
+    extra = [_call(made) for groups in before.values() for made in groups]
+    return Wording(
+        f"{words.ranks((one, other))} wait for each other in {_call(group)}"
+        f"{words.at_site(group.site)}: each calls the group by another name",
+        "With use_local_synchronization=True torch names a group by its members and by how many "
+        "groups the rank is in so far, and here that differs"
+        + (f": {'; '.join(told)}." if told else ".")
+        + " So both asked for the same group, and neither came to the one of the other's name.",
+        "Leave use_local_synchronization out, and let every rank call new_group for every group in "
+        "the same order, members or not.\nOr make first the groups of which every rank is in as "
+        f"many, such as {_call(group)}"
+        + (f", and after them those of some ranks only, {words.listed(extra)}." if extra else "."),
+    )
+
+
+def _others_before(case: Case, rank: int, peer: int, asked: Group) -> list[Group]:
+    """The groups that a rank was in when it asked for one, and of which its peer was in none."""
+    mine, theirs = case.log(rank), case.log(peer)
+    if mine is None or theirs is None:
+        return []
+    known = {group.group for group in theirs.groups}
+    made: dict[str, Group] = {}
+    for group in mine.groups:
+        if group.t >= asked.t:
+            break
+        if group.phase == "destroyed":
+            made.pop(group.group, None)
+        elif group.phase == "ready" and group.member and group.group not in known:
+            made[group.group] = group
+    return list(made.values())
+
+
 def _skipped(case: Case, candidate: Candidate, source: GroupConflict) -> str:
     """That the suspects left out a group, or made one more: a sentence after a space, or nothing.
 
@@ -153,6 +214,8 @@ def _skipped(case: Case, candidate: Candidate, source: GroupConflict) -> str:
     asked = [(ranks, group) for ranks, group in source.variants if group is not None]
     if len(asked) != len(source.variants) or len(asked) != 2:
         return ""
+    if not candidate.suspects:
+        return _went_past(case, asked)
     wrong, right = sorted(asked, key=lambda one: not set(one[0]) <= set(candidate.suspects))
     if set(wrong[0]) != set(candidate.suspects):
         return ""
@@ -171,8 +234,20 @@ def _skipped(case: Case, candidate: Candidate, source: GroupConflict) -> str:
     return ""
 
 
-_Asked = tuple[Sequence[int], Group]
-"""Ranks, and the group that all of them asked for."""
+def _went_past(case: Case, asked: Sequence[_Asked]) -> str:
+    """That some made a group that others left out, where nobody outnumbers the other side."""
+    for some, others in (asked, asked[::-1]):
+        if not _asked_later(case, some, others[1]) or _ever_asked(case, others, some[1]):
+            continue
+        who = words.ranks(others[0])
+        no_members = "" if set(others[0]) & set(some[1].ranks) else ", no members of it,"
+        return (
+            f" {words.upper(words.ranks(some[0]))} called {_call(some[1])}"
+            f"{words.at_site(some[1].site)}, and {_call(others[1])} after it; {who}{no_members} "
+            f"never called the first, and went straight to {_call(others[1])}"
+            f"{words.at_site(others[1].site)}."
+        )
+    return ""
 
 
 def _asked_later(case: Case, asked: _Asked, group: Group) -> bool:

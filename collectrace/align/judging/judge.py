@@ -153,7 +153,8 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
             call = source.near.send
         return case.issued(rank, call)
     if isinstance(source, GroupConflict):
-        asked = next((g for ranks, g in source.variants if rank in ranks), None)
+        places = (*source.variants, *source.instead)
+        asked = next((g for ranks, g in places if rank in ranks and g is not None), None)
         return case.clocks.when(rank, asked.t) if asked is not None else None
     held = {e.waiting.rank for e in source}
     behind = waitgraph.reachable(case.graph, rank) & held

@@ -75,3 +75,70 @@ def test_where_a_rank_is_that_never_came(*, stacked: bool, tmp_path: Path) -> No
     (found,) = errors(aligned(run, tmp_path))
     assert (found.kind, found.suspects) == ("missing_call", (1,))
     assert ("Rank 1 was at train.py:22 (load)." in found.cause) == stacked
+
+
+HALF: Asked = ("/job/mesh.py:18", [0, 1])
+WORLD: Asked = ("/job/mesh.py:19", [0, 1, 2, 3])
+
+
+def asking_of_four(own: list[Asked], folder: Path) -> Finding:
+    """Ranks 0 and 1 ask for two groups, ranks 2 and 3 for these."""
+    run = Run(4)
+    for rank in run:
+        for n, (site, ranks) in enumerate([HALF, WORLD] if rank.rank < 2 else own, 1):
+            rank.group(str(n), ranks, site=site, phase="asked")
+        rank.beat(30)
+    run.finish()
+    return errors(aligned(run, folder))[0]
+
+
+def test_a_group_that_half_of_the_ranks_left_out(tmp_path: Path) -> None:
+    found = asking_of_four([WORLD], tmp_path)
+    assert (found.kind, found.suspects) == ("group_mismatch", ())
+    assert found.cause.endswith(
+        "Ranks 0-1 called new_group([0, 1]) at mesh.py:18, and new_group([0, 1, 2, 3]) after it; "
+        "ranks 2-3, no members of it, never called the first, and went straight to "
+        "new_group([0, 1, 2, 3]) at mesh.py:19."
+    )
+
+
+@pytest.mark.parametrize("own", [[WORLD, HALF], [("/job/mesh.py:20", [1, 2, 3]), WORLD]])
+def test_groups_that_half_of_the_ranks_made_otherwise(own: list[Asked], tmp_path: Path) -> None:
+    found = asking_of_four(own, tmp_path)
+    assert (found.kind, found.suspects) == ("group_mismatch", ())
+    assert "never called" not in found.cause
+
+
+def local(n: int) -> str:
+    """A name as torch gives it where only members make a group."""
+    return f"{n:040x}"
+
+
+def test_one_group_under_two_names(tmp_path: Path) -> None:
+    run = Run(3)
+    for n in (1, 2):
+        run.rank(n).group(local(12), [1, 2], site="/job/mesh.py:18")
+    for n, name in (0, 1), (1, 2):
+        asked = run.rank(n).group(local(name), [0, 1], site="/job/mesh.py:21", phase="asked")
+        run.rank(n).beat(30, run.rank(n).creating(asked))
+    call = run.rank(2).call("all_reduce", group=local(12))
+    run.rank(2).beat(30, run.rank(2).inside(call))
+    found, *rest = errors(aligned(run, tmp_path))
+    assert [one.caused_by for one in rest] == [0]
+    assert (found.kind, found.suspects) == ("group_mismatch", ())
+    assert found.headline == (
+        "ranks 0-1 wait for each other in new_group([0, 1]) at mesh.py:21: each calls the group by "
+        "another name"
+    )
+    assert "rank 1 had made new_group([1, 2]) at mesh.py:18 before, rank 0 had not" in found.cause
+    assert "those of some ranks only, new_group([1, 2])" in found.fix
+
+
+def test_two_groups_are_not_one_under_two_names(tmp_path: Path) -> None:
+    run = Run(3)
+    for n, ranks in (0, [0, 1]), (1, [1, 2]), (2, [0, 2]):
+        asked = run.rank(n).group(local(n), ranks, site="/job/mesh.py:21", phase="asked")
+        run.rank(n).beat(30, run.rank(n).creating(asked))
+    run.finish()
+    found = errors(aligned(run, tmp_path))[0]
+    assert "another name" not in found.headline

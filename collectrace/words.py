@@ -137,6 +137,9 @@ def exception(error: str, message: str) -> str:
 
 DEFAULT_GROUP: Final = "the default group"
 
+_HASHED: Final = re.compile(r"[0-9a-f]{40}")
+"""``new_group(..., use_local_synchronization=True)`` names a group by SHA-1."""
+
 
 def group(info: GroupInfo) -> str:
     """``the default group``, ``group tp``: what the user calls it, else its name."""
@@ -144,12 +147,18 @@ def group(info: GroupInfo) -> str:
         return DEFAULT_GROUP
     # torch describes a group that was given no description as "undefined".
     if info.description in ("", "undefined", info.name):
+        if _HASHED.match(info.name) and info.ranks:
+            return f"the group of {ranks(info.ranks)}"
         return named_group(info.name)
     return f"group {info.description}"
 
 
 def named_group(name: str) -> str:
-    """A group of which only the name is known. torch counts them from 0, the default group."""
+    """A group of which only the name is known. torch counts them from 0, the default group.
+
+    Of a hash of its members its beginning is enough to tell it from others.
+    """
+    name = _HASHED.sub(lambda found: f"{found[0][:8]}..", name)
     return DEFAULT_GROUP if name.partition("@")[0] == "0" else f"group {name}"
 
 

@@ -23,6 +23,16 @@ COUNT_THEM: Final = (
 )
 
 
+_SAME: Final = {
+    "group": "Pass the same group to the send and to its recv",
+    "device": "Let the tensors of both ends lie on devices of one type",
+    "tag": "Pass the same tag to the send and to its recv",
+    "destination": "Name each other as the peer, in the send and in its recv",
+    "source": "Name each other as the peer, in the send and in its recv",
+}
+"""What to change about a message that met its other end but for one thing."""
+
+
 def explain(case: Case, candidate: Candidate) -> Wording:
     """One message of a channel in words."""
     issue = candidate.source
@@ -49,7 +59,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     tag = f" with tag {channel.tag}" if channel.tag else ""
     n = issue.seq - 1
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
-    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in this group."
+    where = words.group(issue.group)
+    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in {where}."
     if call is not None and not is_user(call):
         cause += f" Rank {here} was in {words.issuer(call)}{_part(call)}."
     lines = tally.of_channel(case, channel)
@@ -64,7 +75,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
     told = by_framework.of_messages(case, ((here, call),))
-    fix = f"Name the same peer and the same tag on both sides: {near}." if near else COUNT_THEM
+    fix = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
     fix = told or fix
     if ended.startswith(_RAISED):
         fix = f"Fix what raised on {other}: the message was still to come."
@@ -137,7 +148,10 @@ def near_miss(issue: ChannelIssue) -> str:
     sent, wanted = issue.near.channel, issue.channel
     match issue.near.differs:
         case "group":
-            return f"rank {sent.source} sent a message on another group, {sent.group!r}"
+            return (
+                f"rank {sent.source} sent it in {words.group(issue.near.group)}, the receive waits "
+                f"in {words.group(issue.group)}"
+            )
         case "device":
             return f"rank {sent.source} sent a message on another device, {sent.device!r}"
         case "tag":

@@ -41,7 +41,7 @@ def explain(case: Case, candidate: Candidate) -> Wording | None:
         f"{what} was refused on {words.ranks(who)}, which went on without it",
         f"{words.upper(told)}. {never}, who made it. The exception was caught, and since then "
         f"{words.ranks(who)} {words.verb(who, 'is', 'are')} {short} short of them.",
-        "Fix what was refused.\n"
+        "Fix the call that was refused: its exception says what is wrong with it.\n"
         "Where a rank may fail alone, do not go on after the exception there: let it end the rank, "
         "or let all ranks learn of it before the next collective (an all_reduce of an error flag).",
     )
@@ -65,6 +65,6 @@ def _what(refusal: Refusal) -> str:
 
 def _told(rank: int, refusal: Refusal) -> str:
     """``rank 2's 31st call, all_reduce at train.py:9, was refused: ValueError: bad size``."""
-    error = words.brief(refusal.error, _LONGEST)
+    error = words.brief(refusal.error, _LONGEST).rstrip(".")
     which = f"rank {rank}'s {words.ordinal(refusal.seq)} call"
     return f"{which}, {_what(refusal)}, was refused: {error}"

@@ -72,6 +72,8 @@ def called(candidate: Candidate) -> list[tuple[Side, Call]]:
 def place(candidate: Candidate) -> str:
     """``call 29 of the default group``."""
     where = f"call {candidate.seq}" if candidate.seq is not None else "a call"
+    if candidate.kind == "group_mismatch":
+        where = "the creation"
     if candidate.group is not None:
         where += f" of {words.group(candidate.group)}"
     return where

@@ -255,11 +255,12 @@ def _near_miss(issue: ChannelIssue, wanted: ChannelKey) -> NearMiss | None:
     if not where:
         if (sent.source, sent.destination, sent.tag) != wanted[2:]:
             return None
-        return NearMiss(sent, send, "group" if sent.group != wanted.group else "device")
+        differs: Literal["group", "device"] = "group" if sent.group != wanted.group else "device"
+        return NearMiss(sent, send, differs, issue.group)
     if source and destination and not tag:
-        return NearMiss(sent, send, "tag")
+        return NearMiss(sent, send, "tag", issue.group)
     if source and tag:
-        return NearMiss(sent, send, "destination")
+        return NearMiss(sent, send, "destination", issue.group)
     if destination and tag:
-        return NearMiss(sent, send, "source")
+        return NearMiss(sent, send, "source", issue.group)
     return None

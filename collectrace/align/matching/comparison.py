@@ -55,6 +55,8 @@ class NearMiss:
     send: Call | None
     differs: Literal["group", "device", "tag", "source", "destination"]
     """What the receive names otherwise; of two things, a group and a device, the first."""
+    group: GroupInfo
+    """Of the send."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from tests.zoo.common import TIMEOUT, TWIN, init
 
 
 def pair(first: int) -> dist.ProcessGroup:
-    return dist.new_group(  # BUG
-        [first, first + 1], timeout=TIMEOUT, use_local_synchronization=not TWIN
-    )
+    ranks, local = [first, first + 1], not TWIN
+    made: dist.ProcessGroup = dist.new_group(ranks, TIMEOUT, use_local_synchronization=local)  # BUG
+    return made
 
 
 rank = init()

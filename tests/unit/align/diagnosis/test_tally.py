@@ -228,6 +228,8 @@ def test_what_waits_behind_a_message_on_another_group_follows_from_it(tmp_path: 
             call = next(c for c in rank.items if isinstance(c, Call) and c.op == "send")
         rank.beat(60, rank.inside(call, what="wait"))
     first, *others = errors(aligned(run, tmp_path))
-    assert "rank 2 sent a message on another group" in first.headline
+    told = "rank 2 sent it in group 1, the receive waits in group 2"
+    assert first.headline.endswith(told)
+    assert first.fix == f"Pass the same group to the send and to its recv: {told}."
     assert others
     assert all(found.caused_by is not None for found in others)

@@ -129,7 +129,7 @@ def test_a_wrong_group(tmp_path: Path) -> None:
     run.rank(0).send(1, group="1")
     run.rank(1).recv(0)
     (issue,) = issues(run, tmp_path)
-    assert near_miss(issue) == "rank 0 sent a message on another group, '1'"
+    assert near_miss(issue) == "rank 0 sent it in group 1, the receive waits in the default group"
     assert issue.near is not None
     assert issue.near.differs == "group"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import rank_words
+from collectrace.align.diagnosis import left_out, rank_words
 from collectrace.align.diagnosis.wording import Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import IN_INIT
@@ -15,9 +15,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.align.reading.groups import is_local
 from collectrace.records import Group
-
-_MOST_MEMBERS: Final = 4
-"""Members of a group that are listed as they were passed."""
 
 _MOST_VARIANTS: Final = 3
 """Different things that ranks did, in a headline."""
@@ -39,10 +36,6 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if source.harmless:
         return _harmless(creation)
     return _disagreement(case, candidate, source, creation)
-
-
-_Asked = tuple[Sequence[int], Group]
-"""Ranks, and the group that all of them asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
     )
     details += "".join(
         f" Rank {rank} was at {rank_words.frame(top)}."
-        for rank in creation.absent[:_MOST_MEMBERS]
+        for rank in creation.absent[: left_out.MOST_MEMBERS]
         if case.standings[rank].state in ("busy", "silent", "running")
         and (top := rank_words.top_frame(case.standings[rank]))
     )
@@ -145,7 +138,7 @@ def _disagreement(
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
-        f"{_skipped(case, candidate, source)}",
+        f"{left_out.sentence(case, candidate, source)}",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
         "that are no members; init_device_mesh does it right.\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
@@ -169,14 +162,14 @@ def _under_two_names(case: Case, creation: _Creation) -> Wording | None:
     }
     told = [
         f"rank {rank} had made "
-        + words.listed([f"{_call(made)}{words.at_site(made.site)}" for made in groups])
+        + words.listed([f"{left_out.call(made)}{words.at_site(made.site)}" for made in groups])
         + f" before, rank {other if rank == one else one} had not"
         for rank, groups in sorted(before.items())
         if groups
     ]
-    extra = [_call(made) for groups in before.values() for made in groups]
+    extra = [left_out.call(made) for groups in before.values() for made in groups]
     return Wording(
-        f"{words.ranks((one, other))} wait for each other in {_call(group)}"
+        f"{words.ranks((one, other))} wait for each other in {left_out.call(group)}"
         f"{words.at_site(group.site)}: each calls the group by another name",
         "With use_local_synchronization=True torch names a group by its members and by how many "
         "groups the rank is in so far, and here that differs"
@@ -184,7 +177,7 @@ def _under_two_names(case: Case, creation: _Creation) -> Wording | None:
         + " So both asked for the same group, and neither came to the one of the other's name.",
         "Leave use_local_synchronization out, and let every rank call new_group for every group in "
         "the same order, members or not.\nOr make first the groups of which every rank is in as "
-        f"many, such as {_call(group)}"
+        f"many, such as {left_out.call(group)}"
         + (f", and after them those of some ranks only, {words.listed(extra)}." if extra else "."),
     )
 
@@ -204,69 +197,6 @@ def _others_before(case: Case, rank: int, peer: int, asked: Group) -> list[Group
         elif group.phase == "ready" and group.member and group.group not in known:
             made[group.group] = group
     return list(made.values())
-
-
-def _skipped(case: Case, candidate: Candidate, source: GroupConflict) -> str:
-    """That the suspects left out a group, or made one more: a sentence after a space, or nothing.
-
-    They asked here for what the others asked for next, or the others for what they did.
-    """
-    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
-    if len(asked) != len(source.variants) or len(asked) != 2:
-        return ""
-    if not candidate.suspects:
-        return _went_past(case, asked)
-    wrong, right = sorted(asked, key=lambda one: not set(one[0]) <= set(candidate.suspects))
-    if set(wrong[0]) != set(candidate.suspects):
-        return ""
-    who, others = words.ranks(wrong[0]), words.ranks(right[0])
-    if _asked_later(case, right, wrong[1]) and not _ever_asked(case, wrong, right[1]):
-        left = words.verb(wrong[0], "has", "have")
-        return (
-            f" {words.upper(who)} never called {_call(right[1])}{words.at_site(right[1].site)}, "
-            f"and {left} gone on to what {others} called after it."
-        )
-    if _asked_later(case, wrong, right[1]) and not _ever_asked(case, right, wrong[1]):
-        return (
-            f" {words.upper(who)} alone called {_call(wrong[1])}{words.at_site(wrong[1].site)}, "
-            f"and after it what {others} called here."
-        )
-    return ""
-
-
-def _went_past(case: Case, asked: Sequence[_Asked]) -> str:
-    """That some made a group that others left out, where nobody outnumbers the other side."""
-    for some, others in (asked, asked[::-1]):
-        if not _asked_later(case, some, others[1]) or _ever_asked(case, others, some[1]):
-            continue
-        who = words.ranks(others[0])
-        no_members = "" if set(others[0]) & set(some[1].ranks) else ", no members of it,"
-        return (
-            f" {words.upper(words.ranks(some[0]))} called {_call(some[1])}"
-            f"{words.at_site(some[1].site)}, and {_call(others[1])} after it; {who}{no_members} "
-            f"never called the first, and went straight to {_call(others[1])}"
-            f"{words.at_site(others[1].site)}."
-        )
-    return ""
-
-
-def _asked_later(case: Case, asked: _Asked, group: Group) -> bool:
-    """Whether ranks asked for another group after theirs, from the same line as its ranks did."""
-    ranks, first = asked
-    return all(
-        any(_is_same(one, group) and one.ordinal > first.ordinal for one in log.groups)
-        for rank in ranks
-        if (log := case.log(rank)) is not None
-    )
-
-
-def _ever_asked(case: Case, asked: _Asked, group: Group) -> bool:
-    logs = (case.log(rank) for rank in asked[0])
-    return any(_is_same(one, group) for log in logs if log is not None for one in log.groups)
-
-
-def _is_same(one: Group, other: Group) -> bool:
-    return (one.site, one.ranks, one.description) == (other.site, other.ranks, other.description)
 
 
 def _variants(candidate: Candidate, creation: _Creation) -> str:
@@ -289,7 +219,7 @@ def _variants(candidate: Candidate, creation: _Creation) -> str:
 def _called(asked: Sequence[tuple[tuple[int, ...], Group]]) -> list[str]:
     """``ranks 0-1 called new_group([0, 1]) at train.py:9``."""
     return [
-        f"{words.ranks(ranks)} called {_call(group)}{words.at_site(group.site)}"
+        f"{words.ranks(ranks)} called {left_out.call(group)}{words.at_site(group.site)}"
         for ranks, group in asked
     ]
 
@@ -298,10 +228,3 @@ _LOCAL_FIX: Final = (
     "Call new_group with the same ranks on every member of the group, and let each rank make the "
     "groups that it shares with others in the same order as they do."
 )
-
-
-def _call(group: Group) -> str:
-    """``new_group([0, 1])``; of many members as ranges."""
-    few = len(group.ranks) <= _MOST_MEMBERS
-    members = ", ".join(map(str, group.ranks)) if few else words.ranges(group.ranks)
-    return f"new_group([{members}])" if group.ranks else "new_group()"

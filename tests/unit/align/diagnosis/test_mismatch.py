@@ -288,8 +288,8 @@ def test_a_message_that_nobody_receives(tmp_path: Path) -> None:
     found = first(run, tmp_path)
     assert found.headline == "rank 0's send at train.py:20 meets no recv of rank 1"
     assert found.cause == (
-        "Rank 1 issued only 4 recvs from rank 0 in this group. Rank 0 sent 5 (from train.py:20), "
-        "rank 1 received 4 (from train.py:20). Rank 1 has finished."
+        "Rank 1 issued only 4 recvs from rank 0 in the default group. Rank 0 sent 5 "
+        "(from train.py:20), rank 1 received 4 (from train.py:20). Rank 1 has finished."
     )
     assert "one longer on one side" in found.fix
 

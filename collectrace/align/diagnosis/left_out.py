@@ -1,0 +1,88 @@
+"""Process groups that some ranks left out, or made one more of, by what was asked for next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.records import Group
+
+MOST_MEMBERS: Final = 4
+"""Members of a group that are listed as they were passed."""
+
+_Asked = tuple[Sequence[int], Group]
+"""Ranks, and the group that all of them asked for."""
+
+
+def sentence(case: Case, candidate: Candidate, source: GroupConflict) -> str:
+    """That the suspects left out a group, or made one more: a sentence after a space, or nothing.
+
+    They asked here for what the others asked for next, or the others for what they did.
+    """
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    if len(asked) != len(source.variants) or len(asked) != 2:
+        return ""
+    if not candidate.suspects:
+        return _went_past(case, asked)
+    wrong, right = sorted(asked, key=lambda one: not set(one[0]) <= set(candidate.suspects))
+    if set(wrong[0]) != set(candidate.suspects):
+        return ""
+    who, others = words.ranks(wrong[0]), words.ranks(right[0])
+    if _asked_later(case, right, wrong[1]) and not _ever_asked(case, wrong, right[1]):
+        left = words.verb(wrong[0], "has", "have")
+        return (
+            f" {words.upper(who)} never called {call(right[1])}{words.at_site(right[1].site)}, "
+            f"and {left} gone on to what {others} called after it."
+        )
+    if _asked_later(case, wrong, right[1]) and not _ever_asked(case, right, wrong[1]):
+        return (
+            f" {words.upper(who)} alone called {call(wrong[1])}{words.at_site(wrong[1].site)}, "
+            f"and after it what {others} called here."
+        )
+    return ""
+
+
+def _went_past(case: Case, asked: Sequence[_Asked]) -> str:
+    """That some made a group that others left out, where nobody outnumbers the other side."""
+    for some, others in (asked, asked[::-1]):
+        if not _asked_later(case, some, others[1]) or _ever_asked(case, others, some[1]):
+            continue
+        who = words.ranks(others[0])
+        no_members = "" if set(others[0]) & set(some[1].ranks) else ", no members of it,"
+        return (
+            f" {words.upper(words.ranks(some[0]))} called {call(some[1])}"
+            f"{words.at_site(some[1].site)}, and {call(others[1])} after it; {who}{no_members} "
+            f"never called the first, and went straight to {call(others[1])}"
+            f"{words.at_site(others[1].site)}."
+        )
+    return ""
+
+
+def _asked_later(case: Case, asked: _Asked, group: Group) -> bool:
+    """Whether ranks asked for another group after theirs, from the same line as its ranks did."""
+    ranks, first = asked
+    return all(
+        any(_is_same(one, group) and one.ordinal > first.ordinal for one in log.groups)
+        for rank in ranks
+        if (log := case.log(rank)) is not None
+    )
+
+
+def _ever_asked(case: Case, asked: _Asked, group: Group) -> bool:
+    logs = (case.log(rank) for rank in asked[0])
+    return any(_is_same(one, group) for log in logs if log is not None for one in log.groups)
+
+
+def _is_same(one: Group, other: Group) -> bool:
+    return (one.site, one.ranks, one.description) == (other.site, other.ranks, other.description)
+
+
+def call(group: Group) -> str:
+    """``new_group([0, 1])``; of many members as ranges."""
+    few = len(group.ranks) <= MOST_MEMBERS
+    members = ", ".join(map(str, group.ranks)) if few else words.ranges(group.ranks)
+    return f"new_group([{members}])" if group.ranks else "new_group()"

@@ -98,11 +98,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
         "call", "some ranks never came to a collective", 5, "hung", ("absent",), is_absence=True
     ),
     "p2p_unmatched": KindRow(
-        "message",
-        "a send without its receive, or the reverse; or one left behind",
-        6,
-        "hung",
-        is_absence=True,
+        "message", "a message that lacks an end, or lost its sender", 6, "hung", is_absence=True
     ),
     "p2p_mismatch": KindRow(
         "message", "a send and its receive differ in dtype or size", 3, "diverged", is_passable=True

@@ -261,8 +261,9 @@ def root(case: Case, candidate: Candidate) -> Reason | None:
         text = _consolidated(case, candidate, listed)
     return Reason(
         text,
-        f"Pass the same {words.root(sides[0][1])} on every rank: a global rank, not one computed "
-        "from the rank's own number.",
+        f"Pass the same {words.root(sides[0][1])} on every rank: a global rank, not one that each "
+        "works out from its own number or its own files. Where it must be found out, let one rank "
+        "decide, and broadcast it first.",
         "roots",
     )
 

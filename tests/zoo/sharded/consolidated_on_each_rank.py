@@ -6,7 +6,7 @@ suspects: none
 status: diverged
 cause: broadcast; rank 0; ranks 1-2; to=0; BUG
 fix: same `to`; every rank | all ranks
-never: ambiguous; not computed from
+never: ambiguous; find out
 """
 
 import torch

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import decided, loop_lines
 from collectrace.align.diagnosis.callers import closed, is_in_helper, lines, place_of
 from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
@@ -210,12 +209,9 @@ def _loop_over_names(case: Case, candidate: Candidate) -> str:
     for site in lines(case, side.ranks[0], call) or [call.site or ""]:
         loop = code_lines.innermost_loop(case.statements(site))
         text = code_lines.statement(loop or "")
-        if loop and text.startswith("for ") and not _ORDERED.search(text):
+        if loop and text.startswith("for ") and not loop_lines.has_own_order(loop):
             return quoted(site.rpartition(":")[0], loop)
     return ""
-
-
-_ORDERED: Final = re.compile(r"\b(range|(named_)?(parameters|buffers|modules|children))\(")
 
 
 def differs_in_first_only(calls: Sequence[Call]) -> bool:

@@ -216,9 +216,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         parts.append(_round(known[0][2]))
         left = [s.ranks for s, _, habit in known if s.call and not habit.goes_on(s.call)]
         who = {rank for ranks in left for rank in ranks}
-        # Who goes on as before may be the one to blame: then this would only mislead.
-        misleads = bool(candidate.suspects) and not who <= set(candidate.suspects)
-        if who and len(left) < len(sides) and not misleads:
+        # Beside a finding that blames nobody, or another rank, this would read as blame.
+        if who and len(left) < len(sides) and who <= set(candidate.suspects):
             parts.append(f"{words.ranks(who)} left that pattern here")
     told = "; ".join(part for part in parts if part)
     return f"{words.upper(told)}." if told else ""

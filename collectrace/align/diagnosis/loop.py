@@ -10,6 +10,7 @@ from collectrace import words
 from collectrace.align.diagnosis.callers import telling
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.matching import habit
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 from collectrace.signature import is_user, program_text
@@ -62,7 +63,7 @@ class Loop:
 def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
     """The loop a rank was in before row ``seq``; None where nothing was repeated."""
     calls = case.before(rank, stream, seq, _WINDOW)
-    period, length = repetition([token(call) for call in calls])
+    period, length = habit.repetition([token(call) for call in calls])
     if not period:
         return None
     return Loop(
@@ -74,22 +75,6 @@ def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
         latest=calls[-1],
         is_whole=seq - _WINDOW <= 1 or length < len(calls),
     )
-
-
-def repetition(tokens: Sequence[Token]) -> tuple[int, int]:
-    """The period that explains the longest end of a sequence, and that end's length; 0, 0: none.
-
-    The end must hold two whole rounds. One token repeated is a loop of one call; two equal layers
-    in a row are none, where a longer round explains more.
-    """
-    n, best = len(tokens), (0, 0)
-    for period in range(1, n // 2 + 1):
-        length = period
-        while length < n and tokens[n - 1 - length] == tokens[n - 1 - length + period]:
-            length += 1
-        if length >= 2 * period and length > best[1]:
-            best = period, length
-    return best
 
 
 def _position(calls: Sequence[Call | None], period: int, length: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -89,6 +90,15 @@ def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
         lines = code_lines.loops(case.statements(site))
         found += [(site.rpartition(":")[0], line) for line in lines]
     return found
+
+
+def has_own_order(line: str) -> bool:
+    """Whether a loop, given as ``number text``, goes over what has one order on every rank."""
+    text = code_lines.statement(line)
+    return _ORDERED.search(text) is not None and " else " not in text
+
+
+_ORDERED: Final = re.compile(r"\b(sorted|range|(named_)?(parameters|buffers|modules|children))\(")
 
 
 class Left(NamedTuple):

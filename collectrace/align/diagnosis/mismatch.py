@@ -21,6 +21,7 @@ from collectrace.align.diagnosis import (
     parted,
     program,
     refused,
+    rounds,
     sisters,
     slip,
 )
@@ -196,6 +197,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
     parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op,
-    arguments.root,
+    order.reason, rounds.reason, rounds.turns, parted.lines_here, arguments.dtype,
+    arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop, loop_lines
+from collectrace.align.diagnosis import decided, loop, loop_lines, rounds
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.wording import (
@@ -144,8 +144,12 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
                 "Keep the forward's output in the graph on every rank: where there is nothing to "
                 "compute, go on with it times zero (out * 0), or with a dummy input.",
             )
-        why = decided.sentence(case, candidate) or " A branch skipped it on some ranks."
-        why += _skipped_by(found.others, candidate)
+        why, way = decided.sentence(case, candidate), rounds.way(case, candidate)
+        if habit is not None and way is not None and not why:
+            why, fix = way.cause, way.fix
+        else:
+            why = why or " A branch skipped it on some ranks."
+            why += _skipped_by(found.others, candidate)
         return Reason(
             f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}",
             fix,
@@ -179,7 +183,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             f"issued {what} behind it; {others} {still} in one more round{with_}."
         )
         return _root_had_it(case, candidate, found, told) or Reason(told, ONE_LENGTH)
-    if token_again(habit, call):
+    if token_again(habit, call) and rounds.way(case, candidate) is None:
         row = _in_a_row(case, candidate, found)
         told = (
             f"{words.upper(who)} issued {what} once more, the {words.ordinal(row)} in a row, where "
@@ -190,6 +194,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
             decided.fix(case, candidate) or f"{EVERY_RANK}\n{ONE_LENGTH}",
             "some ranks",
         )
+    of_round = rounds.reason(case, candidate)
+    if of_round is not None:
+        return of_round
     why = decided.sentence(case, candidate)
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)

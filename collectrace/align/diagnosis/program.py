@@ -24,6 +24,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if found is None or set(candidate.suspects) != set(found.ranks):
         return None
     others = words.ranks(found.others)
+    if found.is_turn:
+        return _other_turn(case, found)
     text = (
         f"{words.upper(told(case, found))}. Up to there {words.ranks(found.ranks)} and {others} "
         "issued the same calls in the same order over all their groups."
@@ -34,6 +36,20 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         text += f" {words.upper(who)} {went} on to {_call(found.then)}, and waits there."
     because: Because | None = "some ranks" if found.what in ("missing", "extra") else None
     return Reason(text, _fix(case, found), because)
+
+
+def _other_turn(case: Case, found: Deviation) -> Reason:
+    """One line goes through several groups, and a rank is at the turn of another one."""
+    who, at = words.ranks(found.ranks), words.at(found.calls[0])
+    return Reason(
+        f"{words.upper(told(case, found))}. Up to there {who} and {words.ranks(found.others)} "
+        "issued the same calls in the same order over all their groups, the groups of this line "
+        f"in one order in the round before. Either {who} goes through the groups in another order "
+        "here (of a set, or of a dict that was filled in another order), or it has left one out.",
+        f"Go through the groups in one order on every rank{at}: sorted(...), or a list made once, "
+        "never a set, or a dict that each rank fills by itself.\n"
+        f"If {who} has nothing to send to one of them: take part with zeros.",
+    )
 
 
 def told(case: Case, found: Deviation, *, short: bool = False) -> str:
@@ -47,6 +63,12 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
     calls += f" and {words.counted(more, 'more call')}" if more > 0 else ""
     them = words.verb(found.calls, "it", "them")
     match found.what:
+        case "missing" if found.is_turn and found.then is not None:
+            then, theirs = found.then, _theirs(case, found, found.calls[0])
+            return (
+                f"{who} called {_call(then)} on {_group(case, then)} without that on {theirs}, "
+                f"which {others} made first"
+            )
         case "missing":
             return f"{who} left out {calls.removesuffix(',')}; {others} made {them}"
         case "extra":
@@ -57,7 +79,7 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
         case "other group":
             mine = found.calls[0]
             same = _named(case, found.ranks[0], mine, short)
-            theirs = _theirs(case, found)
+            theirs = _theirs(case, found, found.calls[1])
             return f"{who} called {same} on {_group(case, mine)}, {others} on {theirs}"
         case "ended":
             return f"{who} ended where {others} went on with {calls}"
@@ -85,15 +107,15 @@ def _fix(case: Case, found: Deviation) -> str:
             return f"Give the loop the same length on every rank.\n{EVERY_RANK}"
 
 
-def _theirs(case: Case, found: Deviation) -> str:
+def _theirs(case: Case, found: Deviation, call: Call) -> str:
     """The groups of those that went on: sister groups have names of their own."""
-    those = {rank: _sister(case, rank, found.calls[1]) for rank in found.others}
+    those = {rank: _sister(case, rank, call) for rank in found.others}
     names = dict.fromkeys(name for name in those.values() if name)
     infos = [case.comparison.groups[name] for name in names]
     descriptions = {info.description for info in infos}
     if len(descriptions) == 1 and len(infos) > 1 and not descriptions & {*NAMELESS}:
         return words.group(infos[0])  # one name for all of them
-    return words.listed([words.group(info) for info in infos]) or _group(case, found.calls[1])
+    return words.listed([words.group(info) for info in infos]) or _group(case, call)
 
 
 def _meant(case: Case, found: Deviation) -> str:

@@ -18,6 +18,7 @@ from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program
+from collectrace.align.judging.rounds import left_round
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -196,6 +197,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         or extra_makers(case, candidate)
         or chosen_by_rank(case, candidate)
         or alone_in_loop(case, candidate)
+        or left_round(case, candidate)
     )
 
 

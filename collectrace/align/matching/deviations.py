@@ -12,7 +12,7 @@ that waits for them in a call of its round. Anything else proves nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from collectrace import dumps
@@ -49,6 +49,8 @@ class Deviation:
     then: Call | None = None
     """`missing`: what the rank came to instead, where it is held up in that, so that it may
     have meant to make the missing calls later."""
+    is_turn: bool = False
+    """`missing`: one place issues them and `then`, each on another group, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class _Edit:
     count: int
     told: int = 0
     """Steps of the rank that it accounts for: all from it on but those that are extra."""
+    is_turn: bool = False
+    """`missing`: it is another turn of one place."""
 
 
 def find(
@@ -163,11 +167,13 @@ def _explained(
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
     for rank in wrong:
         program = known[rank]
-        edit = _edit(program.steps, expected, at, steps)
+        edit = _turn(program.steps, expected, at, steps) or _edit(
+            program.steps, expected, at, steps
+        )
         if edit is None:
             return None
         extra = tuple(program.steps[at : at + edit.count]) if edit.what == "extra" else ()
-        edits.setdefault((_Edit(edit.what, edit.count), extra), []).append(rank)
+        edits.setdefault((replace(edit, told=0), extra), []).append(rank)
     found = []
     for (edit, _), ranks in edits.items():
         one = _deviation(known, edit, ranks, right, model, at, period)
@@ -275,6 +281,22 @@ def _edit(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _E
     return max(found, key=lambda edit: (edit.told, -edit.count), default=None)
 
 
+def _turn(mine: Sequence[int], expected: _Expected, at: int, steps: Steps) -> _Edit | None:
+    """Calls that one place makes on several groups in turn, where a rank waits at a later turn.
+
+    Each round before has that call on the very group, behind those on the others: so the group is
+    right, and its turn is another. None where it is not so.
+    """
+    if len(mine) != at + 1 or mine[at] not in mine[max(0, at - expected.period) : at]:
+        return None
+    for ahead in range(min(expected.period, _MOST_STEPS)):
+        if ahead and expected[at + ahead] == mine[at]:
+            return _Edit("missing", ahead, 1, is_turn=True)
+        if not _is_other_group(mine[at], expected[at + ahead], steps):
+            return None
+    return None
+
+
 def _some(what: What, count: int, agreeing: int | None) -> list[_Edit]:
     """An edit behind which so many steps agree; none where they do not."""
     if agreeing is None:
@@ -324,6 +346,7 @@ def _deviation(
             for rank in ranks
         },
         then=first.call(at) if is_held else None,
+        is_turn=edit.is_turn,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.matching.deviations import Deviation
-from tests.support.judging import case_of
+from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import DEFAULT, Rank, Run
 
 METER = "/job/meter.py:9"
@@ -87,3 +87,66 @@ def test_of_two_groups_of_the_same_ranks_one_is_right(tmp_path: Path) -> None:
 def test_in_a_ring_either_neighbour_may_come_first(given: str, tmp_path: Path) -> None:
     ring = {"a": [0, 1], "b": [1, 2], "c": [0, 2]}
     assert found(pairs(ring, given), tmp_path) is None
+
+
+def turns(calls: str, *, count: int = 3, world: int = 4) -> Run:
+    """One line goes through two groups of all ranks, in each round alike; then rank 2 its own way.
+
+    ``calls``: the groups that rank 2 gives it then; the others give it the first one, and wait.
+    """
+    run = Run(world)
+    for name in "ab":
+        run.group(name, list(range(world)), description=f"edge {name}")
+    for _ in range(count):
+        for name in "ab":
+            run.all("all_reduce", name, site=METER)
+    for rank in run:
+        for name in calls if rank.rank == 2 or not calls else "a":
+            waits(rank, name)
+    return run
+
+
+def test_a_group_of_the_round_has_another_turn(tmp_path: Path) -> None:
+    told = found(turns("b"), tmp_path)
+    assert told is not None
+    assert (told.what, told.ranks, told.others) == ("missing", (2,), (0, 1, 3))
+    assert [call.group for call in told.calls] == ["a"]
+    assert told.is_turn
+    assert told.then is not None
+    assert told.then.group == "b"
+
+
+def test_without_a_round_before_it_is_another_group(tmp_path: Path) -> None:
+    told = found(turns("b", count=0), tmp_path)
+    assert told is not None
+    assert (told.what, told.is_turn) == ("other group", False)
+
+
+def test_what_rank_2_was_given_is_told_as_a_turn(tmp_path: Path) -> None:
+    first = errors(aligned(turns("b"), tmp_path))[0]
+    assert first.suspects == (2,)
+    told = "Rank 2 called all_reduce at meter.py:9 on group edge b without that on group edge a, "
+    assert f"{told}which ranks 0-1,3 made first." in first.cause
+    assert "in one order on every rank at meter.py:9" in first.fix
+    assert "Pass the same group" not in first.fix
+
+
+def test_a_rank_that_went_on_to_its_next_round_has_left_it_out(tmp_path: Path) -> None:
+    told = found(turns("ba"), tmp_path)
+    assert told is not None
+    assert (told.what, told.is_turn) == ("missing", False)
+
+
+def test_a_group_of_no_round_before_has_no_turn(tmp_path: Path) -> None:
+    """That the others use it next does not make it one."""
+    run = turns("", count=0)
+    for _ in range(3):
+        run.all("all_reduce", "a", site=METER)
+        run.all("all_reduce", "a", site="/job/train.py:20")
+    for rank in run:
+        if rank.rank != 2:
+            rank.call("all_reduce", "a", site=METER)
+        waits(rank, "b")
+    told = found(run, tmp_path)
+    assert told is not None
+    assert not told.is_turn

@@ -1,0 +1,194 @@
+"""What the turns of a loop tell: calls of a round left out, or made in another order, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, called
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.rounds import Leap, is_straight, leap
+from collectrace.align.reading import code_lines
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Side
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+
+def reason(case: Case, candidate: Candidate) -> Reason | None:
+    """One side made a call of the round before its turn, and the other went on as ever."""
+    found = leap(case, candidate)
+    if found is None or (candidate.suspects and candidate.suspects != found.side.ranks):
+        return None
+    mine, theirs = found.side.call, found.others.call
+    if mine is None or theirs is None:
+        return None
+    if found.is_one_place:
+        return _one_place(case, found, mine, theirs)
+    return _left_out(case, candidate, found, mine, theirs)
+
+
+def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
+    """The same line, called from the same lines, with tensors that it has another turn for.
+
+    Tensors of one size need not be the same thing: it may be a further one.
+    """
+    who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
+    comes = words.verb(found.side.ranks, "comes", "come")
+    loop, n = _for_around(case, found.side), len(found.skipped)
+    of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
+    between = "the one between" if n == 1 else f"the {n} between"
+    return Reason(
+        f"{words.upper(who)} called {closed(named(case, found.side.ranks[0], mine))} with "
+        f"{words.tensors(mine)}, as it had {words.counted(n, 'call')} later in each of the "
+        f"{found.rounds} equal rounds before; {others} went on with {words.tensors(theirs)}, as "
+        f"always.{of}: {who} {comes} to them {_unordered(loop)}without "
+        f"{between} or with one more.",
+        _one_order(loop),
+        "some ranks",
+    )
+
+
+def _left_out(
+    case: Case, candidate: Candidate, found: Leap, mine: Call, theirs: Call
+) -> Reason | None:
+    """Another line of the round, without what stood between; None: in a loop of its own."""
+    gone, inside = (_point(candidate, side) for side in (found.side, found.others))
+    if loop_lines.loop_of_one(case, gone, inside) is not None:
+        return None  # it may have gone through that once more, and come to the rest later
+    who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
+    first = closed(named(case, found.others.ranks[0], theirs))
+    more = len(found.skipped) - 1
+    rest = f" and {words.counted(more, 'more call')}" if more else ""
+    without = f"{first}{rest}".removesuffix(",")
+    made = closed(named(case, found.side.ranks[0], mine))
+    told = (
+        f"{words.upper(who)} went on to {made} without {without}, which came first in each of the "
+        f"{found.rounds} equal rounds before; {others} went on as in those."
+    )
+    known = way(case, candidate)
+    if known is not None:
+        return Reason(told + known.cause, known.fix, "some ranks")
+    why = decided.sentence(case, candidate) + decided.skipped_by(found.others.stack or ())
+    return Reason(told + why, decided.fix(case, candidate) or EVERY_RANK, "some ranks")
+
+
+def way(case: Case, candidate: Candidate) -> Reason | None:
+    """What may have led past calls of the round, a sentence after a space; None: it is not seen."""
+    found = leap(case, candidate)
+    mine, theirs = (found.side.call, found.others.call) if found is not None else (None, None)
+    if found is None or mine is None or theirs is None or found.is_one_place:
+        return None
+    gone, inside = (_point(candidate, side) for side in (found.side, found.others))
+    if loop_lines.loop_of_one(case, gone, inside) is not None:
+        return None
+    shorter = loop_lines.loop_of_one(case, inside, gone)
+    if shorter is not None:
+        return Reason(
+            f" The {words.name(theirs)} stands in {shorter.quoted}: {words.ranks(gone.ranks)} had "
+            "fewer turns of it than before.",
+            ONE_LENGTH,
+        )
+    if not is_straight(case, found):
+        return None
+    return Reason(
+        decided.skipped_by(found.others.stack or ())
+        or f" The same loops and conditions stand around {words.name(theirs)}{words.at(theirs)} "
+        f"and {words.name(mine)}{words.at(mine)}: most likely a `continue`, a `return` or an "
+        "exception that was caught led past the one to the other.",
+        f"Let all ranks agree, before {words.name(theirs)}{words.at(theirs)}, whether they go on "
+        "(an all_reduce of a flag, MIN; an error that was caught counts as no): then every rank "
+        "takes the same way. Or let a rank that has nothing take part with zeros.",
+    )
+
+
+def _point(candidate: Candidate, side: Side) -> Standpoint:
+    return next(
+        Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate) if s.ranks == side.ranks
+    )
+
+
+def turns(case: Case, candidate: Candidate) -> Reason | None:
+    """One line of a ``for`` whose turns bring other tensors, on every rank: they may be apart."""
+    if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or candidate.absent:
+        return None
+    sides = called(candidate)
+    if len({s.stack for s, _ in sides}) > 1 or not all(is_user(c) for _, c in sides):
+        return None
+    right = next((s for s, _ in sides if not set(s.ranks) & set(candidate.suspects)), sides[0][0])
+    loop, before = _for_around(case, right), _turns_before(case, candidate, right)
+    call = right.call
+    if loop is None or call is None or {words.tensors(c) for c in before} <= {words.tensors(call)}:
+        return None
+    got = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    last = next(c for c in before if words.tensors(c) != words.tensors(call))
+    return Reason(
+        f"The {closed(named(case, right.ranks[0], call))} got {got}. It stands "
+        f"in {loop.quoted}, whose turns bring different tensors on every rank: the one "
+        f"before, call {last.seq}, {words.tensors(last)}. So the ranks are at different turns of "
+        f"it, {_unordered(loop)}with one left out or one more; or they are at "
+        "the same turn, and its tensor differs.",
+        f"{_one_order(loop)}\nIf they are at the same turn: make its tensor of one size and dtype "
+        "on every rank.",
+    )
+
+
+def _for_around(case: Case, side: Side) -> LoopLine | None:
+    """The innermost loop around a side's call and its callers, if it is a ``for`` over things."""
+    for frame in side.stack or ():
+        lines = code_lines.loops(case.statements(frame.partition(" ")[0]))
+        if lines:
+            text = code_lines.statement(lines[-1])
+            counts = " range(" in text or not text.startswith("for ")
+            return None if counts else LoopLine(frame, lines[-1])
+    return None
+
+
+def _turns_before(case: Case, candidate: Candidate, side: Side) -> list[Call]:
+    """A rank's calls just before the row from the same lines, the latest first.
+
+    Batches of a DataLoader are no turns: their sizes differ from rank to rank by nature.
+    """
+    rank, found = side.ranks[0], list[Call]()
+    log, later = case.log(rank), side.call
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _MOST_TURNS)):
+        if call is None or later is None or log is None or _fetched(log, call.t, later.t):
+            break
+        if case.stack(rank, call) != tuple(side.stack or ()) or call.iteration != later.iteration:
+            break
+        found.append(call)
+        later = call
+    return found
+
+
+_MOST_TURNS: Final = 64
+"""Calls before a row that are looked at."""
+
+
+def _fetched(log: RankLog, after: int, before: int) -> bool:
+    return any(after < batch.t <= before for batch in log.batches if not batch.end)
+
+
+def _unordered(loop: LoopLine | None) -> str:
+    """``in another order``, and how that may have come to be; of what has one: nothing."""
+    if loop is not None and loop_lines.has_own_order(loop.line):
+        return ""
+    return (
+        "in another order (of a set, which depends on PYTHONHASHSEED, or of a dict that was filled "
+        "in another order), "
+    )
+
+
+def _one_order(loop: LoopLine | None) -> str:
+    where = loop.quoted if loop is not None else "them"
+    if loop is not None and loop_lines.has_own_order(loop.line):
+        return f"Go through {where} over the same things on every rank."
+    return (
+        f"Go through {where} in one order on every rank, over the same things: sorted(...) of what "
+        "all ranks hold, never a set, or a dict that each rank fills by itself."
+    )

@@ -259,12 +259,17 @@ def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
     if not shared:
         return None
     counts, ended = dict[int, int](), set[int]()
+    # Who is in the midst of a later pass, which the others have begun too, left it otherwise.
+    going = {
+        rank for rank, found in latest.items()
+        if not max((found[n] for n in shared), key=lambda batch: batch.t).end
+    }  # fmt: skip
     by_time = sorted(shared, key=lambda n: max(f[n].t for f in latest.values()), reverse=True)
     for loader in by_time:
         counts = {rank: found[loader].batch for rank, found in latest.items()}
         over = {rank for rank, found in latest.items() if found[loader].end}
         # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
-        early = {rank for rank in over if counts[rank] < max(counts.values())}
+        early = {rank for rank in over - going if counts[rank] < max(counts.values())}
         if early:
             if len(by_time) == 1:
                 return Inputs(counts, frozenset(over), "loader")

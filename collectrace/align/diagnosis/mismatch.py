@@ -23,6 +23,7 @@ from collectrace.align.diagnosis import (
     refused,
     sisters,
     slip,
+    ways_past,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
 from collectrace.align.diagnosis.headline import headline
@@ -52,6 +53,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
+    reason = ways_past.added(case, candidate, reason)
     cause = reason.cause
     proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
     if _is_ambiguous(candidate) and not proven:
@@ -122,6 +124,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     found = inputs.of_candidate(case, candidate)
     if found is None:
         return None
+    left = ways_past.left_loop(case, candidate, found)
+    if left is not None:
+        return left
     parts, inside, answered = [], list[Call](), False
     for side, call in called(candidate):
         who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
@@ -182,7 +187,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         return Reason(told + why, fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    why = why or " The logs do not show what decided it."
+    why = why or ways_past.UNDECIDED
     order = decided.unordered(case, candidate)
     if order is not None:
         return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")

@@ -9,7 +9,7 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import decided, loop_lines, ways_past
-from collectrace.align.diagnosis.callers import closed, named, place_of
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -40,8 +40,8 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
         here, gone = words.ranks(past.left.ranks), words.ranks(past.gone.ranks)
         return Reason(
             f"{words.upper(gone)} went on to DDP's constructor{words.at(past.gone.call)}, which "
-            f"compares the models over the group, where {here} issued {words.name(past.left.call)}"
-            f"{place_of(case, past.left.ranks[0], past.left.call)}.{past.sentence}",
+            f"compares the models over the group, where {here} issued "
+            f"{named(case, past.left.ranks[0], past.left.call)}.{past.sentence}",
             past.fix,
             "some ranks",
         )

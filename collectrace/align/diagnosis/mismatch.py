@@ -194,6 +194,11 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
     return Reason(told + why, fix, "some ranks")
 
 
+def _went_past(case: Case, candidate: Candidate) -> Reason | None:
+    """Some ranks went past the others' line: that the calls differ in size is no reason then."""
+    return _generic(case, candidate) if ways_past.past(case, candidate) is not None else None
+
+
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
     join.own_hook, join.unanswered, join.block_around_loops, arguments.split, arguments.coalesced,
@@ -201,6 +206,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
     parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op,
-    arguments.root,
+    order.reason, _went_past, parted.lines_here, arguments.dtype, arguments.count,
+    arguments.reduce_op, arguments.root,
 )  # fmt: skip

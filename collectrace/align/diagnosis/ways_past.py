@@ -493,8 +493,8 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
             break
     else:
         return None
-    if not ways or len(ways) > _MOST:
-        return None
+    if not ways or len(ways) > _MOST or all(way.leaves == "pass" for way in ways):
+        return None  # a handler around it is told of by its `try`
     told = " or ".join(way.told for way in ways)
     return Reason(f" {words.upper(told)} may have led past it.", _fix(tuple(ways), "call"))
 

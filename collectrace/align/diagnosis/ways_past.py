@@ -29,6 +29,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.records import Batch
 from collectrace.ways import LEAVES, Leaves
 
 _MOST: Final = 3
@@ -395,12 +396,13 @@ def _of_line(case: Case, at: _Frame) -> Iterator[WayPast]:
 def _is_alike(condition: str) -> bool:
     """Whether a condition asks only whether, and of how many ranks, there is a process group."""
     text = re.sub(r"^(el)?if\s+|:.*$", "", condition)
-    return all(_SAME_FOR_ALL.search(part) for part in re.split(r"\b(?:or|and)\b", text))
+    return all(_SAME_FOR_ALL.fullmatch(part) for part in re.split(r"\b(?:or|and)\b", text))
 
 
 _SAME_FOR_ALL: Final = re.compile(
-    r"\bis_(initialized|available|distributed|dist\w*)\b"
-    r"|\b(get_)?(world|group)_?size\b|\bnum_processes\b|\bdist is None\b|\bTYPE_CHECKING\b",
+    r"[\s(]*(not\s+)?([\w.]+\.)?"
+    r"(is_(initialized|available|distributed)(\(\))?|TYPE_CHECKING"
+    r"|(get_)?(world|group)_?size(\([\w.=]*\))?\s*[=<>!]+\s*\d+)[\s)]*",
     re.IGNORECASE,
 )
 
@@ -465,19 +467,31 @@ def out_of_loop(case: Case, candidate: Candidate) -> Reason | None:
     found = past(case, candidate)
     if found is None or found.loop is None:
         return None
-    log = case.log(found.gone.ranks[0])
-    last = log.batches[-1] if log is not None and log.batches else None
-    if log is not None and last is not None and not last.end and found.exits:
+    last, other = (_last_batch(case, point) for point in (found.gone, found.left))
+    both = last is not None and other is not None and last.loader == other.loader
+    if both and last is not None and not last.end and found.exits:
         out = " or ".join(way.told for way in found.exits)
         leads = words.verb(found.exits, "leads", "lead")
         return Reason(
-            f" {words.upper(out)} {leads} out of it; the DataLoader of rank {log.rank} had not "
-            f"come to its end, after {words.counted(last.batch, 'batch', 'batches')} of this pass.",
+            f" {words.upper(out)} {leads} out of it; the DataLoader of "
+            f"{words.ranks(found.gone.ranks[:1])} had not come to its end, after "
+            f"{words.counted(last.batch, 'batch', 'batches')} of this pass.",
             found.fix,
         )
+    cause = found.sentence
+    if len(found.exits) == len(found.ways):
+        told, who = " or ".join(way.told for way in found.ways), words.ranks(found.gone.ranks)
+        cause = f" {words.upper(told)} may have led {who} out of it."
     return Reason(
-        found.sentence, f"{found.fix}\nIf the loop came to its end there: {words.lower(ONE_LENGTH)}"
+        cause, f"{found.fix}\nIf the loop came to its end there: {words.lower(ONE_LENGTH)}"
     )
+
+
+def _last_batch(case: Case, point: Standpoint) -> Batch | None:
+    """The latest that a rank had asked its DataLoader for when it made its call."""
+    log = case.log(point.ranks[0])
+    found = [batch for batch in (log.batches if log is not None else ()) if batch.t < point.call.t]
+    return found[-1] if found else None
 
 
 def of_round(case: Case, stack: Sequence[str]) -> Reason | None:

@@ -15,13 +15,13 @@ import torch.distributed as dist
 from tests.zoo.common import TWIN, init
 
 
-def batch(rank, attempt, step):
+def batch(rank: int, attempt: int, step: int) -> torch.Tensor:
     if (rank, attempt, step) == (0, 0, 2) and not TWIN:
         raise ConnectionError("the storage hung up")
     return torch.full((3,), float(step))
 
 
-def fit(rank, attempt):
+def fit(rank: int, attempt: int) -> torch.Tensor:
     weights = torch.zeros(7)
     dist.broadcast(weights, src=1)  # BUG
     for step in range(6):
@@ -30,7 +30,7 @@ def fit(rank, attempt):
     return weights
 
 
-def patiently(rank, attempts=3):
+def patiently(rank: int, attempts: int = 3) -> torch.Tensor:
     for attempt in range(attempts):
         try:
             return fit(rank, attempt)

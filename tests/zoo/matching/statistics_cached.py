@@ -18,10 +18,10 @@ from tests.zoo.common import TWIN, init
 class Normaliser:
     """Knows mean and spread of the whole data set."""
 
-    def __init__(self, cached):
+    def __init__(self, cached: torch.Tensor | None) -> None:
         self.cached = cached
 
-    def fit(self, shard):
+    def fit(self, shard: torch.Tensor) -> torch.Tensor:
         group_size = dist.get_world_size()
         if group_size == 1:
             return shard.mean()

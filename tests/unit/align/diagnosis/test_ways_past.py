@@ -111,10 +111,13 @@ def test_a_guard_that_is_the_same_on_every_rank_leads_nobody_past(
     assert "past" not in found.cause
 
 
-def test_a_guard_that_asks_for_something_else_too_may(tmp_path: Path) -> None:
-    guard = "if not dist.is_initialized() or path is None:"
+@pytest.mark.parametrize(
+    "guard",
+    ["if not dist.is_initialized() or path is None:", "if shard % world_size != rank:"],
+)
+def test_a_guard_that_asks_for_something_else_too_may(tmp_path: Path, guard: str) -> None:
     found = parted(tmp_path, GUARDED.replace("if not path.exists():", guard), REDUCE, NEXT)
-    assert "path is None" in found.cause
+    assert guard in found.cause
 
 
 def test_the_rank_in_the_guard(tmp_path: Path) -> None:
@@ -312,7 +315,7 @@ def left(folder: Path, *, ended: bool | None, text: str = LOOP) -> Finding:
 
 def test_a_break_where_the_loader_had_more(tmp_path: Path) -> None:
     found = left(tmp_path, ended=False)
-    assert "has left the loop" in found.cause or "left the loop" in found.cause
+    assert "left the loop `for batch in loader:` (train.py:3)" in found.cause
     assert (
         "`if loss < target:` (train.py:5), with a break, leads out of it; the DataLoader of rank 0 "
         "had not come to its end, after 3 batches of this pass." in found.cause
@@ -330,7 +333,9 @@ def test_a_loader_that_ended_says_it_all(tmp_path: Path) -> None:
 
 def test_without_a_loader_the_loop_may_have_ended_by_itself(tmp_path: Path) -> None:
     found = left(tmp_path, ended=None)
-    assert "`if loss < target:` (train.py:5), with a break, may have led rank 0 past" in found.cause
+    assert "`if loss < target:` (train.py:5), with a break, may have led rank 0 out of it." in (
+        found.cause
+    )
     assert "If the loop came to its end there: give the loop the same length" in found.fix
 
 
@@ -353,3 +358,56 @@ def test_that_calls_of_different_lines_differ_in_size_is_no_reason(tmp_path: Pat
     found = errors(aligned(run, tmp_path / "logs"))[0]
     assert "leads past all_reduce at train.py:5" in found.cause
     assert "one size" not in found.fix
+
+
+def test_another_loader_in_the_midst_proves_nothing(tmp_path: Path) -> None:
+    """Rank 0 has begun a pass over validation data behind the loop; the others have not."""
+    script = Script(tmp_path, LOOP)
+    run = Run(3)
+    for rank in run:
+        for number, mark in ((1, "backward"), (2, "behind")):
+            frames = [script.frame(f"{mark} main"), script.frame("main")]
+            rank.record(Stack(stack=number, frames=frames))
+        for n in range(1, 4):
+            rank.batch(n)
+            call = rank.call(
+                "all_reduce", role="ddp.backward.bucket", shape=[9], stack=1, iteration=n,
+                site=f"{script.path}:{script.number('backward')}",
+            )  # fmt: skip
+        first = rank.rank == 0
+        rank.batch(1 if first else 4, loader=int(first))
+        call = rank.call(
+            "all_reduce", role="user" if first else "ddp.backward.bucket",
+            shape=[2 if first else 9], stack=2 if first else 1, iteration=3 if first else 4,
+            site=f"{script.path}:{script.number('behind' if first else 'backward')}",
+        )  # fmt: skip
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "may have led rank 0 out of it" in found.cause
+    assert "had not come to its end" not in found.cause
+
+
+@pytest.mark.parametrize(("guard", "told"), [("if quiet:", True), ("if world_size == 1:", False)])
+def test_a_rank_that_finished_without_a_call(tmp_path: Path, guard: str, told: bool) -> None:
+    script = Script(
+        tmp_path,
+        f"""
+        def report():
+            {guard}
+                return
+            dist.all_reduce(found)  # reduce
+        report()  # main
+        """,
+    )
+    run = Run(3)
+    for rank in run:
+        rank.calls(1, "barrier", site="/job/begin.py:1")
+        if rank.rank == 0:
+            rank.exit()
+            continue
+        call = made(rank, script, ("reduce report", "main"), 1)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    way = "`if quiet:` (train.py:3), with a return, may have led rank 0 past all_reduce"
+    assert (way in found.cause) == told
+    assert ("decide together at train.py:3" in found.fix) == told

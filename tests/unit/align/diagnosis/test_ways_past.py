@@ -411,3 +411,108 @@ def test_a_rank_that_finished_without_a_call(tmp_path: Path, guard: str, told: b
     way = "`if quiet:` (train.py:3), with a return, may have led rank 0 past all_reduce"
     assert (way in found.cause) == told
     assert ("decide together at train.py:3" in found.fix) == told
+
+
+# -- where nothing is known, or less ---------------------------------------------------------------
+
+
+def test_another_function_at_the_same_call_was_not_passed_through(tmp_path: Path) -> None:
+    """One line calls what each rank has been given: who has the other never came to the guard."""
+    found = parted(
+        tmp_path,
+        """
+        def one():
+            if stale:
+                return
+            dist.all_reduce(found)  # reduce
+        def two():
+            dist.broadcast(weights, 0)  # next
+        handler()  # main
+        """,
+        ("reduce one", "main"),
+        ("next two", "main"),
+    )
+    assert "stale" not in found.cause
+
+
+def test_lines_before_in_another_function_tell_nothing(tmp_path: Path) -> None:
+    script = Script(tmp_path, "left()  # here\nright()  # there\n" + textwrap.dedent(GUARDED))
+    run = Run(3)
+    for rank in run:
+        first = rank.rank == 0
+        site = script.frame("here" if first else "there")
+        rank.record(Stack(stack=1, frames=[site]))
+        rank.call("barrier", site=site.partition(" ")[0], stack=1)
+        call = made(rank, script, NEXT if first else REDUCE, 2)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "exists" in found.cause
+
+
+def test_lines_before_in_the_same_function_that_differ(tmp_path: Path) -> None:
+    text = GUARDED.replace("state =", "one()  # here\n        two()  # there\n        state =")
+    script = Script(tmp_path, text)
+    run = Run(3)
+    for rank in run:
+        first = rank.rank == 0
+        frames = [script.frame(f"{'here' if first else 'there'} main"), script.frame("main")]
+        rank.record(Stack(stack=1, frames=frames))
+        rank.call("barrier", site=frames[0].partition(" ")[0], stack=1)
+        call = made(rank, script, NEXT if first else REDUCE, 2)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "exists" not in found.cause
+
+
+def test_in_a_recursion_there_is_no_only_way(tmp_path: Path) -> None:
+    found = parted(
+        tmp_path,
+        """
+        def walk(node):
+            if not node:
+                return
+            dist.all_reduce(node)  # reduce
+            walk(node.child)  # deeper
+            dist.broadcast(node, 0)  # next
+        walk(root)  # main
+        """,
+        ("reduce walk", "deeper walk", "main"),
+        ("next walk", "main"),
+    )
+    assert "`if not node:` (train.py:3), with a return, may have led rank 0 past" in found.cause
+
+
+def test_a_guard_that_raises_leads_nobody_on(tmp_path: Path) -> None:
+    found = parted(tmp_path, GUARDED.replace("return None", "raise OSError"), REDUCE, NEXT)
+    assert "do not show what decided" in found.cause
+
+
+def test_where_a_condition_around_the_call_tells_the_guard_is_not_told_too(tmp_path: Path) -> None:
+    text = GUARDED.replace("dist.all_reduce(found)", "if flag: dist.all_reduce(found)")
+    text = text.replace("if flag: ", "if flag:\n            ")
+    found = parted(tmp_path, text, REDUCE, NEXT)
+    assert "under `if flag:`" in found.cause
+    assert "exists" not in found.cause
+
+
+@pytest.mark.parametrize("is_under", [False, True])
+def test_on_to_the_constructor_of_ddp(tmp_path: Path, *, is_under: bool) -> None:
+    under = "if flag:\n            " if is_under else ""
+    text = GUARDED.replace("dist.all_reduce(found)", f"{under}dist.all_reduce(found)")
+    script = Script(tmp_path, text)
+    run = Run(4)
+    for rank in run:
+        first = rank.rank < 2
+        frames = [script.frame(place) for place in (NEXT if first else REDUCE)]
+        rank.record(Stack(stack=1, frames=frames))
+        role = "ddp.construct" if first else "user"
+        op = "all_gather" if first else "broadcast"
+        site = frames[0].partition(" ")[0]
+        call = rank.call(op, shape=[1], role=role, site=site, stack=1)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "Ranks 0-1 went on to DDP's constructor at train.py:" in found.cause
+    assert "where ranks 2-3 issued broadcast at train.py:" in found.cause
+    only = "In the source only `if not path.exists():` (train.py:3), with a return, leads past"
+    assert (only in found.cause) != is_under
+    assert "decide together at train.py:3" in found.fix

@@ -234,6 +234,11 @@ class Source(Record):
     kind: ClassVar[str] = "source"
     site: str = _doc("`path:line`")
     lines: list[str] = _doc("`number text`: the enclosing statements' first lines, itself last")
+    ways: list[str] | None = _opt(
+        "`number leaves text`: first lines of statements of its function that may lead past it "
+        "without enclosing it, or by an exception (`except`, `with suppress`); `leaves`: "
+        "`return`, `continue`, `break`, `raise`, or `pass` where the program goes on behind it"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -588,7 +593,7 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "argv": _strings, "causes": _strings, "targets": _strings, "ops": _strings,
+    "ways": _strings, "argv": _strings, "causes": _strings, "targets": _strings, "ops": _strings,
     "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,

@@ -28,7 +28,7 @@ FLOORS = (
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular"},
-    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable", "job_store"},
+    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable", "job_store", "ways"},
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

@@ -20,8 +20,10 @@ from collectrace.align.diagnosis import (
     refused,
     sisters,
     slip,
+    ways_past,
 )
 from collectrace.align.diagnosis.callers import named, telling
+from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -75,6 +77,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
+    reason = ways_past.added(case, candidate, reason)
     fix = by_framework.applied(case, candidate, reason)
     return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
 
@@ -299,6 +302,10 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             "Give the loop the same length on every rank: agree on the number of steps first, for "
             "example by an all_reduce (MIN).",
         )
+    if not why:
+        point = Standpoint(side.ranks, call, side.stack or ())
+        ways = ways_past.of_finished(case, point, candidate.absent)
+        why, fix = (ways.cause, ways.fix) if ways is not None else ("", fix)
     thread = words.in_thread(call)
     beside = f",{thread}" if thread else ""
     return Reason(

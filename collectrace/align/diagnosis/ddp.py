@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis import decided, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
@@ -18,7 +18,7 @@ from collectrace.align.judging.parted import in_one_loop
 from collectrace.signature import is_asked, is_user
 
 
-def constructor(_: Case, candidate: Candidate) -> Reason | None:
+def constructor(case: Case, candidate: Candidate) -> Reason | None:
     """DDP's constructor compares the models; or only some ranks construct one."""
     sides = called(candidate)
     inside = [(s, c) for s, c in sides if c.role == "ddp.construct"]
@@ -35,6 +35,16 @@ def constructor(_: Case, candidate: Candidate) -> Reason | None:
     others = "; ".join(
         f"{words.ranks(s.ranks)} issued {words.call(c)}" for s, c in sides if (s, c) not in inside
     )
+    past = ways_past.past(case, candidate)
+    if past is not None and past.gone.call.role == "ddp.construct":
+        here, gone = words.ranks(past.left.ranks), words.ranks(past.gone.ranks)
+        return Reason(
+            f"{words.upper(gone)} went on to DDP's constructor{words.at(past.gone.call)}, which "
+            f"compares the models over the group, where {here} issued "
+            f"{named(case, past.left.ranks[0], past.left.call)}.{past.sentence}",
+            past.fix,
+            "some ranks",
+        )
     return Reason(
         f"DDP was constructed{words.at(inside[0][1])} on {who} only, and its constructor compares "
         f"the models over the group: {others}.",
@@ -127,11 +137,14 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     left = loop_lines.left(case, candidate)
     if left is not None and left.gone.ranks == side.ranks:
         has = words.verb(side.ranks, "has", "have")
-        return Reason(
-            f"{told} {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
-            f"{words.verb(other.ranks, 'is', 'are')} in it.",
-            f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}",
+        told += (
+            f" {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
+            f"{words.verb(other.ranks, 'is', 'are')} in it."
         )
+        way = ways_past.out_of_loop(case, candidate)
+        if way is not None:
+            return Reason(told + way.cause, way.fix)
+        return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     return Reason(

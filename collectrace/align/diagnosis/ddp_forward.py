@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import roles, words
+from collectrace.align.diagnosis import decided, ways_past
 from collectrace.align.diagnosis.callers import place_of
+from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -86,7 +88,16 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
         f"did not run. From call {gap.seq} on, what that forward issues "
         f"({words.issuer(gap.ahead)}) meets what {others} issue{met}."
     )
-    return Reason(cause, _ALONE_FIX)
+    points = [
+        Standpoint(ranks, call, case.stack(ranks[0], call))
+        for ranks, call in ((gap.leaders, gap.ahead), (gap.others, gap.behind))
+    ]
+    decides = decided.of_points(case, points, gap.leaders, by_line=True)
+    if decides is not None:
+        return Reason(cause + decides.cause, _ALONE_FIX)
+    past = ways_past.past(case, candidate)
+    is_told = past is not None and past.left.ranks == gap.leaders and past.left.call == gap.ahead
+    return Reason(cause + (past.sentence if past is not None and is_told else ""), _ALONE_FIX)
 
 
 _ALONE_FIX: Final = (

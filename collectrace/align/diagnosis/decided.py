@@ -97,6 +97,11 @@ _FIXES: Final[dict[Asks, str]] = {
 }
 
 
+def seen(asks: Asks) -> str:
+    """``which asks for the rank``: what such a condition is seen to do; empty: nothing known."""
+    return _SEEN[asks]
+
+
 @once
 def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     """Per side that made a call the most telling condition of its own, if any.
@@ -107,7 +112,11 @@ def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
 
 
 def _between(
-    case: Case, points: Sequence[Standpoint], suspects: Collection[int]
+    case: Case,
+    points: Sequence[Standpoint],
+    suspects: Collection[int],
+    *,
+    by_line: bool = False,
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
@@ -117,7 +126,7 @@ def _between(
     above = [_above(case, point) for point in points]
     found = []
     for n, point in enumerate(points):
-        if not stands_at_its_line(point.call):
+        if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
         own = [(*one, False) for one in above[n] if one not in foreign]
@@ -244,9 +253,14 @@ def fix(case: Case, candidate: Candidate) -> str:
     return _fix(case, conditions(case, candidate))
 
 
-def of_points(case: Case, points: Sequence[Standpoint], suspects: Collection[int]) -> Reason | None:
-    """What stands above such calls, after a space, and what to change; None: nothing is known."""
-    found = _between(case, points, suspects)
+def of_points(
+    case: Case, points: Sequence[Standpoint], suspects: Collection[int], *, by_line: bool = False
+) -> Reason | None:
+    """What stands above such calls, after a space, and what to change; None: nothing is known.
+
+    ``by_line``: it is known that the calls' own lines were come to, or not, whoever issues them.
+    """
+    found = _between(case, points, suspects, by_line=by_line)
     return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
 
 

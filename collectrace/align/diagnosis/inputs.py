@@ -83,16 +83,22 @@ class Inputs:
         return ("ran", "began") if self.told_by == "forwards" else ("had", "got to")
 
 
-def of_ranks(case: Case, ranks: Iterable[int], ended: Iterable[int] = ()) -> Inputs | None:
+def of_ranks(
+    case: Case,
+    ranks: Iterable[int],
+    ended: Iterable[int] = (),
+    until: Mapping[int, int] | None = None,
+) -> Inputs | None:
     """What the logs tell of some ranks' inputs; None where not all of them tell.
 
-    ``ended``: ranks known to have left the loop, by what they did next.
+    ``ended``: ranks known to have left the loop, by what they did next. ``until``: when ranks made
+    the call by which they parted, ns.
     """
     chosen = sorted({rank for rank in ranks if case.log(rank) is not None})
     logs = {rank: log for rank in chosen if (log := case.log(rank)) is not None}
     finished = {rank for rank in logs if case.standings[rank].state == "finished"}
     over = finished | set(ended)
-    for found in (_by_join(logs), _by_loader(logs), _by_forwards(logs, over)):
+    for found in (_by_join(logs), _by_loader(logs, until or {}), _by_forwards(logs, over)):
         if found is not None and len(found.counts) == len(chosen) and len(chosen) > 1:
             return found
     return None
@@ -104,7 +110,14 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     ended = {r for side in candidate.sides for r in side.ranks if _has_left(case, side, candidate)}
     members = candidate.group.ranks if candidate.group is not None else candidate.ranks
     known = [rank for rank in members if rank in case.standings]
-    found = of_ranks(case, known, ended)
+    until = {
+        rank: call.t
+        for rank in known
+        if candidate.stream is not None
+        and candidate.seq is not None
+        and (call := case.call(rank, candidate.stream, candidate.seq)) is not None
+    }
+    found = of_ranks(case, known, ended, until)
     if found is None or not found.uneven:
         return None
     # Only a rank that ran out can be missing, or be somewhere else, because of that.
@@ -249,7 +262,26 @@ def _forwards(log: RankLog, found: _Pass) -> int:
     return max(0, (told or 0) - before)
 
 
-def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
+def _in_a_pass(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> set[int]:
+    """The ranks that were in the midst of a pass, which the others had begun too, at these times.
+
+    If they left a loop then, they did so otherwise than by the end of a pass.
+    """
+    if not until:
+        return set()
+    latest = {
+        rank: {b.loader: b for b in log.batches if rank not in until or b.t < until[rank]}
+        for rank, log in logs.items()
+    }
+    shared = set.intersection(*(set(found) for found in latest.values()))
+    return {
+        rank
+        for rank, found in latest.items()
+        if shared and not max((found[n] for n in shared), key=lambda batch: batch.t).end
+    }
+
+
+def _by_loader(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> Inputs | None:
     """The latest pass over the DataLoader that all ranks have used last.
 
     A rank that is done with it may have gone on to another one, which the others never came to.
@@ -259,12 +291,13 @@ def _by_loader(logs: Mapping[int, RankLog]) -> Inputs | None:
     if not shared:
         return None
     counts, ended = dict[int, int](), set[int]()
+    going = _in_a_pass(logs, until)
     by_time = sorted(shared, key=lambda n: max(f[n].t for f in latest.values()), reverse=True)
     for loader in by_time:
         counts = {rank: found[loader].batch for rank, found in latest.items()}
         over = {rank for rank, found in latest.items() if found[loader].end}
         # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
-        early = {rank for rank in over if counts[rank] < max(counts.values())}
+        early = {rank for rank in over - going if counts[rank] < max(counts.values())}
         if early:
             if len(by_time) == 1:
                 return Inputs(counts, frozenset(over), "loader")

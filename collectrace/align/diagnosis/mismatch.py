@@ -24,6 +24,7 @@ from collectrace.align.diagnosis import (
     rounds,
     sisters,
     slip,
+    ways_past,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
 from collectrace.align.diagnosis.headline import headline
@@ -53,6 +54,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
+    reason = ways_past.added(case, candidate, reason)
     cause = reason.cause
     proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
     if _is_ambiguous(candidate) and not proven:
@@ -123,6 +125,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     found = inputs.of_candidate(case, candidate)
     if found is None:
         return None
+    left = ways_past.left_loop(case, candidate, found)
+    if left is not None:
+        return left
     parts, inside, answered = [], list[Call](), False
     for side, call in called(candidate):
         who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
@@ -183,11 +188,16 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         return Reason(told + why, fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    why = why or " The logs do not show what decided it."
+    why = why or ways_past.UNDECIDED
     order = decided.unordered(case, candidate)
     if order is not None:
         return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")
     return Reason(told + why, fix, "some ranks")
+
+
+def _went_past(case: Case, candidate: Candidate) -> Reason | None:
+    """Some ranks went past the others' line: that the calls differ in size is no reason then."""
+    return _generic(case, candidate) if ways_past.past(case, candidate) is not None else None
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
@@ -197,6 +207,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
     parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, rounds.reason, rounds.turns, parted.lines_here, arguments.dtype,
+    order.reason, rounds.reason, rounds.turns, _went_past, parted.lines_here, arguments.dtype,
     arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import decided, ways_past
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
@@ -109,7 +109,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     number = words.listed([str(n) for n in found.skipped[:3]])
     many = {"iteration": ("iteration", "iterations"), "batch": ("batch", "batches")}[found.unit]
     issued = named(case, found.rank, found.call)
-    caught = decided.skipped_by(case.stack(found.rank, found.call))
+    stack = case.stack(found.rank, found.call)
+    ways = ways_past.of_round(case, stack)
+    caught = ways.cause if ways is not None else decided.skipped_by(stack)
     return Reason(
         f"{words.upper(who)} skipped {many[len(found.skipped) > 1]} {number}: it issued no "
         f"collective in it, and the others issued {issued}, call {found.seq}.{caught} Since then "

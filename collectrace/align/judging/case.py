@@ -98,6 +98,17 @@ class Case:
         """
         return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
 
+    def ways(self, site: str | None) -> Sequence[str]:
+        """What may lead past a line without enclosing it, as ``number leaves text``.
+
+        As recorded; else, where the line is still the same, by the file as it is now.
+        """
+        known, now = self.evidence.sources.get(site or ""), code_lines.of_site(site)
+        recorded = self.evidence.ways.get(site or "")
+        if recorded or now is None or (known and known[-1].partition(" ")[2].strip() != now.text):
+            return recorded or ()
+        return code_lines.ways(site)
+
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """A rank's collectives of a stream that raised while others took part, or may have."""
         log = self.log(rank)

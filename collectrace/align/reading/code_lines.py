@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from collectrace.findings import SourceLine
+from collectrace.ways import Ways, described
 
 _LARGEST: Final = 2 << 20
 """Bytes of a file that is worth reading; no script is larger."""
@@ -89,6 +90,13 @@ def enclosing(site: str | None) -> list[str]:
     lines = text.splitlines()
     around = [n for n, first, last in _spans(file).blocks if first <= number <= last and n < number]
     return [f"{n} {lines[n - 1][:_LONGEST]}" for n in (*sorted(set(around)), number)]
+
+
+def ways(site: str | None) -> list[str]:
+    """What may lead past a line, as a ``source`` record has it, by the file as it is now."""
+    file, number = _split(site)
+    lines = (_read(file) or "").splitlines()
+    return [described(way, lines, _LONGEST) for way in _ways(file).past(number)]
 
 
 def rank_condition(lines: Sequence[str]) -> str | None:
@@ -274,16 +282,31 @@ def _read(file: str) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _spans(file: str) -> _Spans:
+def _ways(file: str) -> Ways:
+    return Ways(_parsed(file) or ast.Module([], []))
+
+
+def _parsed(file: str) -> ast.Module | None:
     text = _read(file)
     if text is None or max(map(len, text.splitlines()), default=0) > _DEEPEST:
-        return _Spans()
+        return None
     try:
         with warnings.catch_warnings():
             # Of "\\d" a compiler warns, on standard error; the program has been told.
             warnings.simplefilter("ignore")
-            nodes = list(ast.walk(ast.parse(text)))
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _spans(file: str) -> _Spans:
+    text, tree = _read(file), _parsed(file)
+    if text is None or tree is None:
+        return _Spans()
+    try:
+        nodes = list(ast.walk(tree))
+    except RecursionError:
         return _Spans()
     return _Spans(
         tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),

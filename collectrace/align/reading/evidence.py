@@ -217,6 +217,8 @@ class RunEvidence:
     conflicts: Sequence[GroupConflict] = ()
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By site: `number text` of the statements around a line of the user's code, itself last."""
+    ways: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By site: `number leaves text` of what may lead past it (``records.Source``), if anything."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

@@ -248,6 +248,12 @@ def _evidence(
             for one in opened.values()
             for site, source in one.reader.records.sources.items()
         },
+        ways={
+            site: source.ways
+            for one in opened.values()
+            for site, source in one.reader.records.sources.items()
+            if source.ways
+        },
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

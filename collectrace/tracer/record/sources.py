@@ -1,4 +1,4 @@
-"""The source around lines of the user's code: which statements each is inside of.
+"""The source around lines of the user's code: what each is inside of, and what may lead past it.
 
 Never read while a call is being recorded: the watchdog does it at its next turn.
 """
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
+from collectrace.ways import Ways, described
 
 _MOST_BYTES: Final = 2 << 20
 """Of a file. To parse one holds the GIL."""
@@ -58,7 +59,7 @@ class Sources:
                 self._files[path] = _read(path)
             file = self._files.get(path)
             if file is not None and file.defines(asked) and (lines := file.around(int(number))):
-                yield Source(site=asked.site, lines=lines)
+                yield Source(site=asked.site, lines=lines, ways=file.past(int(number)) or None)
 
 
 class _Span(NamedTuple):
@@ -80,8 +81,10 @@ class _File:
         """Of the statements that take several lines."""
         self._functions: dict[int, str] = {}
         """Names by the line where a function or class begins, its decorators included."""
-        if body := ast.parse(_without_escapes("".join(lines))).body:
-            self._add_block(body)
+        tree = ast.parse(_without_escapes("".join(lines)))
+        self._ways = Ways(tree)
+        if tree.body:
+            self._add_block(tree.body)
 
     def defines(self, line: UserLine) -> bool:
         """Whether the function of a line is where the code that runs was compiled from.
@@ -98,6 +101,10 @@ class _File:
             return []
         heads = {span.first for span in self._spans if span.holds(number)} | {number}
         return [f"{n} {self._lines[n - 1].rstrip()[:_MOST_TEXT]}" for n in sorted(heads)]
+
+    def past(self, number: int) -> list[str]:
+        """The ways past a line, as the record has them."""
+        return [described(way, self._lines, _MOST_TEXT) for way in self._ways.past(number)]
 
     def _add_block(self, block: Sequence[ast.stmt]) -> int:
         """Take note of these statements; the last line of the last."""

@@ -28,6 +28,7 @@ EXAMPLES: dict[Any, Any] = {
     list[int]: [0, 1],
     list[int] | None: [0, 1],
     list[str]: ["x"],
+    list[str] | None: ["x"],
     list[Any]: [1, "x", None],
     list[list[Any]]: [["0", "cpu", 3, 1, 2, None]],
     list[list[int]] | None: [[1, 2], [3, 4]],

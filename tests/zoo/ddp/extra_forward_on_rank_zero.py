@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; forward; BUG; buffers
+cause: rank 0; forward; BUG; buffers; if rank == 0 and epoch == 1
 fix: model.module | .module
 """
 

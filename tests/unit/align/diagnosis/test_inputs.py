@@ -127,3 +127,25 @@ def test_of_several_loaders_the_one_that_ended_is_told_by_its_line(tmp_path: Pat
     assert told is not None
     assert told.phrase() == "rank 1 had 3 batches and rank 0 got to its 4th"
     assert told.witness == " The DataLoader of the loop at train.py:9 counted them."
+
+
+@pytest.mark.parametrize(("later", "explains"), [(False, True), (True, False)])
+def test_a_pass_that_ended_early_does_not_explain_what_parted_ranks_in_a_later_one(
+    tmp_path: Path, *, later: bool, explains: bool
+) -> None:
+    run = Run(3)
+    for rank in run:
+        count = 3 if rank.rank == 0 else 4
+        for n in range(1, count + 1):
+            rank.batch(n, loader=0)
+        rank.batch(count, loader=0, end=True)
+        if later:
+            rank.batch(1, loader=1)
+            rank.batch(2, loader=1)
+    case = case_of(run, tmp_path)
+    until = {rank.rank: rank.now + 1 for rank in run}
+    told = inputs.of_ranks(case, range(3), (), until)
+    assert (told is not None and told.uneven) == explains
+    known = inputs.of_ranks(case, range(3))
+    assert known is not None
+    assert known.uneven

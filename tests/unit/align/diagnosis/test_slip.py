@@ -103,3 +103,20 @@ def test_a_try_that_catches_nothing_is_no_reason(tmp_path: Path) -> None:
     _, reason = found(rounds({4}, script=str(script)), tmp_path / "logs")
     assert reason is not None
     assert "try" not in reason.cause
+
+
+def test_a_guard_that_leaves_out_one_round_and_no_more(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "for batch in loader: # rounds\n"
+        "    if not finite(batch): continue\n"
+        "    dist.all_reduce(loss(batch))\n"
+        "    if done(batch): break\n"
+    )
+    _, reason = found(rounds({4}, script=str(script)), tmp_path / "logs")
+    assert reason is not None
+    assert (
+        "`if not finite(batch): continue` (train.py:2), with a continue, may have led past it."
+        in reason.cause
+    )
+    assert "done" not in reason.cause

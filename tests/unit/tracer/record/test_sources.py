@@ -259,3 +259,19 @@ def test_files_without_end_fill_no_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert bounded(3, [tmp_path / f"{n}.py" for n in range(9)], monkeypatch) == 3
     monkeypatch.setattr(sources, "_MOST_SITES", 5)
     assert bounded(100, [tmp_path / f"{n}.py" for n in range(9)], monkeypatch) == 5
+
+
+def test_what_may_lead_past_a_line_is_told_where_something_does(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def load(path):\n"
+        "    first(path)\n"
+        "    if not path.exists():  # nothing there\n"
+        "        return None\n"
+        "    reduce(path)\n"
+    )
+    asked = Sources()
+    asked.ask([line(path, number, "load") for number in (2, 5)])
+    assert [source.ways for source in asked.take()] == [
+        None, ["3 return if not path.exists():  # nothing there"],
+    ]  # fmt: skip

@@ -120,7 +120,10 @@ def test_a_healthy_job_is_never_touched(
 
 def test_a_mistake_ends_under_the_same_options(server: Server, tmp_path: Path) -> None:
     case = read(HERE / "join" / "inputs_uneven_barrier_at_the_end.py")
-    outcome = _outcome(server, (case, False), tmp_path / "run", ONLINE)
+    with server.run(
+        case, twin=False, folder=tmp_path / "run", options=ONLINE, patience=60
+    ) as outcome:
+        pass  # what it finds ends it
     said = [outcome.output(rank) for rank in range(case.ranks)]
     assert any(map(_was_told, said)), said
     assert any('"error":"DivergenceError"' in text for text in _records(outcome))

@@ -16,6 +16,9 @@ from tests.zoo.runner import Server
 
 ONLINE: Final = {"COLLECTRACE_ONLINE": "1"}
 
+TOLD: Final = "the whole report: "
+"""Ends what the rank prints that has diagnosed."""
+
 USUAL: Final = {
     "ddp/unused_parameters_differ",
     "groups/opposite_order",
@@ -75,11 +78,14 @@ def mistakes() -> Iterator[Case]:
 )
 def test_a_job_tells_what_its_files_tell(case: Case, server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with server.run(case, twin=False, folder=folder, apart=True, options=ONLINE) as outcome:
+    with server.run(
+        case, twin=False, folder=folder, apart=True, options=ONLINE,
+        until_said=TOLD, patience=60,
+    ) as outcome:  # fmt: skip
         said = " ".join(" ".join(outcome.output(rank).split()) for rank in range(case.ranks))
         found = align(gather(outcome.logs, tmp_path / "together")).findings[0]
         aborted = any(status is not None and status < 0 for status in outcome.exits)
-    assert "the whole report: " in said
+    assert TOLD in said
     if aborted or case.name in SILENT:
         # What such a rank did last, its file alone knows; the others may know enough.
         assert "does not answer" in said or found.kind in said

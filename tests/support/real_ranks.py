@@ -103,7 +103,7 @@ class Ranks:
         *args: Any,
         trace: bool = True,
         init: bool = True,
-        limit: float = 150,
+        limit: float = 300,
         timeout: float = 40,
         env: Mapping[str, str] | None = None,
         exits: tuple[int | None, ...] | None = None,
@@ -163,7 +163,7 @@ class Ranks:
         *argv: str,
         launch: tuple[str, ...] = (),
         exits: int = 0,
-        limit: float = 120,
+        limit: float = 400,
         env: Mapping[str, str] | None = None,
     ) -> Ran:
         """Run a program as a user does: ``python <launch> script.py <argv>``, from its folder."""

@@ -30,6 +30,8 @@ class Request:
     mode: Mode
     untraced: tuple[int, ...] = ()
     """Ranks that run bare, whatever the mode."""
+    until_said: str | None = None
+    """Words by which it is enough, once a rank has printed them."""
     apart: bool = False
     """As under a launcher on several machines: the store is not a rank's, and each rank has a log
     folder of its own, ``rankN`` below the given one."""

@@ -89,28 +89,32 @@ class Server:
         mode: Mode = "traced",
         apart: bool = False,
         options: Mapping[str, str] = MappingProxyType({}),
+        until_said: str | None = None,
+        patience: float | None = None,
     ) -> Iterator[Outcome]:
         """Run a case in an empty folder; within the context, ranks that hang live if it says so.
 
-        ``apart``: see ``Request``; ``options``: environment variables of all ranks, beside those
-        of the case.
+        ``apart``, ``until_said``: see ``Request``; ``options``: environment variables of all
+        ranks, beside those of the case; ``patience``: seconds until gloo gives up, and half of
+        what the ranks are given, where something else is to end them.
         """
         folder.mkdir(parents=True)
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
-        hangs, patience = case.is_error and not twin, 4 if mode == "traced" else 8
-        patience *= 2 if _is_busy() else 1  # gloo's handshake at init has no more than this
-        timeout = {"ZOO_TIMEOUT": str(patience if hangs else 60)}
+        hangs = case.is_error and not twin
+        usual = (4 if mode == "traced" else 8) * (2 if _is_busy() else 1)  # init has no more either
+        timeout = {"ZOO_TIMEOUT": str(patience or (usual if hangs else 60))}
         request = Request(
             script=str(case.path),
             argv=("--twin",) if twin else (),
             ranks=1 if case.synthetic else case.ranks,
-            limit=case.limit(twin) + patience - 4,
+            limit=2 * patience if patience else case.limit(twin) + usual - 4,
             kill_after=case.kill_after,
             interrupt_after=None if twin else case.interrupt_after,
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
+            until_said=until_said,
             apart=apart,
             env=ENVIRONMENT
             | {"COLLECTRACE_LOG_DIR": str(logs)}

@@ -137,6 +137,8 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
             interrupt_after = None
         if select.select([connection], [], [], 0.01)[0]:
             break  # the client is gone
+        if request.until_said is not None and has_said(request, request.until_said):
+            break
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
             statuses[pid] = os.waitstatus_to_exitcode(status)
@@ -147,6 +149,12 @@ def all_have_started(request: Request) -> bool:
     """Whether each rank has printed something: how long that takes is the machine's business."""
     files = [Path(request.output) / f"rank{rank}.txt" for rank in range(request.ranks)]
     return all(file.exists() and file.stat().st_size for file in files)
+
+
+def has_said(request: Request, words: str) -> bool:
+    """Whether a rank has printed this."""
+    files = Path(request.output).glob("rank*.txt")
+    return any(words.encode() in file.read_bytes() for file in files)
 
 
 def settled(request: Request, pids: list[int], ended: dict[int, int], waited: float) -> bool:

@@ -5,6 +5,7 @@ Rank 0 alone broadcasts in what is left of the logs. Nobody may be blamed.
 expect: op_mismatch
 suspects: none
 status: diverged
+limit: 90
 env: COLLECTRACE_MAX_BYTES=300000
 cause: rank 0; broadcast; rank 1; all_reduce; BUG
 fix: every rank | all ranks

@@ -104,7 +104,7 @@ def is_in_helper(case: Case, rank: int, call: Call) -> bool:
         # At the level of the script: a function with a loop is its main loop.
         return not code_lines.loops(own) and _is_in_loop(case, frames[1])
     # A loop may be the program's, too: then its caller came to it and to nothing else.
-    return not code_lines.loops(own) or len(case.chains.lines[chains.place(frames[1])]) > 1
+    return not code_lines.loops(own) or len(case.chains.lines.get(chains.place(frames[1]), ())) > 1
 
 
 def has_callers(case: Case, frame: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -120,6 +121,17 @@ def test_a_line_of_one_caller_tells_itself(tmp_path: Path) -> None:
 def test_a_loop_over_parameters_beside_other_calls_of_its_caller(tmp_path: Path) -> None:
     traced = Traced(tmp_path, ["9 Comm.flat", "12 clip", "15 main"], [MEAN, *CLIP])
     assert traced.place(brief=True) == " at train.py:9, called at train.py:12"
+
+
+def test_a_call_is_named_before_others_of_its_stack_are_read(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, ["9 Comm.flat", "12 clip"])
+    script = tmp_path / "train.py"
+    later = Call(
+        t=1, seq=9, group="0", device="cpu", op="recv", role="user", site=f"{script}:9",
+    )  # fmt: skip
+    frames = [f"{script}:9 Comm.flat", f"{script}:90 unheard_of"]
+    with mock.patch.object(Case, "stack", return_value=frames):
+        assert callers.place_of(traced.case, 0, later) == " at train.py:9 in Comm.flat()"
 
 
 def test_a_caller_further_out_is_reached_from(tmp_path: Path) -> None:

@@ -162,7 +162,9 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     where = _through_helper(case, sides)
     cause = f"The {words.name(first_call)}{op}{where} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
-    if differs_in_first_only(calls) and loads_data(case) and all(is_user(c) for c in calls):
+    combines = any(c.reduce_op is not None for c in calls)
+    of_users = loads_data(case) and all(is_user(c) for c in calls)
+    if differs_in_first_only(calls) and of_users and not combines:
         cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
         fix = (
             "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"

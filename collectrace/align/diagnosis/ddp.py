@@ -144,6 +144,8 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         way = ways_past.out_of_loop(case, candidate)
         if way is not None:
             return Reason(told + way.cause, way.fix)
+        if left.loop.is_counted:
+            return Reason(told, loop_lines.equally_often(left.loop))
         return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)

@@ -168,13 +168,25 @@ def _parted(case: Case, candidate: Candidate) -> tuple[int, int, Call] | None:
 
 
 def _caught(case: Case, candidate: Candidate) -> list[str]:
-    """Exceptions that suspects went on after, just before the row at which the ranks parted."""
+    """Exceptions that ranks went on after, just before the row at which they parted.
+
+    Of suspects; where there are none, of the ranks of one side, if those of no other had one.
+    """
     if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
         return []
     since = _parted(case, candidate)
     row = since[0] if since is not None else candidate.seq
-    notes = []
-    for rank in candidate.suspects[:_MOST_CAUGHT]:
+    if not candidate.suspects:
+        by_side = [_caught_on(case, candidate, row, side.ranks) for side, _ in called(candidate)]
+        told = [notes for notes in by_side if notes]
+        return told[0] if len(told) == 1 else []
+    return _caught_on(case, candidate, row, candidate.suspects)
+
+
+def _caught_on(case: Case, candidate: Candidate, row: int, ranks: Sequence[int]) -> list[str]:
+    notes: list[str] = []
+    assert candidate.stream is not None
+    for rank in ranks[:_MOST_CAUGHT]:
         log, call = case.log(rank), case.call(rank, candidate.stream, row)
         before = case.call(rank, candidate.stream, row - 1)
         if log is None or call is None:

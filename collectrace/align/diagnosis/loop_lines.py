@@ -37,11 +37,19 @@ class LoopLine:
         return quoted(self.file, self.line)
 
     @property
+    def is_counted(self) -> bool:
+        """Whether it goes by a count or a condition, and not over data."""
+        return bool(_COUNTED.search(self.line)) and "len(" not in self.line
+
+    @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
         number = self.line.partition(" ")[0]
         found = code_lines.way_out(self.file, int(number) if number.isdigit() else 0)
         return "" if found is None else words.site(f"{self.file}:{found}")
+
+
+_COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
 
 
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
@@ -57,6 +65,16 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
     return (
         "Give every rank the same number of batches: cut or pad its data to one length (a "
         "DataLoader does it by DistributedSampler and drop_last=True)."
+    )
+
+
+def equally_often(loop: LoopLine) -> str:
+    """What makes a loop that goes by a count or a condition equally long on every rank."""
+    out = f", such as at {loop.way_out}" if loop.way_out else ""
+    return (
+        f"Let the loop {loop.quoted} go equally often on every rank: let its bounds be the same, "
+        f"and let all ranks decide together where one could leave it{out} (one rank decides and "
+        "broadcasts it, or an all_reduce of the flag in each round)."
     )
 
 
@@ -98,7 +116,9 @@ def has_own_order(line: str) -> bool:
     return _ORDERED.search(text) is not None and " else " not in text
 
 
-_ORDERED: Final = re.compile(r"\b(sorted|range|(named_)?(parameters|buffers|modules|children))\(")
+_ORDERED: Final = re.compile(
+    r"\b(sorted|range|(named_)?(parameters|buffers|modules|children))\(|\b\w*(loader|batches)\b"
+)
 
 
 class Left(NamedTuple):

@@ -37,7 +37,7 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
     """
     ranks = {edge.waiting.rank for edge in cycle}
     awaited = {edge.waiting.channel for edge in cycle}
-    found = []
+    found = [told for c in awaited if c is not None and (told := _of_any_source(case, c))]
     for channel in sorted({c for r in ranks if (log := case.log(r)) for c in log.last_channel_seq}):
         ends = channel.source, channel.destination
         if channel in awaited or not set(ends) <= ranks:
@@ -45,11 +45,34 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
         sent, received = (_by_line(case, rank, channel) for rank in ends)
         if sent is None or received is None or sent.total() == received.total():
             continue
+        if _has_any_source(case, channel):
+            continue  # it may have received them all, from whoever came first
         found.append(
             f"rank {ends[0]} sent rank {ends[1]} {_counts(sent)}, rank {ends[1]} received "
             f"{_counts(received)}"
         )
     return found
+
+
+def _of_any_source(case: Case, channel: ChannelKey) -> str:
+    """What a rank that awaits a message of any source has been sent by each; empty: not known."""
+    asked = _by_line(case, channel.destination, channel) if channel.source < 0 else None
+    sent = {
+        rank: _by_line(case, rank, one)
+        for rank, log in sorted(case.evidence.logs.items())
+        for one in log.last_channel_seq
+        if one.source == rank and one._replace(source=-1) == channel
+    }
+    if not asked or not sent or None in sent.values():
+        return ""
+    each = words.listed([f"rank {rank} sent {_counts(n)}" for rank, n in sent.items() if n])
+    return f"rank {channel.destination} asked for {_counts(asked)} of any rank, and {each}"
+
+
+def _has_any_source(case: Case, channel: ChannelKey) -> bool:
+    """Whether the receiver has asked for messages of any source, with this tag."""
+    log = case.log(channel.destination)
+    return log is not None and channel._replace(source=-1) in log.last_channel_seq
 
 
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:

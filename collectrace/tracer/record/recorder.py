@@ -311,7 +311,7 @@ class Recorder(RunRecord):
                 records.Raised(
                     what=what, error=type(problem).__name__, thread=self._local.state.label or None,
                     message=exceptions.both_ends(str(problem), MAX_TEXT),
-                    site=sites.of_traceback(problem.__traceback__),
+                    site=sites.of_traceback(problem.__traceback__, self._local.state.caller),
                 )
             )  # fmt: skip
         except Exception as ours:

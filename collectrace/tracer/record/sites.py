@@ -314,10 +314,11 @@ def here(depth: int = 1) -> tuple[str | None, str | None]:
     return resolve(find(sys._getframe(depth + 1)))
 
 
-def of_traceback(traceback: TracebackType | None) -> str | None:
+def of_traceback(traceback: TracebackType | None, caller: FrameType | None = None) -> str | None:
     """``path:line`` of a traceback's innermost user frame, else of its innermost outside torch.
 
-    Where there is nothing but torch, of the innermost of all.
+    Where there is nothing but torch, of the user's line that ``caller`` comes from, else of the
+    innermost of all.
     """
     best: str | None = None
     whose = TORCH
@@ -326,4 +327,6 @@ def of_traceback(traceback: TracebackType | None) -> str | None:
         if (kind := classify(code)) >= whose:
             best, whose = _told(code, traceback.tb_lineno), kind
         traceback = traceback.tb_next
+    if whose == TORCH and caller is not None:
+        return resolve(find(caller))[0] or best
     return best

@@ -102,7 +102,7 @@ class Server:
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
         hangs = case.is_error and not twin
-        usual = (4 if mode == "traced" else 8) * (2 if _is_busy() else 1)  # init has no more either
+        usual = (4 if mode == "traced" else 8) * (2 if is_busy() else 1)  # init has no more either
         timeout = {"ZOO_TIMEOUT": str(patience or (usual if hangs else 60))}
         request = Request(
             script=str(case.path),
@@ -137,7 +137,7 @@ class Server:
                 yield Outcome(exits, folder, logs)
 
 
-def _is_busy() -> bool:
+def is_busy() -> bool:
     """Whether processes wait long for their turn on this machine."""
     return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 

@@ -5,7 +5,7 @@ expect: group_mismatch
 suspects: none
 status: diverged
 limit: 20
-cause: ranks 2-3 called new_group([2, 3]); JOURNAL; ranks 0-1, no members of it, never; BUG
+cause: ranks 2-3 called new_group([2, 3]); JOURNAL; ranks 0-1; BUG
 fix: no members; every rank
 never: init_process_group
 """

@@ -58,11 +58,21 @@ def test_other_dtypes_are_no_autocast(wrong: str, right: str, said: bool, tmp_pa
     assert ("made of Python ints" in found.cause) == said
 
 
-def test_a_ragged_batch(tmp_path: Path) -> None:
-    run = kind_examples.shape_mismatch()
+def of_a_last_batch(op: str, tmp_path: Path) -> Finding:
+    run = part({"op": op, "shape": [3, 16]}, {"op": op, "site": "/job/eval.py:7", "shape": [8, 16]})
     for rank in run:
         rank.items.insert(-1, Batch(t=rank.now, loader=0, batch=1, wait=1000))
-    found = first(run, tmp_path)
+    return first(run, tmp_path)
+
+
+def test_what_is_reduced_is_no_batch(tmp_path: Path) -> None:
+    found = of_a_last_batch("all_reduce", tmp_path)
+    assert "ragged" not in found.cause
+    assert "drop_last" not in found.fix
+
+
+def test_a_ragged_batch(tmp_path: Path) -> None:
+    found = of_a_last_batch("all_gather", tmp_path)
     assert "Only the first dimension differs, as with a ragged batch" in found.cause
     assert "drop_last=True" in found.fix
 

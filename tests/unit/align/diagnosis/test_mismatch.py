@@ -72,7 +72,7 @@ def test_what_is_reduced_is_no_batch(tmp_path: Path) -> None:
 
 
 def test_a_ragged_batch(tmp_path: Path) -> None:
-    found = of_a_last_batch("all_gather", tmp_path)
+    found = of_a_last_batch("all_gather_single", tmp_path)
     assert "Only the first dimension differs, as with a ragged batch" in found.cause
     assert "drop_last=True" in found.fix
 

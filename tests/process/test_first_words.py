@@ -9,6 +9,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from collectrace.records import Removed
+from tests.support.meeting import inits
 from tests.support.real_ranks import Ranks
 
 ON = {"COLLECTRACE_ANNOUNCE": "1"}
@@ -37,14 +38,12 @@ def test_it_can_be_switched_off(ranks: Ranks) -> None:
 
 
 def _twice() -> None:
-    dist.barrier()
-    dist.destroy_process_group()
-    dist.init_process_group("gloo")
-    dist.barrier()  # who leaves before the other is connected takes the connection with it
+    for _ in inits(2):
+        dist.barrier()  # who leaves before the other is connected takes the connection with it
 
 
 def test_a_second_group_of_a_process_is_not_told_again(ranks: Ranks) -> None:
-    ran = ranks.run(_twice, env=ON | {"MASTER_PORT": os.environ.get("MASTER_PORT", "29533")})
+    ran = ranks.run(_twice, init=False, env=ON)
     assert len(_lines(ran.output(0))) == 1
 
 

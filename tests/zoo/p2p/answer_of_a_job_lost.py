@@ -4,6 +4,7 @@ ranks: 3
 expect: deadlock p2p_unmatched missing_call
 status: hung
 cause: rank 0; recv
+fix: count both; one recv
 never: received none
 """
 

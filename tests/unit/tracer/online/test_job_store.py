@@ -40,6 +40,7 @@ def test_both_sides_understand_each_other(ours: JobStore, theirs: TCPStore) -> N
     assert ours.compare_set("a", b"", b"two") == b"one"
     assert ours.compare_set("a", b"one", b"two") == b"two"
     theirs.set("b", "from torch")
+    assert theirs.get("b") == b"from torch"  # nobody answers to set(): it may still be on its way
     ours.set("c", b"\0binary\xff")
     assert ours.read_all(["b", "nothing", "c"]) == [b"from torch", None, b"\0binary\xff"]
     assert theirs.get("c") == b"\0binary\xff"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +17,15 @@ from collectrace.commands import docs
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGE = Path(collectrace.__file__).parent
+
+
+@pytest.mark.skipif(
+    not (ROOT / ".git").exists() or shutil.which("git") is None, reason="no checkout"
+)
+def test_nothing_is_kept_that_is_to_be_ignored() -> None:
+    git = ["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}"]
+    kept = [*git, "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    assert not subprocess.run(kept, check=True, capture_output=True, text=True).stdout
 
 
 def test_programs_are_functions() -> None:

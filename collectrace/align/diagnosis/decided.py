@@ -159,7 +159,7 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
     pairs = [(point.call.site, other.call.site)]
     mine, theirs = outermost_apart(point.stack, other.stack)
     if mine and theirs:
-        pairs.append((mine.partition(" ")[0], theirs.partition(" ")[0]))
+        pairs.append((chains.site(mine), chains.site(theirs)))
     for site, there in pairs:
         fork = code_lines.parting_if(site, there)
         if fork is not None:
@@ -173,7 +173,7 @@ def skipped_by(stack: Sequence[str]) -> str:
     ``stack``: the user's frames above the call where it was made. By the ``try`` around them.
     """
     for frame in stack:
-        site = frame.partition(" ")[0]
+        site = chains.site(frame)
         for line in code_lines.handlers(site):
             handler = quoted(site.rpartition(":")[0], line)
             return (

@@ -13,7 +13,7 @@ from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.findings import Side
 
 
@@ -29,7 +29,7 @@ class LoopLine:
     @property
     def file(self) -> str:
         """Of the frame."""
-        return self.frame.partition(" ")[0].rpartition(":")[0]
+        return chains.file(self.frame)
 
     @property
     def quoted(self) -> str:
@@ -104,7 +104,7 @@ def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
     """File and ``number text`` of the loops around each frame, in its function; outermost first."""
     found = []
     for frame in reversed(stack):
-        site = frame.partition(" ")[0]
+        site = chains.site(frame)
         lines = code_lines.loops(case.statements(site))
         found += [(site.rpartition(":")[0], line) for line in lines]
     return found

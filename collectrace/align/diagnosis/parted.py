@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted, parted_here
 from collectrace.align.matching.parting import Extra, Parting
+from collectrace.align.reading import chains
 from collectrace.ops import canonical_op
 from collectrace.signature import is_asked
 
@@ -28,7 +29,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     more, other = found.extra, next(r for r in found.ranks if r != found.extra.rank)
     if not more.is_alone and more.agreeing < len(more.calls):
         return None  # so few calls may fit by chance
-    mine, others = _side(candidate, more.rank), _side(candidate, other)
+    mine, others = standpoint.side_of(candidate, more.rank), standpoint.side_of(candidate, other)
     who, those = words.ranks(mine), words.ranks(others)
     count, calls = words.counted(len(more.calls), "call"), _calls(case, more)
     first = place_of(case, more.rank, more.calls[0], brief=True).removeprefix(" at ")
@@ -94,11 +95,8 @@ def modules_here(case: Case, candidate: Candidate) -> Reason | None:
 def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
     if candidate.seq is None:
         return None
-    sides = [_side(candidate, rank) for rank in found.ranks]
-    points = [
-        Standpoint(side, call, case.stack(rank, call))
-        for side, rank, call in zip(sides, found.ranks, found.calls, strict=True)
-    ]
+    points = standpoint.of_parting(case, candidate, found)
+    sides = [point.ranks for point in points]
     here, there = standpoint.outermost_apart(points[0].stack, points[1].stack)
     if not here or not there:
         here, there = (call.site or "" for call in found.calls)
@@ -170,10 +168,6 @@ def _both(frame: str, point: Standpoint) -> str:
     return f"{place} ({words.name(point.call)}{words.at(point.call)})"
 
 
-def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:
-    return next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,))
-
-
 def _calls(case: Case, more: Extra) -> str:
     """``all_gather_single at eval.py:28``: each kind of call once."""
     told = dict.fromkeys(named(case, more.rank, call) for call in more.calls)
@@ -183,4 +177,4 @@ def _calls(case: Case, more: Extra) -> str:
 
 def _short(frame: str) -> str:
     """``train.py:14`` for ``/job/train.py:14 clip``."""
-    return words.site(frame.partition(" ")[0])
+    return words.site(chains.site(frame))

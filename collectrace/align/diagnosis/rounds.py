@@ -13,7 +13,7 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import Leap, is_straight, leap
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -141,7 +141,7 @@ def turns(case: Case, candidate: Candidate) -> Reason | None:
 def _for_around(case: Case, side: Side) -> LoopLine | None:
     """The innermost loop around a side's call and its callers, if it is a ``for`` over things."""
     for frame in side.stack or ():
-        lines = code_lines.loops(case.statements(frame.partition(" ")[0]))
+        lines = code_lines.loops(case.statements(chains.site(frame)))
         if lines:
             text = code_lines.statement(lines[-1])
             counts = " range(" in text or not text.startswith("for ")

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.parting import Parting
+from collectrace.align.reading import chains
 from collectrace.records import Call
 
 
@@ -24,9 +27,22 @@ def standpoints(candidate: Candidate) -> list[Standpoint]:
     return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
 
 
+def of_parting(case: Case, candidate: Candidate, found: Parting) -> list[Standpoint]:
+    """Those of the two ranks of a parting, each for all ranks of its side."""
+    return [
+        Standpoint(side_of(candidate, rank), call, case.stack(rank, call))
+        for rank, call in zip(found.ranks, found.calls, strict=True)
+    ]
+
+
+def side_of(candidate: Candidate, rank: int) -> tuple[int, ...]:
+    """The ranks of the side that a rank is on; itself alone, where it is on none."""
+    return next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,))
+
+
 def sites(point: Standpoint) -> list[str]:
     """The lines of a stack, innermost first."""
-    frames = [frame.partition(" ")[0] for frame in point.stack]
+    frames = [chains.site(frame) for frame in point.stack]
     return list(dict.fromkeys([point.call.site or "", *frames]))
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import telling_depth
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey
 
 
@@ -89,12 +91,8 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     lines = Counter(one.site for one in seen)
     if len(lines) > 1:
         return lines
-    chains = {one.where for one in seen}
-    depths = enumerate(zip(*chains, strict=False))
-    depth = next((n for n, frames in depths if len(set(frames)) > 1), None)
-    if depth is None:
-        return lines
-    return Counter(one.where[depth].partition(" ")[0] for one in seen)
+    depth = telling_depth(list({one.where for one in seen}))
+    return Counter(chains.site(one.where[depth]) for one in seen) if depth else lines
 
 
 def _counts(lines: Counter[str]) -> str:

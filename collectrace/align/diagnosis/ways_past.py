@@ -16,7 +16,7 @@ from collectrace import words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import LoopLine
-from collectrace.align.diagnosis.standpoint import Standpoint, shared, standpoints
+from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, shared, standpoints
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -27,7 +27,7 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Batch
 from collectrace.ways import LEAVES, Leaves
@@ -154,11 +154,7 @@ def past(case: Case, candidate: Candidate) -> Past | None:
     """
     found = parted(case, candidate)
     if found is not None and found.seq < (candidate.seq or 0):
-        points = [
-            Standpoint(_side(candidate, rank), call, case.stack(rank, call))
-            for rank, call in zip(found.ranks, found.calls, strict=True)
-        ]
-        return _between(case, candidate, points, found.seq)
+        return _between(case, candidate, of_parting(case, candidate, found), found.seq)
     points = sorted(standpoints(candidate), key=lambda point: len(point.ranks))
     if len(points) < 2:
         return None
@@ -166,10 +162,6 @@ def past(case: Case, candidate: Candidate) -> Past | None:
     one = (wrong or points)[0]
     two = next(point for point in reversed(points) if point is not one)
     return _between(case, candidate, (one, two), candidate.seq)
-
-
-def _side(candidate: Candidate, rank: int) -> tuple[int, ...]:
-    return next((s.ranks for s in candidate.sides if rank in s.ranks), (rank,))
 
 
 def _between(
@@ -181,16 +173,16 @@ def _between(
     common = shared(one.stack, two.stack)
     if common >= min(len(one.stack), len(two.stack)):
         return None
-    frames = [_Frame.of(point.stack[-1 - common]) for point in points]
-    if frames[0].function != frames[1].function:
+    function, other = (chains.scope(point.stack[-1 - common]) for point in points)
+    if function != other:
         return None
     before = set()
     for point in points:
         call = case.call(point.ranks[0], candidate.stream, row - 1)
         stack = case.stack(point.ranks[0], call) if call is not None else ()
         inside = len(stack) > common and shared(stack, one.stack) >= common
-        frame = _Frame.of(stack[-1 - common]) if inside else None
-        before.add(frame if frame and frame.function == frames[0].function else None)
+        frame = stack[-1 - common] if inside else ""
+        before.add(frame if chains.scope(frame) == function else "")
     if len(before) > 1:
         return None  # they had parted before
     found = _Parted(case, points, common, before.pop()).past()
@@ -211,41 +203,22 @@ def _came_elsewhere(case: Case, stream: StreamKey, found: Past) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """A frame of a stack, taken apart."""
-
-    site: str
-    file: str
-    line: int
-    function: tuple[str, str]
-    """With its file."""
-
-    @classmethod
-    def of(cls, text: str) -> _Frame:
-        site, _, name = text.partition(" ")
-        file, _, line = site.rpartition(":")
-        return cls(site, file, int(line) if line.isdigit() else 0, (file, name))
-
-
 class _Parted:
     """Two stacks that part in one function, where both were at one line before."""
 
-    def __init__(
-        self, case: Case, points: Sequence[Standpoint], common: int, before: _Frame | None
-    ) -> None:
+    def __init__(self, case: Case, points: Sequence[Standpoint], common: int, before: str) -> None:
         self._case = case
         self._common = common
         self._before = before
         self._left, self._gone = sorted(points, key=self._order)
-        if before is not None:
-            was_in = set(self._loops(before.site))
-            mine, theirs = (set(self._loops(self._frame(p).site)) for p in (self._left, self._gone))
+        if before:
+            was_in = set(self._loops(before))
+            mine, theirs = (set(self._loops(self._frame(p))) for p in (self._left, self._gone))
             if not (mine - theirs) & was_in and (theirs - mine) & was_in:
                 # It goes through an inner loop once more, which the other has left.
                 self._left, self._gone = self._gone, self._left
         self._here, self._there = self._frame(self._left), self._frame(self._gone)
-        self._around, self._beyond = self._loops(self._here.site), self._loops(self._there.site)
+        self._around, self._beyond = self._loops(self._here), self._loops(self._there)
 
     def past(self) -> Past | None:
         """The ways, if there are any and not too many."""
@@ -254,14 +227,14 @@ class _Parted:
             return None
         loop = self._loop()
         is_only = len(ways) == 1 and loop is None and not self._is_conditional()
-        again = self._here.function[1].rpartition(".")[2] if self._is_again else ""
+        again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
         return Past(
             self._left, self._gone, tuple(ways.values()), is_only and not again, again, loop
         )
 
     @property
     def _goes_back(self) -> bool:
-        return self._there.line < self._here.line
+        return chains.line(self._there) < chains.line(self._here)
 
     @property
     def _is_again(self) -> bool:
@@ -272,32 +245,30 @@ class _Parted:
     def _apart(self) -> Sequence[str]:
         return self._left.stack[: len(self._left.stack) - self._common]
 
-    def _frame(self, point: Standpoint) -> _Frame:
-        return _Frame.of(point.stack[-1 - self._common])
+    def _frame(self, point: Standpoint) -> str:
+        return point.stack[-1 - self._common]
 
     def _order(self, point: Standpoint) -> tuple[bool, int]:
         """How soon a line comes after the one before, with those of the next round last."""
-        line, nested = self._frame(point).line, len(point.stack) > self._common + 1
-        last = self._before.line if self._before is not None else 0
+        line, nested = chains.line(self._frame(point)), len(point.stack) > self._common + 1
+        last = chains.line(self._before)
         return line < last or (line == last and not nested), line
 
-    def _loops(self, site: str) -> list[str]:
-        return code_lines.loops(self._case.statements(site))
+    def _loops(self, frame: str) -> list[str]:
+        return code_lines.loops(self._case.statements(chains.site(frame)))
 
     def _ways(self) -> Iterator[WayPast]:
         for frame in self._apart:
-            at = _Frame.of(frame)
-            for way in _of_line(self._case, at):
-                if at.site != self._here.site or self._fits(way):
+            for way in _of_line(self._case, frame):
+                if frame != self._here or self._fits(way):
                     yield way
         if not self._is_again:
             return
         for frame in self._left.stack[len(self._apart) :]:
-            at = _Frame.of(frame)
-            for way in _of_line(self._case, at):
+            for way in _of_line(self._case, frame):
                 if way.is_handler and way.leaves in ("pass", "continue"):
                     yield way
-            if self._loops(at.site):
+            if self._loops(frame):
                 return
 
     def _fits(self, way: WayPast) -> bool:
@@ -310,32 +281,33 @@ class _Parted:
             case "continue":
                 return self._goes_back or not self._around or self._around[-1] not in self._beyond
             case _:
-                tries = _heads(self._case, self._here.site, "try:", "with ", "async with ")
-                others = _heads(self._case, self._there.site, "try:", "with ", "async with ")
-                caught = _heads(self._case, self._there.site, "except")
+                tries = _heads(self._case, self._here, "try:", "with ", "async with ")
+                others = _heads(self._case, self._there, "try:", "with ", "async with ")
+                caught = _heads(self._case, self._there, "except")
                 return self._goes_back or bool(caught) or bool(set(tries) - set(others))
 
     def _loop(self) -> LoopLine | None:
         for frame in reversed(self._apart):
-            for line in self._loops(_Frame.of(frame).site):
-                if line not in self._beyond or _Frame.of(frame).file != self._there.file:
+            for line in self._loops(frame):
+                if line not in self._beyond or chains.file(frame) != chains.file(self._there):
                     return LoopLine(frame, line)
         return None
 
     def _is_conditional(self) -> bool:
         """Whether something around the call, in functions that the others are not in, decides."""
         lines: list[str] = []
-        frames = [_Frame.of(frame) for frame in self._apart]
-        if any(frame.function == self._here.function for frame in frames[:-1]):
+        frames, function = self._apart, chains.scope(self._here)
+        if any(chains.scope(frame) == function for frame in frames[:-1]):
             return True  # recursion: which of them the others are in is not known
         for frame in frames:
-            own = _own(self._case.statements(frame.site))
+            around = self._case.statements(chains.site(frame))
+            own = code_lines.in_function(around) or around
             plain = [_HEADER.sub("", code_lines.statement(line)) for line in own[-1:]]
             plain += [text for line in own[:-1] if _is_plain(text := code_lines.statement(line))]
             if not own or any(_WITHIN.search(text) for text in plain):
                 return True
             lines += code_lines.branches(own)
-        beyond = set(self._case.statements(self._there.site))
+        beyond = set(self._case.statements(chains.site(self._there)))
         return any("__name__" not in line and line not in beyond for line in lines)
 
 
@@ -344,19 +316,6 @@ _WITHIN: Final = re.compile(r"\b(if|for|and|or)\b")
 
 _HEADER: Final = re.compile(r"^(async )?(if|for|while|with)\b")
 """Begins a statement whose first expression is evaluated whatever comes."""
-
-
-def _own(lines: Sequence[str]) -> Sequence[str]:
-    """The statements around a line in its own function, itself last."""
-    last = max(
-        (
-            n
-            for n, line in enumerate(lines[:-1])
-            if code_lines.statement(line).startswith(("def ", "async def "))
-        ),
-        default=-1,
-    )
-    return lines[last + 1 :]
 
 
 def _is_plain(statement: str) -> bool:
@@ -370,25 +329,25 @@ _COMPOUND: Final = (
 )  # fmt: skip
 
 
-def _heads(case: Case, site: str, *kinds: str) -> list[str]:
-    return [
-        line for line in case.statements(site)[:-1] if code_lines.statement(line).startswith(kinds)
-    ]
+def _heads(case: Case, frame: str, *kinds: str) -> list[str]:
+    around = case.statements(chains.site(frame))[:-1]
+    return [line for line in around if code_lines.statement(line).startswith(kinds)]
 
 
-def _of_line(case: Case, at: _Frame) -> Iterator[WayPast]:
-    """The ways past a line by which a rank may go on alone.
+def _of_line(case: Case, frame: str) -> Iterator[WayPast]:
+    """The ways past a frame's line by which a rank may go on alone.
 
     Not one that raises: the handler that takes it is what is told of. Nor a guard that asks only
     for what is the same on every rank.
     """
-    for text in case.ways(at.site):
+    site = chains.site(frame)
+    for text in case.ways(site):
         number, _, rest = text.partition(" ")
         leaves, _, head = rest.partition(" ")
         known = next((one for one in LEAVES if one == leaves), None)
         if known is None or known == "raise" or not number.isdigit():
             continue
-        way = WayPast(at.site, f"{number} {head}", known)
+        way = WayPast(site, f"{number} {head}", known)
         if way.is_handler or not _is_alike(code_lines.statement(way.line)):
             yield way
 
@@ -497,10 +456,9 @@ def _last_batch(case: Case, point: Standpoint) -> Batch | None:
 def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
     """The ways past a call, of such a stack, that leave out no more than a round of its loop."""
     ways: dict[WayPast, None] = {}
-    for text in stack:
-        at = _Frame.of(text)
-        is_in_loop = bool(code_lines.loops(case.statements(at.site)))
-        for way in _of_line(case, at):
+    for frame in stack:
+        is_in_loop = bool(code_lines.loops(case.statements(chains.site(frame))))
+        for way in _of_line(case, frame):
             if not is_in_loop or way.leaves in ("continue", "pass"):
                 ways[way] = None
         if is_in_loop:
@@ -515,7 +473,7 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
 
 def of_finished(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
     """The ways by which ranks that finished may have gone past others' call."""
-    ways = dict.fromkeys(way for text in point.stack for way in _of_line(case, _Frame.of(text)))
+    ways = dict.fromkeys(way for frame in point.stack for way in _of_line(case, frame))
     if not ways or len(ways) > _MOST:
         return None
     found = Past(point, Standpoint(tuple(who), point.call, ()), tuple(ways), False, "", None)

@@ -16,7 +16,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import habit, parting
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -144,24 +144,19 @@ def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
     apart = next(((a, b) for a, b in pairs if a != b), None)
     if apart is None:
         return False
-    here, there = (frame.partition(" ") for frame in apart)
-    return (_file(here[0]), here[2]) == (_file(there[0]), there[2])
-
-
-def _file(site: str) -> str:
-    return site.rpartition(":")[0]
+    here, there = apart
+    return chains.scope(here) == chains.scope(there)
 
 
 def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
     """File and line of each loop and condition above a call; None where some are not known."""
     found: set[tuple[str, str]] = set()
     for frame in stack:
-        site = frame.partition(" ")[0]
-        lines = case.statements(site)
+        lines = case.statements(chains.site(frame))
         if not lines:
             return None
         found |= {
-            (_file(site), line)
+            (chains.file(frame), line)
             for line in code_lines.deciding(lines)
             if not code_lines.statement(line).startswith(("with ", "async with "))
         }

@@ -48,6 +48,12 @@ def file(frame: str) -> str:
     return site(frame).rpartition(":")[0]
 
 
+def line(frame: str) -> int:
+    """The number of the line of a frame; 0: not known."""
+    number = site(frame).rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
 def function(frame: str) -> str:
     """The function of a frame; empty at the level of a module."""
     name = frame.partition(" ")[2]
@@ -57,3 +63,8 @@ def function(frame: str) -> str:
 def place(frame: str) -> Place:
     """The function of a frame, with its file."""
     return file(frame), function(frame)
+
+
+def scope(frame: str) -> Place:
+    """The same, with the name that Python gives to what is no function: ``<module>``."""
+    return file(frame), frame.partition(" ")[2]

@@ -96,7 +96,7 @@ def ways(site: str | None) -> list[str]:
     """What may lead past a line, as a ``source`` record has it, by the file as it is now."""
     file, number = _split(site)
     lines = (_read(file) or "").splitlines()
-    return [described(way, lines, _LONGEST) for way in _ways(file).past(number)]
+    return [described(way, lines, _LONGEST) for way in _spans(file).ways.past(number)]
 
 
 def rank_condition(lines: Sequence[str]) -> str | None:
@@ -245,7 +245,7 @@ _ASKS: Final[dict[Asks, re.Pattern[str]]] = {
 
 @dataclass(frozen=True)
 class _Spans:
-    """First and last line of each loop and each function of a file."""
+    """What is asked of a file: first and last line of each loop and function, and more."""
 
     loops: tuple[tuple[int, int], ...] = ()
     functions: tuple[tuple[int, int], ...] = ()
@@ -257,6 +257,7 @@ class _Spans:
     """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
     ways_out: Mapping[int, int] = field(default_factory=dict)
     """By the line of a loop that of its first ``break`` or ``return``."""
+    ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:
@@ -279,11 +280,6 @@ def _read(file: str) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
         return None
-
-
-@lru_cache(maxsize=64)
-def _ways(file: str) -> Ways:
-    return Ways(_parsed(file) or ast.Module([], []))
 
 
 def _parsed(file: str) -> ast.Module | None:
@@ -323,6 +319,7 @@ def _spans(file: str) -> _Spans:
             for n in nodes
             if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
         },
+        Ways(tree),
     )
 
 

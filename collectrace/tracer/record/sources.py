@@ -11,11 +11,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
-from collectrace.ways import Ways, described
+from collectrace.ways import Span, Ways, described
 
 _MOST_BYTES: Final = 2 << 20
 """Of a file. To parse one holds the GIL."""
@@ -62,23 +62,13 @@ class Sources:
                 yield Source(site=asked.site, lines=lines, ways=file.past(int(number)) or None)
 
 
-class _Span(NamedTuple):
-    """A statement, or a part of one that has a head of its own, as ``else`` has."""
-
-    first: int
-    last: int
-
-    def holds(self, number: int) -> bool:
-        return self.first <= number <= self.last
-
-
 class _File:
     """A file of Python that has been parsed; of the tree only what is asked for is kept."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
-        self._spans: list[_Span] = []
-        """Of the statements that take several lines."""
+        self._spans: list[Span] = []
+        """Of the statements that take several lines, and of parts with a head, as ``else`` has."""
         self._functions: dict[int, str] = {}
         """Names by the line where a function or class begins, its decorators included."""
         tree = ast.parse(_without_escapes("".join(lines)))
@@ -116,7 +106,7 @@ class _File:
         head: ast.stmt | ast.pattern | ast.ExceptHandler
         end = node.end_lineno or node.lineno
         if end > node.lineno:
-            self._spans.append(_Span(node.lineno, end))
+            self._spans.append(Span(node.lineno, end))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             begins = min(part.lineno for part in (node, *node.decorator_list))
             self._functions[begins] = node.name
@@ -131,12 +121,12 @@ class _File:
                 for part in value:
                     head = part.pattern if isinstance(part, ast.match_case) else part
                     end = self._add_block(part.body)
-                    self._spans.append(_Span(head.lineno, end))
+                    self._spans.append(Span(head.lineno, end))
             elif name in _KEYWORDS:
                 found = self._find(_KEYWORDS[name], end, value[0].lineno)
                 end = self._add_block(value)
                 if found is not None:
-                    self._spans.append(_Span(found, end))
+                    self._spans.append(Span(found, end))
 
     def _find(self, keyword: re.Pattern[str], after: int, last: int) -> int | None:
         """The line that begins with this, the latest up to ``last``; None: ``elif`` needs none."""

@@ -153,7 +153,7 @@ def hangs(*batches: int) -> None:
 
 
 def test_a_rank_that_is_still_inside(ranks: Ranks) -> None:
-    ran = ranks.run(hangs, 2, 2, 3, limit=60, exits=(1, 1))
+    ran = ranks.run(hangs, 2, 2, 3, timeout=15, exits=(1, 1))
     root = align(ran.logs).findings[0]
     assert root.suspects == (1,)
     assert "rank 0 had 2 batches and rank 1 got to its 3rd" in root.cause

@@ -68,7 +68,7 @@ def swallows() -> None:
 
 
 def test_a_job_that_does_not(ranks: Ranks) -> None:
-    ran = ranks.run(swallows, 2, exits=(1, 1))
+    ran = ranks.run(swallows, 2, timeout=15, exits=(1, 1))
     root = align(ran.logs).findings[0]
     assert root.suspects == (1,)
     assert "rank 1's 4th call" in root.cause.lower()

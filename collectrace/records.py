@@ -352,13 +352,21 @@ class Unwaited(Record):
     site: str | None = _opt("`path:line`")
 
 
+HANDLED: Final = "handled"
+"""What raised, where no function of torch's did: see :class:`Raised`."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Raised(Record):
-    """An exception that left a function of torch's; where calls follow, the program caught it."""
+    """An exception that left a function of torch's, or during which the user's code made a call.
+
+    Where calls follow, the program caught it, or is about to end of it.
+    """
 
     kind: ClassVar[str] = "raised"
     what: str = _doc(
-        "what raised: the public function, `backward`, `batch`; `thread`: it ended one"
+        "what raised: the public function, `backward`, `batch`; `thread`: it ended one; `handled`: "
+        "the user's code did, and issued the next call while it was handled"
     )
     error: str = _doc("type of the exception")
     message: str = _doc("text of the exception", default="")

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import collectrace
 from collectrace.align.alignment import align
-from collectrace.records import Raised, Stall
+from collectrace.records import HANDLED, Call, Raised, Stall
 from tests.support.real_ranks import Ranks, read_log
 
 
@@ -111,6 +111,42 @@ def test_what_was_caught_is_recorded(ranks: Ranks) -> None:
         assert found[:2] == [("batch", "ValueError")] * 2
         assert [what for what, _ in found[2:]] == ["all_reduce", "backward"]
         assert ran.log(rank).of(Raised)[0].message == "corrupt JPEG: sample 3"
+    assert align(ran.logs).status == "aligned"
+
+
+def calls_while_handling() -> None:
+    def fails() -> None:
+        raise LookupError("no sample 7")
+
+    for _ in range(2):
+        try:
+            fails()
+        except LookupError:
+            dist.barrier()
+            dist.all_reduce(torch.zeros(1))
+        dist.all_reduce(torch.zeros(1))
+    with contextlib.suppress(OSError):
+        try:
+            Path("/nonexistent/file").read_text()
+        finally:
+            dist.barrier()
+    dist.barrier()
+
+
+def test_what_is_handled_while_a_call_is_made_is_recorded_once(ranks: Ranks) -> None:
+    ran = ranks.run(calls_while_handling, 2)
+    first = calls_while_handling.__code__.co_firstlineno
+    for rank in range(2):
+        records = [r for r in ran.log(rank).records if isinstance(r, Call | Raised)]
+        told = [r for r in records if isinstance(r, Raised)]
+        assert {r.what for r in told} == {HANDLED}
+        assert [r.error for r in told] == ["LookupError", "LookupError", "FileNotFoundError"]
+        lines = [int((r.site or "").rpartition(":")[2]) - first for r in told]
+        assert lines == [2, 2, 13]
+        # Before the call that was made meanwhile, and no later one.
+        at = [n for n, r in enumerate(records) if isinstance(r, Raised)]
+        assert at == [0, 4, 8]
+        assert all(records[n].t <= records[n + 1].t for n in at)
     assert align(ran.logs).status == "aligned"
 
 

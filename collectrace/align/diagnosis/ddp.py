@@ -11,6 +11,7 @@ from collectrace import roles, words
 from collectrace.align.diagnosis import decided, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
+from collectrace.align.diagnosis.standpoint import standpoints
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -45,26 +46,39 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
             past.fix,
             "some ranks",
         )
-    return Reason(
+    told = (
         f"DDP was constructed{words.at(inside[0][1])} on {who} only, and its constructor compares "
-        f"the models over the group: {others}.",
-        "Construct DistributedDataParallel on every rank of its group, in the same order.",
+        f"the models over the group: {others}."
     )
+    fix = "Construct DistributedDataParallel on every rank of its group, in the same order."
+    return _decided(case, candidate, Reason(told, fix))
 
 
-def models(_: Case, candidate: Candidate) -> Reason | None:
+def _decided(case: Case, candidate: Candidate, reason: Reason) -> Reason:
+    """A reason with the condition that tells the sides' lines apart, if one is seen."""
+    why = decided.of_points(case, standpoints(candidate), candidate.suspects, by_line=True)
+    if why is None:
+        return reason
+    return Reason(reason.cause + why.cause, f"{reason.fix}\n{why.fix}", "some ranks")
+
+
+def models(case: Case, candidate: Candidate) -> Reason | None:
     """Several DDP models on one group, used in different orders."""
     sides = called(candidate)
     if len({c.role for _, c in sides}) > 1 or not sides[0][1].role.startswith("ddp."):
         return None
     if len({c.model or 1 for _, c in sides}) == 1:
         return None
-    listed = words.listed([f"model {c.model or 1} on {words.ranks(s.ranks)}" for s, c in sides])
-    return Reason(
+    listed = words.listed([
+        f"model {c.model or 1} on {words.ranks(s.ranks)}{words.at(c)}" for s, c in sides
+    ])  # fmt: skip
+    reason = Reason(
         f"Several DDP models share this group, and the ranks use them in different orders: here "
         f"{listed} (counted as they were constructed).",
-        "Run forward and backward of the models in one order on every rank.",
+        "Run forward and backward of the models in one order on every rank, and each as often.",
+        "some ranks",
     )
+    return _decided(case, candidate, reason)
 
 
 def between(case: Case, candidate: Candidate) -> Reason | None:
@@ -149,8 +163,10 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
+    makes = words.verb(side.ranks, "makes", "make")
     return Reason(
-        f"{told} Either the loop ended earlier on {who}, or only {who} makes this call (a branch).",
+        f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
+        "branch).",
         f"If the loop ended earlier: {loop_lines.even_length(case)} {_OR_JOIN}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )

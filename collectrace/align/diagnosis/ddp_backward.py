@@ -106,11 +106,12 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
                 "model to one dtype on every rank.",
             )
         return Reason(
-            f"The gradient buckets differ between ranks: {listed}. DDP fills them as backward() "
-            "produces gradients, as it was constructed: the ranks' models, their frozen "
-            "parameters, or DDP's arguments (bucket_cap_mb) are not the same.",
-            "Build the same model, freeze the same parameters before DDP is constructed, and give "
-            "DDP the same arguments on every rank.",
+            f"The gradient buckets differ in size: {listed}. DDP fills them as backward() produces "
+            "gradients, as it was constructed, and a communication hook may reduce other tensors "
+            "in their place: the ranks' models, their frozen parameters, DDP's arguments "
+            "(bucket_cap_mb), or what a hook has kept from the steps before are not the same.",
+            "Build the same model, freeze the same parameters before DDP is constructed, give DDP "
+            "the same arguments on every rank, and register the same hook, in the same state.",
         )
     if not outside or any(c.role.startswith("join.") for _, c in sides):
         return None

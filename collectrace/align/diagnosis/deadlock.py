@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import by_framework, program, refused, sisters, tally
-from collectrace.align.diagnosis.callers import at_depth, named, telling_depth
+from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
@@ -124,11 +124,13 @@ def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
         )
     again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
     return Reason(
-        f"{waits} Rank {rank} left the order that it had repeated: it called {made} where it had "
-        f"called {usual} in every round before{again}; the others went on in theirs.{counted}",
+        f"{waits} Rank {rank} called {closed(made)} where it had called {usual} in every round "
+        f"before{again}; the others went on with their rounds.{counted}",
         f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
         "repeated, or made too early. Where the new order is meant, the others must change theirs "
-        "at the same step: each send needs one recv on the other rank, so count both.",
+        "at the same step: each send needs one recv on the other rank, so count both.\n"
+        f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
+        "none waits for more.",
     )
 
 

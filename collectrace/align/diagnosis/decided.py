@@ -13,7 +13,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.callers import closed, named, telling
-from collectrace.align.diagnosis.standpoint import Standpoint, outermost_apart, sites, standpoints
+from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
 from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -157,7 +157,7 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
 def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
     """The ``if`` of which two stand in different branches, in the outermost frames that differ."""
     pairs = [(point.call.site, other.call.site)]
-    mine, theirs = outermost_apart(point.stack, other.stack)
+    mine, theirs = chains.outermost_apart(point.stack, other.stack)
     if mine and theirs:
         pairs.append((chains.site(mine), chains.site(theirs)))
     for site, there in pairs:

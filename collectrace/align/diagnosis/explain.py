@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     absence,
     by_framework,
     callers,
+    caught,
     conflict,
     deadlock,
     loop,
@@ -134,7 +135,7 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
     here = _in_loop(case, candidate)
     if here:
         notes.append(here)
-    notes += [*_moments(case, candidate), *_caught(case, candidate)]
+    notes += [*_moments(case, candidate), *_exceptions(case, candidate)]
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
@@ -167,43 +168,9 @@ def _parted(case: Case, candidate: Candidate) -> tuple[int, int, Call] | None:
     return (since.seq, since.ranks[0], since.calls[0]) if since is not None else None
 
 
-def _caught(case: Case, candidate: Candidate) -> list[str]:
-    """Exceptions that ranks went on after, just before the row at which they parted.
-
-    Of suspects; where there are none, of the ranks of one side, if those of no other had one.
-    """
-    if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
-        return []
+def _exceptions(case: Case, candidate: Candidate) -> list[str]:
     since = _parted(case, candidate)
-    row = since[0] if since is not None else candidate.seq
-    if not candidate.suspects:
-        by_side = [_caught_on(case, candidate, row, side.ranks) for side, _ in called(candidate)]
-        told = [notes for notes in by_side if notes]
-        return told[0] if len(told) == 1 else []
-    return _caught_on(case, candidate, row, candidate.suspects)
-
-
-def _caught_on(case: Case, candidate: Candidate, row: int, ranks: Sequence[int]) -> list[str]:
-    notes: list[str] = []
-    assert candidate.stream is not None
-    for rank in ranks[:_MOST_CAUGHT]:
-        log, call = case.log(rank), case.call(rank, candidate.stream, row)
-        before = case.call(rank, candidate.stream, row - 1)
-        if log is None or call is None:
-            continue
-        since_t = before.t if before is not None else 0
-        found = [raised for raised in log.caught if since_t < raised.t <= call.t]
-        if found:
-            last = found[-1]
-            said = f" ({words.brief(last.message)})" if last.message else ""
-            notes.append(
-                f"Just before, {last.error}{said} left {last.what}{words.at_site(last.site)} on "
-                f"rank {rank}, and the program went on."
-            )
-    return notes
-
-
-_MOST_CAUGHT: Final = 3
+    return caught.notes(case, candidate, since[0] if since is not None else candidate.seq or 0)
 
 
 def _clock(ns: int) -> str:

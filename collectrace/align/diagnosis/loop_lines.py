@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis.standpoint import Standpoint, shared, standpoints
+from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -86,7 +86,7 @@ def even_at(case: Case, candidate: Candidate) -> str:
 
 def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
     """The outermost loop that one stack is in, from where it parts from the other, and not both."""
-    apart = inside.stack[: len(inside.stack) - shared(inside.stack, gone.stack)]
+    apart = inside.stack[: len(inside.stack) - chains.shared(inside.stack, gone.stack)]
     around = {(file, line) for file, line in loops(case, gone.stack)}
     for frame in reversed(apart):
         for file, line in loops(case, (frame,)):

@@ -8,6 +8,7 @@ from collectrace import words
 from collectrace.align.diagnosis import (
     arguments,
     by_framework,
+    caught,
     ddp,
     ddp_backward,
     ddp_forward,
@@ -59,7 +60,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
     if _is_ambiguous(candidate) and not proven:
         cause += f" {AMBIGUOUS}"
-    cause += sisters.deciding(case, candidate)
+    cause += sisters.deciding(case, candidate) + rounds.as_before(case, candidate)
     return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
 
 
@@ -202,11 +203,11 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
-    join.own_hook, join.unanswered, join.block_around_loops, arguments.split, arguments.coalesced,
-    ddp.constructor, ddp_forward.forward_alone, order.other_order, parted.extra,
-    ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
-    parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
-    ddp_backward.other_backward, ddp_backward.unused, modules.reason, modules.fetched_again,
-    order.reason, rounds.reason, rounds.turns, _went_past, parted.lines_here, arguments.dtype,
-    arguments.count, arguments.reduce_op, arguments.root,
+    join.own_hook, join.unanswered, join.block_around_loops, caught.reason, arguments.split,
+    arguments.coalesced, ddp.constructor, ddp_forward.forward_alone, order.other_order,
+    parted.extra, ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting,
+    ddp.models, parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone,
+    parted.modules_here, ddp_backward.other_backward, ddp_backward.unused, modules.reason,
+    modules.fetched_again, order.reason, rounds.reason, rounds.turns, _went_past,
+    parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -156,7 +156,11 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             "some ranks",
         )
     whose = "the script's own" if all(is_user(c) for c in found.calls) else "the framework's"
-    why = decided.sentence(case, candidate) or " A branch or a loop ran on some ranks only."
+    why = decided.sentence(case, candidate)
+    turn = rounds.one_more_turn(case, candidate, found.ranks)
+    if turn is not None:
+        why, fix = turn.cause + why, f"{turn.fix}\n{fix}"
+    why = why or " A branch or a loop ran on some ranks only."
     return Reason(
         f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix, "some ranks"
     )

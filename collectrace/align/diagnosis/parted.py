@@ -56,8 +56,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     )
     return Reason(
         f"{words.upper(told)}; {behind}.{same}",
-        f"Make {words.verb(more.calls, 'this call', 'these calls')} on every rank, or on none: "
-        f"look above {closed(first)} {fix}",
+        f"Make {_what(more)} on every rank, or on none: look above {closed(first)} {fix}",
         "some ranks",
     )
 
@@ -97,7 +96,7 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         return None
     points = standpoint.of_parting(case, candidate, found)
     sides = [point.ranks for point in points]
-    here, there = standpoint.outermost_apart(points[0].stack, points[1].stack)
+    here, there = chains.outermost_apart(points[0].stack, points[1].stack)
     if not here or not there:
         here, there = (call.site or "" for call in found.calls)
     if not here or not there or here == there:
@@ -150,7 +149,7 @@ def _ended_earlier(
         if not loop_lines.is_in(case, case.stack(found.ranks[n], before), loop):
             continue
         who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
-        outside, _ = standpoint.outermost_apart(gone.stack, within.stack)
+        outside, _ = chains.outermost_apart(gone.stack, within.stack)
         return (
             f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
             f"{loop.quoted}, at {_both(outside, gone)}; {others} "
@@ -158,6 +157,12 @@ def _ended_earlier(
             f"{_both(loop.frame, within)}: the loop ended earlier on {who}."
         )
     return None
+
+
+def _what(more: Extra) -> str:
+    """``the barrier``; ``these calls`` where they are of several kinds."""
+    names = {words.name(call) for call in more.calls}
+    return f"the {names.pop()}" if len(names) == 1 else "these calls"
 
 
 def _both(frame: str, point: Standpoint) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
@@ -12,7 +13,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.rounds import Leap, is_straight, leap
+from collectrace.align.judging.rounds import Leap, is_straight, leap, out_of_round
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
@@ -113,6 +114,20 @@ def _point(candidate: Candidate, side: Side) -> Standpoint:
     )
 
 
+def as_before(case: Case, candidate: Candidate) -> str:
+    """Whose tensor is a new one at the line of both: a sentence after a space, or nothing."""
+    sides = called(candidate)
+    if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or len(sides) != 2:
+        return ""
+    if sides[0][0].stack != sides[1][0].stack or out_of_round(case, candidate) == ():
+        return ""
+    new, usual = sides if set(sides[0][0].ranks) == set(candidate.suspects) else sides[::-1]
+    return (
+        f" In each of the equal rounds before it was {words.tensors(usual[1])} on every rank: that "
+        f"of {words.ranks(new[0].ranks)} is the first other one."
+    )
+
+
 def turns(case: Case, candidate: Candidate) -> Reason | None:
     """One line of a ``for`` whose turns bring other tensors, on every rank: they may be apart."""
     if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or candidate.absent:
@@ -147,6 +162,21 @@ def _for_around(case: Case, side: Side) -> LoopLine | None:
             counts = " range(" in text or not text.startswith("for ")
             return None if counts else LoopLine(frame, lines[-1])
     return None
+
+
+def one_more_turn(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Reason | None:
+    """That a side's call is a further turn of the ``for`` that its call before came from."""
+    side = next((s for s in candidate.sides if s.ranks == tuple(ranks) and s.call), None)
+    loop = _for_around(case, side) if side is not None else None
+    if side is None or loop is None or candidate.seq is None:
+        return None
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq, 1)
+    if not before or before[0] is None or case.stack(side.ranks[0], before[0]) != side.stack:
+        return None
+    return Reason(
+        f" It is a further turn of {loop.quoted}, as the call before was.",
+        f"Let {loop.quoted} go over the same things on every rank.",
+    )
 
 
 def _turns_before(case: Case, candidate: Candidate, side: Side) -> list[Call]:

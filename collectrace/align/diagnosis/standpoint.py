@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from collectrace.align.diagnosis.wording import called
@@ -44,17 +43,3 @@ def sites(point: Standpoint) -> list[str]:
     """The lines of a stack, innermost first."""
     frames = [chains.site(frame) for frame in point.stack]
     return list(dict.fromkeys([point.call.site or "", *frames]))
-
-
-def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
-    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
-    common = shared(one, two)
-    if common == min(len(one), len(two)):
-        return "", ""
-    return one[-1 - common], two[-1 - common]
-
-
-def shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """How many of their outermost frames two stacks, innermost first, have in common."""
-    pairs = zip(reversed(one), reversed(two), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -16,7 +16,7 @@ from collectrace import words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import LoopLine
-from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, shared, standpoints
+from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, standpoints
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -170,22 +170,23 @@ def _between(
     if candidate.stream is None or row is None:
         return None
     one, two = points
-    common = shared(one.stack, two.stack)
+    common = chains.shared(one.stack, two.stack)
     if common >= min(len(one.stack), len(two.stack)):
         return None
     function, other = (chains.scope(point.stack[-1 - common]) for point in points)
     if function != other:
         return None
-    before = set()
+    before, again = set(), []
     for point in points:
         call = case.call(point.ranks[0], candidate.stream, row - 1)
         stack = case.stack(point.ranks[0], call) if call is not None else ()
-        inside = len(stack) > common and shared(stack, one.stack) >= common
+        inside = len(stack) > common and chains.shared(stack, one.stack) >= common
         frame = stack[-1 - common] if inside else ""
         before.add(frame if chains.scope(frame) == function else "")
+        again += [point] if stack == point.stack else []
     if len(before) > 1:
         return None  # they had parted before
-    found = _Parted(case, points, common, before.pop()).past()
+    found = _Parted(case, points, common, before.pop(), again).past()
     return None if found is None or _came_elsewhere(case, candidate.stream, found) else found
 
 
@@ -206,10 +207,19 @@ def _came_elsewhere(case: Case, stream: StreamKey, found: Past) -> bool:
 class _Parted:
     """Two stacks that part in one function, where both were at one line before."""
 
-    def __init__(self, case: Case, points: Sequence[Standpoint], common: int, before: str) -> None:
+    def __init__(
+        self,
+        case: Case,
+        points: Sequence[Standpoint],
+        common: int,
+        before: str,
+        again: Sequence[Standpoint],
+    ) -> None:
+        """``again``: those whose call before came from the very lines of this one."""
         self._case = case
         self._common = common
         self._before = before
+        self._again = again
         self._left, self._gone = sorted(points, key=self._order)
         if before:
             was_in = set(self._loops(before))
@@ -250,9 +260,16 @@ class _Parted:
 
     def _order(self, point: Standpoint) -> tuple[bool, int]:
         """How soon a line comes after the one before, with those of the next round last."""
-        line, nested = chains.line(self._frame(point)), len(point.stack) > self._common + 1
-        last = chains.line(self._before)
-        return line < last or (line == last and not nested), line
+        line, last = chains.line(self._frame(point)), chains.line(self._before)
+        return line < last or (line == last and not self._is_further_in(point)), line
+
+    def _is_further_in(self, point: Standpoint) -> bool:
+        """Whether a call from the same line as the one before may be one of the same round.
+
+        By another line of the functions called there, or by a loop in them.
+        """
+        inner = point.stack[: len(point.stack) - self._common - 1]
+        return bool(inner) and (point not in self._again or any(map(self._loops, inner)))
 
     def _loops(self, frame: str) -> list[str]:
         return code_lines.loops(self._case.statements(chains.site(frame)))

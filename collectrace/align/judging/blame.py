@@ -13,12 +13,13 @@ from collectrace.align.judging import patience, refusals, sisters, threads
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.caught import caught
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program
-from collectrace.align.judging.rounds import left_round
+from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
@@ -73,6 +74,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks
+    elif not suspects and (found := caught(case, candidate)) is not None:
+        suspects = found.ranks
     needs_proof = KINDS[kind].is_absence or (isinstance(source, GroupConflict) and candidate.absent)
     if needs_proof and not is_proven(case, candidate):
         severity = "info"
@@ -198,6 +201,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         or chosen_by_rank(case, candidate)
         or alone_in_loop(case, candidate)
         or left_round(case, candidate)
+        or out_of_round(case, candidate)
     )
 
 

@@ -109,6 +109,22 @@ def _explains_absence(
     return lacking == len(refusals)
 
 
+def is_shifted(
+    case: Case, stream: StreamKey, ranks: tuple[int, int], rows: tuple[int, int], by: int
+) -> bool:
+    """Whether the first rank's calls since a row are the second's, so many rows later.
+
+    Up to the last of ``rows``, on which the second met another call than its own: what it issued
+    later may be what came of that.
+    """
+    rank, peer = ranks
+    first, last = rows
+    return first + by <= last and all(
+        _same(case.call(rank, stream, seq), case.call(peer, stream, seq + by))
+        for seq in range(first, last - by + 1)
+    )
+
+
 def _same(one: Call | None, other: Call | None) -> bool:
     """Whether two calls are of one op and from one line."""
     if one is None or other is None:

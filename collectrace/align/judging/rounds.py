@@ -7,10 +7,11 @@ through them in another order): neither the call nor its tensors are new.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
@@ -20,12 +21,16 @@ from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
+from collectrace.signature import is_user, program_text
 
 _WINDOW: Final = 400
 """Rows before a candidate's in which rounds are looked for."""
 
 _ENOUGH: Final = 3
 """Equal rounds that make a habit which is proof against who left it."""
+
+_LONG: Final = 8
+"""Equal rounds beside which a condition that came out otherwise is what is new."""
 
 _Step = tuple[int, int]
 """What a call means, and how it appears: the line and its callers, the op, the role."""
@@ -49,9 +54,29 @@ class Leap:
     """Whether no rank of the two ever came from the call before straight to this one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Two sides after equal rounds, of which one does not go on with the next."""
+
+    side: Side
+    others: Side
+    own: Sequence[_Step]
+    """What a rank of ``side`` did, up to the row."""
+    theirs: Sequence[_Step]
+    """What a rank of the others did."""
+    period: int
+    """Steps of a round."""
+    rounds: int
+    """Equal rounds before, as far as was looked."""
+
+    @property
+    def both(self) -> tuple[Sequence[_Step], Sequence[_Step]]:
+        """What the two did."""
+        return self.own, self.theirs
+
+
 @once
-def leap(case: Case, candidate: Candidate) -> Leap | None:
-    """Who of two sides is at another place of the round; None: nobody, or it is not known."""
+def _turn(case: Case, candidate: Candidate) -> _Turn | None:
     source, stream, seq = candidate.source, candidate.stream, candidate.seq
     if not isinstance(source, Divergence) or source.gap is not None or candidate.mark == "fatal":
         return None
@@ -61,30 +86,45 @@ def leap(case: Case, candidate: Candidate) -> Leap | None:
         return None  # a place before this row tells more
     steps = [_steps(case, side.ranks[0], stream, seq) for side in candidate.sides]
     rounds = [habit.repetition(own[:-1][-_WINDOW:]) for own in steps]
-    if len({period for period, _ in rounds}) > 1 or rounds[0][0] < 2:
+    if len({period for period, _ in rounds}) > 1 or not rounds[0][0]:
         return None
     period = rounds[0][0]
     gone = [n for n, own in enumerate(steps) if own[-1] != own[-1 - period]]
     if len(gone) != 1:
         return None
-    own, side, others = steps[gone[0]], candidate.sides[gone[0]], candidate.sides[1 - gone[0]]
+    n = gone[0]
+    length = min(length for _, length in rounds)
+    return _Turn(
+        candidate.sides[n], candidate.sides[1 - n], steps[n], steps[1 - n], period, length // period
+    )
+
+
+@once
+def leap(case: Case, candidate: Candidate) -> Leap | None:
+    """Who of two sides is at another place of the round; None: nobody, or it is not known."""
+    turn, stream, seq = _turn(case, candidate), candidate.stream, candidate.seq
+    if turn is None or turn.period < 2 or stream is None or seq is None:
+        return None
+    own, period = turn.own, turn.period
     ahead = next((n for n in range(1, period) if own[-1 - period + n] == own[-1]), None)
     if ahead is None:
         return None
-    calls = case.before(side.ranks[0], stream, seq, period)[:ahead]
-    rank, other = side.ranks[0], others.ranks[0]
+    rank, other = turn.side.ranks[0], turn.others.ranks[0]
+    calls = case.before(rank, stream, seq, period)[:ahead]
     mine, theirs = case.call(rank, stream, seq), case.call(other, stream, seq)
     if mine is None or theirs is None or None in calls:
         return None
     return Leap(
-        side=side,
-        others=others,
-        rounds=min(length for _, length in rounds) // period,
+        side=turn.side,
+        others=turn.others,
+        rounds=turn.rounds,
         skipped=tuple(call for call in calls if call is not None),
         is_one_place=case.stack(rank, mine) == case.stack(other, theirs)
         and mine.site == theirs.site,
         is_new=all(
-            own[-2:] != one[n : n + 2] for one in steps for n in range(max(0, len(one) - 2))
+            own[-2:] != one[n : n + 2]
+            for one in (own, turn.theirs)
+            for n in range(max(0, len(one) - 2))
         ),
     )
 
@@ -106,50 +146,89 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
     Only where the calls stand in one loop and under the same conditions as the one they went on
     to: a loop of their own may have ended too early on one side or too late on the other, and of
-    a condition either may have had the right value.
+    a condition either may have had the right value, unless it was the same for very long.
     """
     found = leap(case, candidate)
-    if found is None or found.rounds < _ENOUGH or not found.is_new or not is_straight(case, found):
+    if found is None or found.rounds < _ENOUGH or not found.is_new:
         return ()
+    if not is_straight(case, found, may_decide=found.rounds >= _LONG):
+        return ()
+    return _side_of_one_mind(case, candidate, found.side)
+
+
+def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks whose call was never made before, where the others went on with equal rounds.
+
+    By a line that nobody ever came to, in the loop that the others are in, or from the usual lines
+    with arguments that nobody ever gave there. Behind the loop it proves nothing: it may have ended
+    too early on one side, or too late on the other. Nor where sister groups did the same.
+    """
+    turn = _turn(case, candidate)
+    if turn is None or turn.rounds < _ENOUGH or any(turn.own[-1] in one[:-1] for one in turn.both):
+        return ()
+    made, usual = turn.side.call, turn.others.call
+    if made is None or usual is None or not (is_user(made) and is_user(usual)):
+        return ()
+    if program_text(made) in sisters.votes(case, candidate):
+        return ()
+    here, there = (
+        case.stack(side.ranks[0], call) for side, call in ((turn.side, made), (turn.others, usual))
+    )
+    if (here, made.site) != (there, usual.site) and not _is_in_one_loop(case, here, there):
+        return ()
+    return _side_of_one_mind(case, candidate, turn.side)
+
+
+def _side_of_one_mind(case: Case, candidate: Candidate, side: Side) -> tuple[int, ...]:
+    """The ranks of a side; none where ranks of one side had come to the row in other ways."""
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None:
         return ()
-    for side in (found.side, found.others):
-        steps = [_steps(case, rank, stream, seq)[-_WINDOW:] for rank in side.ranks]
-        if any(one != steps[0] for one in steps):
+    for one in candidate.sides:
+        steps = [_steps(case, rank, stream, seq)[-_WINDOW:] for rank in one.ranks]
+        if any(own != steps[0] for own in steps):
             return ()
-    return tuple(sorted(found.side.ranks))
+    return tuple(sorted(side.ranks))
 
 
-def is_straight(case: Case, found: Leap) -> bool:
+def is_straight(case: Case, found: Leap, *, may_decide: bool = False) -> bool:
     """Whether one run of one function leads through the call made and through those left out.
 
-    The same loops and conditions stand around all of them. Of calls in several functions it is not
-    seen what runs those, and how often: a framework may.
+    The same loops stand around all of them, and the same conditions, unless these ``may_decide``.
+    Of calls in several functions it is not seen what runs those, and how often: a framework may.
     """
     rank = found.side.ranks[0]
     if found.side.call is None or found.is_one_place:
         return False
+    kinds = code_lines.loops if may_decide else code_lines.deciding
     made = case.stack(rank, found.side.call)
-    around = _deciding(case, made)
+    around = _around(case, made, kinds)
     stacks = [case.stack(rank, call) for call in found.skipped]
     return around is not None and all(
-        _is_one_function(made, stack) and _deciding(case, stack) == around for stack in stacks
+        _is_one_function(made, stack) and _around(case, stack, kinds) == around for stack in stacks
     )
 
 
 def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
     """Whether two stacks, innermost first, part in one function, at two lines of it."""
-    pairs = zip(reversed(one), reversed(two), strict=False)
-    apart = next(((a, b) for a, b in pairs if a != b), None)
-    if apart is None:
+    here, there = chains.outermost_apart(one, two)
+    return bool(here) and chains.scope(here) == chains.scope(there)
+
+
+def _is_in_one_loop(case: Case, one: Sequence[str], two: Sequence[str]) -> bool:
+    """Whether two stacks part in one function, and the innermost loop around one is around both."""
+    if not _is_one_function(one, two):
         return False
-    here, there = apart
-    return chains.scope(here) == chains.scope(there)
+    apart = chains.outermost_apart(one, two)
+    around, beyond = (case.statements(chains.site(frame)) for frame in apart)
+    loop = code_lines.innermost_loop(beyond)
+    return loop is not None and loop in around[:-1]
 
 
-def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
-    """File and line of each loop and condition above a call; None where some are not known."""
+def _around(
+    case: Case, stack: Sequence[str], kinds: Callable[[Sequence[str]], list[str]]
+) -> set[tuple[str, str]] | None:
+    """File and line of each such statement above a call; None where some are not known."""
     found: set[tuple[str, str]] = set()
     for frame in stack:
         lines = case.statements(chains.site(frame))
@@ -157,7 +236,7 @@ def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
             return None
         found |= {
             (chains.file(frame), line)
-            for line in code_lines.deciding(lines)
+            for line in kinds(lines)
             if not code_lines.statement(line).startswith(("with ", "async with "))
         }
     return found if stack else None

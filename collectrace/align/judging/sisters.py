@@ -30,21 +30,28 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     its program says, whatever others did.
     """
     stream, seq = candidate.stream, candidate.seq
-    if candidate.group is None or stream is None or seq is None:
-        return None
-    votes: set[str] = set()
-    for info in of(case, candidate.group):
-        sister = stream._replace(group=info.name)
-        if info.name != candidate.group.name and sister in case.comparison.streams:
-            calls = [case.call(rank, sister, seq) for rank in info.ranks]
-            votes |= {program_text(call) for call in calls if call is not None and not call.void}
-    right = [side for side in called if side.call and program_text(side.call) in votes]
-    if len(right) != 1 or len(votes) != 1:
+    said = votes(case, candidate)
+    right = [side for side in called if side.call and program_text(side.call) in said]
+    if len(right) != 1 or len(said) != 1 or stream is None or seq is None:
         return None
     wrong = [side for side in called if side is not right[0]]
     if any(_goes_on(case, rank, stream, seq) for side in wrong for rank in side.ranks):
         return None
     return right[0]
+
+
+def votes(case: Case, candidate: Candidate) -> set[str]:
+    """What the ranks of sister groups did at a candidate's row, as ``program_text``."""
+    stream, seq = candidate.stream, candidate.seq
+    found: set[str] = set()
+    if candidate.group is None or stream is None or seq is None:
+        return found
+    for info in of(case, candidate.group):
+        sister = stream._replace(group=info.name)
+        if info.name != candidate.group.name and sister in case.comparison.streams:
+            calls = [case.call(rank, sister, seq) for rank in info.ranks]
+            found |= {program_text(call) for call in calls if call is not None and not call.void}
+    return found
 
 
 def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 Place = tuple[str, str]
 """A function: its file and its name, as frames give them."""
@@ -58,6 +59,20 @@ def function(frame: str) -> str:
     """The function of a frame; empty at the level of a module."""
     name = frame.partition(" ")[2]
     return "" if name.startswith("<") else name
+
+
+def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
+    """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
+    common = shared(one, two)
+    if common == min(len(one), len(two)):
+        return "", ""
+    return one[-1 - common], two[-1 - common]
+
+
+def shared(one: Sequence[str], two: Sequence[str]) -> int:
+    """How many of their outermost frames two stacks, innermost first, have in common."""
+    pairs = zip(reversed(one), reversed(two), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def place(frame: str) -> Place:

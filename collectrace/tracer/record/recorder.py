@@ -27,6 +27,8 @@ from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap.arguments import ArgumentReader
 
+_exc_info = sys.exc_info  # by a name of its own: one look-up less for each call
+
 _ENGINE: Final = id(autograd_graph._engine_run_backward.__code__)
 """Code of the Python function that calls autograd's engine, which is C++ (torch/autograd/graph.py,
 torch 2.13). A collective whose innermost Python frame it is comes from DDP's reducer."""
@@ -82,6 +84,8 @@ class Recorder(RunRecord):
         self._noted: tuple[int, type[BaseException], int] | None = None
         """The exception that was recorded last: its id, which another may come to have, its type,
         and when the last call had been issued."""
+        self._handled: tuple[int, type[BaseException], int] | None = None
+        """The same of the one that was being handled when the last call was issued."""
         # Looked up for every call: here they cost one attribute less.
         self._local = scopes.local
         self._groups = self.book.states
@@ -137,6 +141,9 @@ class Recorder(RunRecord):
                 group.templates[key] = template
             if template is IGNORED:
                 return None
+            handled = _exc_info()[1]
+            if handled is not None:
+                self._handles(handled, t)
             call = self._number(template, t, state)
             return call if is_bare or template.is_async or template.on_device else None
         except Exception as problem:
@@ -296,10 +303,19 @@ class Recorder(RunRecord):
         except Exception as ours:
             self.count_failure(ours, "recording a failed call")
 
-    def left_by(self, problem: BaseException, what: str) -> None:
+    def _handles(self, problem: BaseException, t: int) -> None:
+        """A call is about to be issued while an exception is handled: write that down, once.
+
+        By an ``except`` or ``finally`` block, or the exit of a ``with``, that is run for it.
+        """
+        before, self._handled = self._handled, (id(problem), type(problem), t)
+        if before != (id(problem), type(problem), self.last_t):
+            self.left_by(problem, records.HANDLED, t)
+
+    def left_by(self, problem: BaseException, what: str, t: int = 0) -> None:
         """An exception leaves ``what``, a function that calls are made in: write that down.
 
-        Only the first ones, and not one that a record tells of already.
+        Only the first ones, and not one that a record tells of already. ``t``: when, ns; 0: now.
         """
         try:
             mark = id(problem), type(problem), self.last_t
@@ -309,7 +325,8 @@ class Recorder(RunRecord):
             self._left_by += 1
             self.write(
                 records.Raised(
-                    what=what, error=type(problem).__name__, thread=self._local.state.label or None,
+                    t=t, what=what, error=type(problem).__name__,
+                    thread=self._local.state.label or None,
                     message=exceptions.both_ends(str(problem), MAX_TEXT),
                     site=sites.of_traceback(problem.__traceback__, self._local.state.caller),
                 )

@@ -234,7 +234,8 @@ def test_the_place_in_the_loop(world: int, blamed: str, tmp_path: Path) -> None:
             rank.call("barrier", iteration=n, site="/job/train.py:24")
     for rank in run:
         ddp_step(rank, 6)
-        waits(rank, "barrier" if rank.rank else "all_reduce", iteration=6, site="/job/train.py:24")
+        op, line = ("barrier", 24) if rank.rank else ("all_reduce", 30)
+        waits(rank, op, iteration=6, site=f"/job/train.py:{line}")
     found = first(run, tmp_path)
     assert found.notes == (
         (

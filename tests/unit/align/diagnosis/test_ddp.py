@@ -182,7 +182,7 @@ def test_gradient_buckets_of_different_sizes(tmp_path: Path) -> None:
     assert found.headline == (
         "rank 1 was in DDP backward() with float32[6] at train.py:21, ranks 0,2 with float32[10]"
     )
-    assert "The gradient buckets differ between ranks" in found.cause
+    assert "The gradient buckets differ in size" in found.cause
     assert "bucket_cap_mb" in found.cause
 
 
@@ -228,7 +228,7 @@ def test_two_models_in_another_order(tmp_path: Path) -> None:
         forward(rank, 4, model=2 if rank.rank == 2 else 1)
     found = first(run, tmp_path)
     assert (found.kind, found.suspects) == ("role_mismatch", (2,))
-    assert "model 1 on ranks 0-1 and model 2 on rank 2" in found.cause
+    assert "model 1 on ranks 0-1 at train.py:21 and model 2 on rank 2 at train.py:21" in found.cause
     assert found.headline == (
         "rank 2 was in DDP forward() buffers of model 2 where ranks 0-1 were in DDP forward() "
         "buffers of model 1 (train.py:21)"

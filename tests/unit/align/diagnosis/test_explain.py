@@ -92,12 +92,17 @@ def after_an_exception(at: int) -> Run:
 
 
 def test_an_exception_that_a_suspect_went_on_after_is_told(tmp_path: Path) -> None:
-    assert (
-        "Just before, OSError (No space left on device) left backward at save.py:9 on rank 2, and "
-        "the program went on." in note(after_an_exception(3), tmp_path)
+    (found,) = errors(aligned(after_an_exception(3), tmp_path))
+    assert found.cause.startswith(
+        "Rank 2 raised OSError: No space left on device in backward at save.py:9. After it rank 2 "
+        "called all_reduce at train.py:4. Nothing was raised there on the others: ranks 0-1 "
+        "called barrier at save.py:12."
     )
+    assert not any("OSError" in told for told in found.notes)
+    assert found.fix.startswith("Mend what raised OSError: No space left on device at save.py:9.")
 
 
 @pytest.mark.parametrize("at", [2, 5])
 def test_an_exception_before_or_after_that_is_not(at: int, tmp_path: Path) -> None:
-    assert "OSError" not in note(after_an_exception(at), tmp_path)
+    (found,) = errors(aligned(after_an_exception(at), tmp_path))
+    assert "OSError" not in " ".join((found.cause, found.fix, *found.notes))

@@ -66,7 +66,7 @@ def test_a_turn_that_came_later_in_the_rounds_before(tmp_path: Path) -> None:
 
 def test_a_size_of_no_turn_is_not_told_to_be_one(tmp_path: Path) -> None:
     found = told(tmp_path, [[3, 1], [3, 1], [3, 7]], count=3)
-    assert "equal rounds before" not in found.cause
+    assert "later in each of" not in found.cause
     assert "whose turns bring different tensors on every rank" in found.cause
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from collectrace.align.reading import chains
 
 MEAN = ("comm.py", "mean")
@@ -28,3 +30,26 @@ def test_one_name_in_two_files_is_two_functions() -> None:
 def test_a_line_and_a_library_are_no_frames() -> None:
     """Where no stack was recorded, they stand in its place."""
     assert chains.of([("train.py:4", "lib/metrics.py:9"), ("", "")]) == chains.Chains()
+
+
+TRAIN = ("loss.py:9 f", "train.py:5 step", "train.py:1 main")
+EVAL = ("loss.py:9 f", "train.py:7 check", "train.py:1 main")
+OTHER = ("other.py:1 main",)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "count", "apart"),
+    [
+        pytest.param(TRAIN, EVAL, 1, ("train.py:5 step", "train.py:7 check"), id="in the middle"),
+        pytest.param(TRAIN, OTHER, 0, ("train.py:1 main", "other.py:1 main"), id="outermost"),
+        pytest.param(TRAIN, TRAIN, 3, ("", ""), id="nowhere"),
+        pytest.param(TRAIN, TRAIN[1:], 2, ("", ""), id="one goes further in"),
+        pytest.param(TRAIN, (), 0, ("", ""), id="one is not known"),
+    ],
+)
+def test_where_two_stacks_part(
+    one: tuple[str, ...], two: tuple[str, ...], count: int, apart: tuple[str, str]
+) -> None:
+    assert chains.shared(one, two) == chains.shared(two, one) == count
+    assert chains.outermost_apart(one, two) == apart
+    assert chains.outermost_apart(two, one) == apart[::-1]

@@ -1,0 +1,140 @@
+"""Exceptions that were caught on some ranks: when they are why these are at another line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.findings import Finding
+from collectrace.records import HANDLED, Raised
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Rank, Run
+
+
+def raises(rank: Rank, error: str = "ValueError", what: str = "backward", **fields: Any) -> None:
+    known = {"message": "bad sample 7", "site": "/job/data.py:9"} | fields
+    rank.record(Raised(what=what, error=error, **known))
+
+
+def share(rank: Rank, times: int = 1) -> None:
+    for _ in range(times):
+        rank.call("all_reduce", site="/job/train.py:4")
+
+
+def close(rank: Rank) -> None:
+    rank.call("barrier", site="/job/train.py:8")
+
+
+def gather(rank: Rank, times: int = 1) -> None:
+    """``gather_object``, which takes two calls."""
+    for _ in range(times):
+        for op in ("all_gather", "gather"):
+            rank.call(op, api="gather_object", site="/job/eval.py:5")
+
+
+def ended(run: Run) -> Run:
+    for rank in run:
+        rank.exit()
+    return run
+
+
+def first(run: Run, folder: Path) -> Finding:
+    return errors(aligned(ended(run), folder))[0]
+
+
+def parting(*who: int, **fields: Any) -> Run:
+    """Two of four ranks close where the others share, after an exception of some."""
+    run = Run(4)
+    for rank in run:
+        share(rank, 3)
+        if rank.rank in who:
+            raises(rank, **fields)
+        (close if rank.rank > 1 else share)(rank)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("fields", "after"), [({}, "After it"), ({"what": HANDLED}, "While that was handled")]
+)
+def test_one_side_raised_and_the_other_did_not(
+    fields: dict[str, Any], after: str, tmp_path: Path
+) -> None:
+    found = first(parting(2, 3, **fields), tmp_path)
+    assert found.suspects == (2, 3)
+    inside = "" if fields else " in backward"
+    assert found.cause.startswith(
+        f"Ranks 2-3 raised ValueError: bad sample 7{inside} at data.py:9. {after} ranks 2-3 called "
+        "barrier at train.py:8. Nothing was raised there on the others: ranks 0-1 called "
+        "all_reduce at train.py:4."
+    )
+    assert "ambiguous" not in found.cause
+    assert "Mend what raised ValueError: bad sample 7 at data.py:9." in found.fix
+    assert not found.notes or "ValueError" not in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("who", "fields"),
+    [
+        pytest.param((2,), {}, id="one of them alone"),
+        pytest.param((0, 1, 2, 3), {}, id="all did"),
+        pytest.param((0, 1, 2), {}, id="some of both sides"),
+        pytest.param((2, 3), {"error": "StopIteration", "message": ""}, id="how a loop ends"),
+        pytest.param(
+            (2, 3),
+            {"error": "RuntimeError", "message": "[gloo/tcp] Connection closed by peer"},
+            id="let down by others",
+        ),
+    ],
+)
+def test_that_proves_nothing(who: tuple[int, ...], fields: dict[str, Any], tmp_path: Path) -> None:
+    found = first(parting(*who, **fields), tmp_path)
+    assert found.suspects == ()
+    assert "ambiguous" in found.cause
+
+
+def test_who_has_lived_with_it_before(tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        for _ in range(3):
+            share(rank)
+            if rank.rank > 1:
+                raises(rank)
+        (close if rank.rank > 1 else share)(rank)
+    assert first(run, tmp_path).suspects == ()
+
+
+def without_a_gather(*, retries: bool = False, alike: bool = False) -> Run:
+    """Rank 1 cannot pickle its second result; both go on, and end with a sum."""
+    run = Run(2)
+    for rank in run:
+        gather(rank)
+        if rank.rank == 1 or alike:
+            raises(rank, "TypeError", "gather_object", message="cannot pickle 'lock'")
+        gather(rank, 3 + (rank.rank == 0 or retries))
+        if rank.rank == 0 and retries:
+            rank.call("broadcast", site="/job/eval.py:7")
+        share(rank)
+    return run
+
+
+def test_the_calls_that_an_exception_left_out(tmp_path: Path) -> None:
+    found = first(without_a_gather(), tmp_path)
+    assert found.suspects == (1,)
+    assert found.cause.startswith(
+        "Rank 1 raised TypeError: cannot pickle 'lock' in gather_object at data.py:9. It was "
+        "caught, and rank 1 went on without gather_object, which rank 0 made at eval.py:5: since "
+        "then rank 1 is 2 calls short of rank 0."
+    )
+
+
+def test_a_call_that_was_made_good_is_none_that_was_left_out(tmp_path: Path) -> None:
+    found = first(without_a_gather(retries=True), tmp_path)
+    assert found.suspects == ()
+    assert "pickle" not in found.cause
+
+
+def test_what_both_left_out(tmp_path: Path) -> None:
+    found = first(without_a_gather(alike=True), tmp_path)
+    assert "pickle" not in found.cause

@@ -14,6 +14,7 @@ before meets one that it never met.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,9 @@ _MOST_ROWS: Final = 100_000
 
 _WINDOW: Final = 2000
 """The same in logs of which a part was read: each is looked up."""
+
+_OFTEN: Final = 3
+"""Times that ranks part in one way and come together again, and it is how their program goes."""
 
 _MOST_EXTRA: Final = 512
 """Calls that one rank may have made too many."""
@@ -140,10 +144,12 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
     """The position since which the ranks are apart: a place come to before met one it never met.
 
     Ranks that were at the same places again for longer than a round, as one that logs from a line
-    of its own, were not apart for good.
+    of its own, were not apart for good; nor were those that have come from being together to just
+    these two places again and again.
     """
     met_by_a: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     met_by_b: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    partings: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter()
     apart: int | None = None
     together = 0
     for at in range(length):
@@ -153,11 +159,14 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
             if together > len(met_by_a):
                 apart = None
         else:
+            partings[here, there] += bool(together)
             together = 0
             if apart is None and not a.is_shadow(at) and not b.is_shadow(at):
                 known, theirs = met_by_a.get(here), met_by_b.get(there)
                 if (known and there not in known) or (theirs and here not in theirs):
                     apart = at
+            elif apart is not None and partings[a.where(apart), b.where(apart)] >= _OFTEN:
+                apart = None
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)
     return apart

@@ -113,6 +113,24 @@ def test_lines_that_always_differed_have_not_parted(tmp_path: Path) -> None:
     assert found(run, tmp_path, 25) is None
 
 
+@pytest.mark.parametrize(("times", "since"), [(2, 4), (3, None)])
+def test_lines_that_part_again_and_again_are_how_the_program_goes(
+    times: int, since: int | None, tmp_path: Path
+) -> None:
+    """Rank 1 sums from its ``except`` block, for the first time in the second of its rounds."""
+    run = Run(2)
+    for rank in run:
+        for n in range(1 + times):
+            rank.call("all_reduce", site="/job/train.py:4")
+            rank.call("all_reduce", site=f"/job/train.py:{9 if rank.rank and n else 6}")
+        rank.call(
+            "all_reduce" if rank.rank else "broadcast", site=f"/job/train.py:{12 - rank.rank}"
+        )
+        rank.exit()
+    parted = found(run, tmp_path, 3 + 2 * times)
+    assert (parted.seq if parted is not None else None) == since
+
+
 def test_new_lines_on_both_sides_have_not_parted(tmp_path: Path) -> None:
     """A first evaluation, in which each rank runs another function."""
     run = Run(2)

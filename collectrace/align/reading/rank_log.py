@@ -15,6 +15,7 @@ from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
 from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
+    HANDLED,
     Activity,
     Alive,
     Batch,
@@ -162,7 +163,11 @@ class FileLog:
         }
         self.last_call = self._last_call()
         last = self.last_call.t if self.last_call is not None else 0
-        self.caught: Sequence[Raised] = [raised for raised in found.raised if raised.t < last]
+        self.caught: Sequence[Raised] = [
+            raised
+            for raised in found.raised
+            if raised.t < last or (raised.what == HANDLED and raised.t == last)
+        ]
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)
 

@@ -74,6 +74,22 @@ def test_one_side_raised_and_the_other_did_not(
     assert not found.notes or "ValueError" not in " ".join(found.notes)
 
 
+def test_the_last_call_of_all_may_be_made_while_it_is_handled(tmp_path: Path) -> None:
+    """Such a record bears the time of the call."""
+    run = Run(2)
+    for rank in run:
+        share(rank, 3)
+        if rank.rank == 1:
+            raises(rank, what=HANDLED)
+            call = rank.call("barrier", site="/job/train.py:8", t=rank.now)
+        else:
+            call = rank.call("all_reduce", site="/job/train.py:4")
+        rank.beat(30, rank.inside(call))
+    found = errors(aligned(run, tmp_path))[0]
+    assert found.suspects == (1,)
+    assert "While that was handled rank 1 called barrier" in found.cause
+
+
 @pytest.mark.parametrize(
     ("who", "fields"),
     [

@@ -9,11 +9,12 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import decided
 from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import Caught, before, caught
-from collectrace.findings import Side
+from collectrace.align.reading import chains, code_lines
 from collectrace.records import HANDLED, Raised
 
 _MOST: Final = 3
@@ -54,21 +55,37 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _went_on(case: Case, candidate: Candidate, found: Caught) -> str:
-    """``The next call there is ...; on ranks 0-1 nothing was raised, and they called ...``."""
-    mine = next((s for s, _ in called(candidate) if s.ranks == found.side.ranks), found.side)
-    theirs = [s for s, _ in called(candidate) if s.ranks != found.side.ranks]
-    went = words.listed([f"{words.ranks(s.ranks)} called {_call(case, s)}" for s in theirs])
+    """``After it rank 1 called ... Nothing was raised there on the others: rank 0 called ...``."""
+    points = standpoints(candidate)
+    mine = next((p for p in points if p.ranks == found.side.ranks), points[0])
+    others = [point for point in points if point is not mine]
+    went = [
+        f"{words.ranks(other.ranks)} called {_call(case, other, mine.stack)}" for other in others
+    ]
     handled = any(raised.what == HANDLED for raised in found.by_rank.values())
     how = "while that was handled" if handled else "after it"
     return (
-        f"{words.upper(how)} {words.ranks(mine.ranks)} called {_call(case, mine)}. Nothing was "
-        f"raised there on the others: {went}."
+        f"{words.upper(how)} {words.ranks(mine.ranks)} called "
+        f"{_call(case, mine, others[0].stack)}. Nothing was raised there on the others: "
+        f"{words.listed(went)}."
     )
 
 
-def _call(case: Case, side: Side) -> str:
-    assert side.call is not None
-    return closed(named(case, side.ranks[0], side.call)).removesuffix(",")
+def _call(case: Case, point: Standpoint, beside: Sequence[str]) -> str:
+    """What ranks called, by the line in a handler, or by that which tells them from the others."""
+    handler = (frame for frame in point.stack if _is_in_handler(case, frame))
+    within = next(handler, chains.outermost_apart(point.stack, beside)[0])
+    return named(case, point.ranks[0], point.call, within=within)
+
+
+def _is_in_handler(case: Case, frame: str) -> bool:
+    """Whether an ``except`` or ``finally`` stands around a frame's line, in its function."""
+    around = case.statements(chains.site(frame))
+    own = code_lines.in_function(around) or around
+    return any(code_lines.statement(line).startswith(_HANDLERS) for line in own[:-1])
+
+
+_HANDLERS: Final = ("except", "finally")
 
 
 def _is_of_exception(case: Case, candidate: Candidate) -> bool:

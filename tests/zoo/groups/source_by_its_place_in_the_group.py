@@ -4,10 +4,11 @@ They meet nobody in the barrier that they come to by `finally`.
 
 ranks: 4
 expect: op_mismatch missing_call
+suspects: 2 3
 status: diverged hung
 cause: ranks 2-3; ValueError | not part of group; BUG; CALL
-fix: all ranks | every rank
-never: network
+fix: all ranks | every rank; not part of group
+never: network; ambiguous
 """
 
 import torch

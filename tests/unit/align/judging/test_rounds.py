@@ -173,9 +173,13 @@ def test_half_of_a_group_that_came_by_several_ways_is_not(tmp_path: Path) -> Non
     assert judged(tmp_path, run_of(tmp_path, [2, 3, 9], ends))[1] == ()
 
 
-def test_who_was_at_another_line_before_is_apart_since_then(tmp_path: Path) -> None:
-    ends = [[*[2, 3, 9] * 4, 2, 3], [*[2, 3, 17] * 4, 2, 2]]
-    assert judged(tmp_path, run_of(tmp_path, [2, 3, 9], ends))[0] is None
+@pytest.mark.parametrize(("times", "is_apart"), [(2, True), (4, False)])
+def test_who_was_at_another_line_before_is_apart_since_then(
+    times: int, *, is_apart: bool, tmp_path: Path
+) -> None:
+    """Unless that is how the program goes: then it is a round like any other."""
+    ends = [[*[2, 3, 9] * times, 2, 3], [*[2, 3, 17] * times, 2, 2]]
+    assert (judged(tmp_path, run_of(tmp_path, [2, 3, 9], ends))[0] is None) == is_apart
 
 
 def test_a_round_that_was_cut_before_may_be_so_again(tmp_path: Path) -> None:

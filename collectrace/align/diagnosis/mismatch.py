@@ -58,9 +58,10 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     reason = ways_past.added(case, candidate, reason)
     cause = reason.cause
     proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
+    cause += rounds.as_before(case, candidate)
     if _is_ambiguous(candidate) and not proven:
         cause += f" {AMBIGUOUS}"
-    cause += sisters.deciding(case, candidate) + rounds.as_before(case, candidate)
+    cause += sisters.deciding(case, candidate)
     return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
 
 

@@ -13,7 +13,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.rounds import Leap, is_straight, leap, out_of_round
+from collectrace.align.judging.rounds import Leap, is_straight, leap, novelty
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
@@ -116,15 +116,15 @@ def _point(candidate: Candidate, side: Side) -> Standpoint:
 
 def as_before(case: Case, candidate: Candidate) -> str:
     """Whose tensor is a new one at the line of both: a sentence after a space, or nothing."""
-    sides = called(candidate)
-    if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or len(sides) != 2:
+    found = novelty(case, candidate)
+    if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or found is None:
         return ""
-    if sides[0][0].stack != sides[1][0].stack or out_of_round(case, candidate) == ():
+    usual = found.others.call
+    if not found.is_at_usual_line or usual is None:
         return ""
-    new, usual = sides if set(sides[0][0].ranks) == set(candidate.suspects) else sides[::-1]
     return (
-        f" In each of the equal rounds before it was {words.tensors(usual[1])} on every rank: that "
-        f"of {words.ranks(new[0].ranks)} is the first other one."
+        f" In each of the equal rounds before it was {words.tensors(usual)} on every rank: that of "
+        f"{words.ranks(found.side.ranks)} is the first other one."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
@@ -13,7 +14,7 @@ from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
 from collectrace.records import Call
-from collectrace.signature import stands_at_its_line
+from collectrace.signature import program_text, stands_at_its_line
 
 
 @once
@@ -128,6 +129,8 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
         if mine not in sites and theirs in sites and in_one_loop(case, side, others):
             found.append(side)
+    if any(s.call and program_text(s.call) in sisters.votes(case, candidate) for s in found):
+        return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
 
 

@@ -7,7 +7,7 @@ through them in another order): neither the call nor its tensors are new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,9 +28,6 @@ _WINDOW: Final = 400
 
 _ENOUGH: Final = 3
 """Equal rounds that make a habit which is proof against who left it."""
-
-_LONG: Final = 8
-"""Equal rounds beside which a condition that came out otherwise is what is new."""
 
 _Step = tuple[int, int]
 """What a call means, and how it appears: the line and its callers, the op, the role."""
@@ -146,37 +143,76 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
     Only where the calls stand in one loop and under the same conditions as the one they went on
     to: a loop of their own may have ended too early on one side or too late on the other, and of
-    a condition either may have had the right value, unless it was the same for very long.
+    a condition either may have had the right value.
     """
     found = leap(case, candidate)
-    if found is None or found.rounds < _ENOUGH or not found.is_new:
-        return ()
-    if not is_straight(case, found, may_decide=found.rounds >= _LONG):
+    if found is None or found.rounds < _ENOUGH or not found.is_new or not is_straight(case, found):
         return ()
     return _side_of_one_mind(case, candidate, found.side)
 
 
-def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The ranks whose call was never made before, where the others went on with equal rounds.
+@dataclass(frozen=True, slots=True)
+class Novelty:
+    """A call that no rank had ever made, where the others went on with equal rounds."""
 
-    By a line that nobody ever came to, in the loop that the others are in, or from the usual lines
-    with arguments that nobody ever gave there. Behind the loop it proves nothing: it may have ended
-    too early on one side, or too late on the other. Nor where sister groups did the same.
+    side: Side
+    """Who made it."""
+    others: Side
+    is_at_usual_line: bool
+    """Whether its arguments alone are new: it comes from the very lines that the others' does."""
+
+
+@once
+def novelty(case: Case, candidate: Candidate) -> Novelty | None:
+    """Who of two sides did something new after at least three equal rounds; None: nobody did.
+
+    For arguments it proves nothing: they may be meant to change, and one side have missed it.
     """
     turn = _turn(case, candidate)
     if turn is None or turn.rounds < _ENOUGH or any(turn.own[-1] in one[:-1] for one in turn.both):
-        return ()
+        return None
     made, usual = turn.side.call, turn.others.call
     if made is None or usual is None or not (is_user(made) and is_user(usual)):
-        return ()
+        return None
     if program_text(made) in sisters.votes(case, candidate):
+        return None
+    if not _side_of_one_mind(case, candidate, turn.side):
+        return None
+    here, there = (case.stack(s.ranks[0], c) for s, c in ((turn.side, made), (turn.others, usual)))
+    return Novelty(turn.side, turn.others, (here, made.site) == (there, usual.site))
+
+
+def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks that alone ever came to a line, in the loop that the others are in.
+
+    Behind the loop it proves nothing: it may have ended too early on one side, or too late on the
+    other.
+    """
+    found, stream, seq = novelty(case, candidate), candidate.stream, candidate.seq
+    if found is None or stream is None or seq is None:
         return ()
-    here, there = (
-        case.stack(side.ranks[0], call) for side, call in ((turn.side, made), (turn.others, usual))
-    )
-    if (here, made.site) != (there, usual.site) and not _is_in_one_loop(case, here, there):
+    made, usual = found.side.call, found.others.call
+    if made is None or usual is None:
         return ()
-    return _side_of_one_mind(case, candidate, turn.side)
+    rank, other = found.side.ranks[0], found.others.ranks[0]
+    here, there = case.stack(rank, made), case.stack(other, usual)
+    line, _ = chains.outermost_apart(here, there)
+    if not _is_in_one_loop(case, here, there) or any(
+        line in _frames(case, one, stream, seq) for one in (rank, other)
+    ):
+        return ()
+    return tuple(sorted(found.side.ranks))
+
+
+def _frames(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:
+    """The frames above a rank's calls before a row."""
+    log = case.log(rank)
+    if log is None:
+        return set()
+    rows, shift = log.rows(stream)
+    known = rows.vocabulary.appearances
+    seen = set(rows.appearance[: rows.position(seq - shift)])
+    return {frame for n in seen for frame in known[n].where}
 
 
 def _side_of_one_mind(case: Case, candidate: Candidate, side: Side) -> tuple[int, ...]:
@@ -191,21 +227,20 @@ def _side_of_one_mind(case: Case, candidate: Candidate, side: Side) -> tuple[int
     return tuple(sorted(side.ranks))
 
 
-def is_straight(case: Case, found: Leap, *, may_decide: bool = False) -> bool:
+def is_straight(case: Case, found: Leap) -> bool:
     """Whether one run of one function leads through the call made and through those left out.
 
-    The same loops stand around all of them, and the same conditions, unless these ``may_decide``.
+    The same loops and conditions stand around all of them.
     Of calls in several functions it is not seen what runs those, and how often: a framework may.
     """
     rank = found.side.ranks[0]
     if found.side.call is None or found.is_one_place:
         return False
-    kinds = code_lines.loops if may_decide else code_lines.deciding
     made = case.stack(rank, found.side.call)
-    around = _around(case, made, kinds)
+    around = _deciding(case, made)
     stacks = [case.stack(rank, call) for call in found.skipped]
     return around is not None and all(
-        _is_one_function(made, stack) and _around(case, stack, kinds) == around for stack in stacks
+        _is_one_function(made, stack) and _deciding(case, stack) == around for stack in stacks
     )
 
 
@@ -215,20 +250,25 @@ def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
     return bool(here) and chains.scope(here) == chains.scope(there)
 
 
-def _is_in_one_loop(case: Case, one: Sequence[str], two: Sequence[str]) -> bool:
-    """Whether two stacks part in one function, and the innermost loop around one is around both."""
-    if not _is_one_function(one, two):
+def _is_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
+    """Whether two stacks part in one function, and the innermost loop around one is around both.
+
+    Not where the usual one goes on into a function with a loop: that may have been over.
+    """
+    if not _is_one_function(new, usual):
         return False
-    apart = chains.outermost_apart(one, two)
-    around, beyond = (case.statements(chains.site(frame)) for frame in apart)
-    loop = code_lines.innermost_loop(beyond)
-    return loop is not None and loop in around[:-1]
+    here, there = (
+        case.statements(chains.site(frame)) for frame in chains.outermost_apart(new, usual)
+    )
+    loop = code_lines.innermost_loop(there)
+    if loop is None or loop not in here[:-1]:
+        return False
+    further = usual[: len(usual) - chains.shared(new, usual) - 1]
+    return not any(code_lines.loops(case.statements(chains.site(frame))) for frame in further)
 
 
-def _around(
-    case: Case, stack: Sequence[str], kinds: Callable[[Sequence[str]], list[str]]
-) -> set[tuple[str, str]] | None:
-    """File and line of each such statement above a call; None where some are not known."""
+def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
+    """File and line of each loop and condition above a call; None where some are not known."""
     found: set[tuple[str, str]] = set()
     for frame in stack:
         lines = case.statements(chains.site(frame))
@@ -236,7 +276,7 @@ def _around(
             return None
         found |= {
             (chains.file(frame), line)
-            for line in kinds(lines)
+            for line in code_lines.deciding(lines)
             if not code_lines.statement(line).startswith(("with ", "async with "))
         }
     return found if stack else None

@@ -1,13 +1,13 @@
 """Two ranks. In the sixth epoch rank 1 has nothing to average: the sum of no losses is an int.
 
-All five epochs before, both brought float32 to that line.
+All five epochs before, both brought float32 to that line: that is told, and blames nobody.
 
 expect: dtype_mismatch
-suspects: 1
+suspects: none
 status: diverged
-cause: BUG; rank 1; int64; float32; equal rounds before | rounds before
+cause: BUG; rank 1; int64; float32; rounds before; that of rank 1 is the first other one; ambiguous
 fix: dtype
-never: ambiguous; drop_last; rank 0 left
+never: drop_last; rank 0 left; rank 1 left
 """
 
 import torch

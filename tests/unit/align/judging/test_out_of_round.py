@@ -40,35 +40,36 @@ def told(
     *,
     count: int = 3,
     begins: Sequence[Sequence[Call]] | None = None,
+    usual: Sequence[Call] = (SYNC, USUAL),
     helpers: bool = True,
 ) -> Finding:
-    """Ranks that made SYNC and USUAL ``count`` times, and then the calls of their own end."""
+    """Ranks that made the usual calls ``count`` times, and then the calls of their own end."""
     train = folder / "train.py"
     train.write_text(SOURCE)
     run = Run(len(ends))
     for rank, end in zip(run, ends, strict=True):
-        stacks = {}
-        for n, line in enumerate({(c["site"], c["inner"]) for c in (SYNC, AGREE, USUAL, REPORT)}):
-            frames = [f"{train}:{line[0]} serve"]
-            if helpers:
-                frames.insert(0, f"/job/comm.py:{line[1]} helper{line[1]}")
-            stacks[line] = n + 1
-            rank.record(Stack(stack=n + 1, frames=frames))
+        stacks: dict[tuple[str, ...], int] = {}
         begin = begins[rank.rank] if begins is not None else []
-        for one in [*begin, *[SYNC, USUAL] * count, *end]:
-            known = {k: v for k, v in one.items() if k not in ("op", "site", "inner")}
-            site = f"/job/comm.py:{one['inner']}" if helpers else f"{train}:{one['site']}"
-            stack = stacks[one["site"], one["inner"]]
-            call = rank.call(one["op"], site=site, stack=stack, **known)
+        for one in [*begin, *[*usual] * count, *end]:
+            known = dict(one)
+            line, inner = known.pop("site"), known.pop("inner")
+            frames = [f"{train}:{line} serve"]
+            if helpers:
+                frames.insert(0, f"{known.pop('file', '/job/comm.py')}:{inner} helper{inner}")
+            stack = stacks.setdefault(tuple(frames), len(stacks) + 1)
+            rank.record(Stack(stack=stack, frames=frames))
+            site = frames[0].partition(" ")[0]
+            call = rank.call(known.pop("op"), site=site, stack=stack, **known)
         rank.beat(60, rank.inside(call))
     return errors(aligned(run, folder / "logs"))[0]
 
 
 @pytest.mark.parametrize("new", [OTHER_SIZE, OTHER_DTYPE], ids=["size", "dtype"])
 def test_what_nobody_ever_brought_to_the_usual_line(new: Call, tmp_path: Path) -> None:
+    """It may have been meant to change, and the other rank have missed it."""
     found = told(tmp_path, [[SYNC, USUAL], [SYNC, new]])
-    assert found.suspects == (1,)
-    assert "ambiguous" not in found.cause
+    assert found.suspects == ()
+    assert "ambiguous" in found.cause
     assert "In each of the equal rounds before it was float32[1] on every rank" in found.cause
     assert "that of rank 1 is the first other one." in found.cause
 
@@ -81,34 +82,71 @@ def test_a_line_in_the_loop_that_nobody_ever_came_to(*, helpers: bool, tmp_path:
 
 
 def test_half_of_a_group_alike(tmp_path: Path) -> None:
-    found = told(tmp_path, [[SYNC, USUAL]] * 2 + [[SYNC, OTHER_SIZE]] * 2)
-    assert found.suspects == (2, 3)
+    assert told(tmp_path, [[SYNC]] * 2 + [[AGREE]] * 2).suspects == (2, 3)
+
+
+def test_another_call_at_a_line_that_was_come_to(tmp_path: Path) -> None:
+    begin = [AGREE | {"op": "barrier"}]
+    assert told(tmp_path, [[SYNC], [AGREE]], begins=[begin] * 2).suspects == ()
 
 
 def test_behind_the_loop_it_may_have_ended_too_early_or_too_late(tmp_path: Path) -> None:
     assert told(tmp_path, [[SYNC], [REPORT]]).suspects == ()
 
 
-def test_two_rounds_are_no_habit(tmp_path: Path) -> None:
-    assert told(tmp_path, [[SYNC, USUAL], [SYNC, OTHER_SIZE]], count=2).suspects == ()
+def test_the_other_may_be_in_a_loop_that_was_over(tmp_path: Path) -> None:
+    """That of a function which is called there."""
+    comm = tmp_path / "comm.py"
+    comm.write_text("def gather(parts):\n    for part in parts:\n        share(part)\n")
+    inner = {"file": str(comm), "inner": 3}
+    found = told(tmp_path, [[SYNC | inner], [AGREE]], usual=[SYNC | inner, USUAL])
+    assert found.suspects == ()
 
 
-def test_both_brought_something_new(tmp_path: Path) -> None:
-    ends = [[SYNC, USUAL | {"shape": [7]}], [SYNC, OTHER_SIZE]]
-    assert told(tmp_path, ends).suspects == ()
+@pytest.mark.parametrize(
+    ("ends", "count"),
+    [
+        pytest.param([[SYNC, USUAL], [SYNC, OTHER_SIZE]], 2, id="two rounds are no habit"),
+        pytest.param([[SYNC, USUAL | {"shape": [7]}], [SYNC, OTHER_SIZE]], 3, id="both are new"),
+        pytest.param([[SYNC, USUAL], [SYNC, OF_FRAMEWORK]], 3, id="what a framework gathers"),
+    ],
+)
+def test_that_is_not_told_as_new(
+    ends: Sequence[Sequence[Call]], count: int, tmp_path: Path
+) -> None:
+    assert "equal rounds before" not in told(tmp_path, ends, count=count).cause
 
 
 def test_what_a_rank_has_brought_before_is_not_new(tmp_path: Path) -> None:
-    """As where sizes change now and then, which one rank alone may have missed."""
-    found = told(tmp_path, [[SYNC, USUAL], [SYNC, OTHER_SIZE]], begins=[[SYNC, OTHER_SIZE]] * 2)
-    assert found.suspects == ()
-
-
-def test_what_a_framework_gathers_is_not_given_at_a_line(tmp_path: Path) -> None:
-    assert told(tmp_path, [[SYNC, USUAL], [SYNC, OF_FRAMEWORK]]).suspects == ()
+    begins = [[SYNC, OTHER_SIZE]] * 2
+    found = told(tmp_path, [[SYNC, USUAL], [SYNC, OTHER_SIZE]], begins=begins)
+    assert "equal rounds before" not in found.cause
 
 
 def test_a_half_that_came_by_several_ways(tmp_path: Path) -> None:
-    begins = [[SYNC, USUAL], [SYNC, USUAL], [SYNC, USUAL], [AGREE | {"op": "all_gather"}, USUAL]]
-    found = told(tmp_path, [[SYNC, USUAL]] * 2 + [[SYNC, OTHER_SIZE]] * 2, begins=begins)
-    assert found.suspects == ()
+    begins = [[SYNC, USUAL], [SYNC, USUAL], [SYNC, USUAL], [REPORT | {"op": "all_gather"}, USUAL]]
+    assert told(tmp_path, [[SYNC]] * 2 + [[AGREE]] * 2, begins=begins).suspects == ()
+
+
+@pytest.mark.parametrize(("sisters", "suspects"), [(SYNC, (1,)), (AGREE, ())])
+def test_what_a_sister_group_does_as_well(
+    sisters: Call, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(SOURCE)
+    run = Run(4)
+    for n in (0, 2):
+        run.group(f"tp{n}", [n, n + 1], description="mesh_tp")
+    for rank in run:
+        for line in (4, 5):
+            rank.record(Stack(stack=line, frames=[f"{train}:{line} serve"]))
+        last = sisters if rank.rank > 1 else AGREE if rank.rank else SYNC
+        for one in [*[SYNC, USUAL] * 3, last]:
+            line = one["site"]
+            group = f"tp{rank.rank // 2 * 2}"
+            call = rank.call(one["op"], group, site=f"{train}:{line}", stack=line)
+        if rank.rank > 1:
+            rank.exit()
+        else:
+            rank.beat(60, rank.inside(call))
+    assert errors(aligned(run, tmp_path / "logs"))[0].suspects == suspects

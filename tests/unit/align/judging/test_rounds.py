@@ -126,15 +126,6 @@ def test_a_loop_or_a_condition_of_its_own_may_be_right_on_either_side(
     assert suspects == ()
 
 
-@pytest.mark.parametrize(("line", "suspects"), [(5, ()), (7, (1,))])
-def test_a_condition_that_was_true_for_long_is_not_the_one_that_is_new(
-    line: int, suspects: tuple[int, ...], tmp_path: Path
-) -> None:
-    """A loop may always have been one turn longer or shorter, on either side."""
-    run = run_of(tmp_path, [2, line, 9], [[2, line], [2, 9]], count=8)
-    assert judged(tmp_path, run)[1] == suspects
-
-
 @pytest.mark.parametrize("own", [[2], [5, 2]])
 def test_a_loop_that_was_shorter_is_told(own: list[int], tmp_path: Path) -> None:
     found = told(tmp_path, run_of(tmp_path, [2, 5, 5], [[2, 5, 5], [2, *own]]))

@@ -16,6 +16,7 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
+from collectrace.align.judging.rounds import ENOUGH, turn
 from collectrace.signature import is_asked, is_user
 
 
@@ -163,6 +164,20 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
+    habit = turn(case, candidate)
+    if habit is not None and habit.rounds >= ENOUGH and habit.others.ranks == side.ranks:
+        told += (
+            f" All ranks had come to the {what} there in each of the {habit.rounds} equal rounds "
+            "before."
+        )
+        past = ways_past.past(case, candidate)
+        if past is not None and past.gone.ranks == other.ranks:
+            return Reason(told + past.sentence, past.fix)
+        return Reason(
+            f"{told} {words.upper(others)} left it out, or went through the loop once more.",
+            f"{branch}\nLet all ranks decide together whether a round is left out or repeated: an "
+            "all_reduce of the flag, MIN or MAX, before each takes its way.",
+        )
     makes = words.verb(side.ranks, "makes", "make")
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, edits
+from collectrace.align.diagnosis import decided, edits, ways_past
 from collectrace.align.diagnosis.callers import place_of
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -29,6 +29,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if len({(call.role, call.part) for call in calls}) == 1:
         return None
     why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
+    why = why or _turns_left_out(case, candidate)
     found = edits.edit(case, candidate)
     if found is None or found.what not in ("extra", "missing"):
         listed = words.listed(
@@ -72,6 +73,14 @@ _KEEP_IN_LOSS: Final = (
     "Let what the module computes take part in the loss on every rank, times zero where it is not "
     "wanted (loss + 0 * out.sum()): then its gradients are reduced everywhere."
 )
+
+
+def _turns_left_out(case: Case, candidate: Candidate) -> str:
+    """What may lead past the one line that all sides are at, in a turn of its loop."""
+    stacks = {side.stack for side, _ in called(candidate)}
+    stack = stacks.pop()
+    ways = ways_past.of_round(case, stack) if stack and not stacks else None
+    return ways.cause if ways is not None else ""
 
 
 def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> bool:

@@ -33,6 +33,8 @@ def headline(case: Case, candidate: Candidate) -> str:
     since = parted(case, candidate)
     if since is not None and since.seq < (candidate.seq or 0):
         return ""  # what is too many or too few lies before this row
+    if found.what == "missing" and not found.agrees and loop_lines.left(case, candidate):
+        return ""  # who is still in a loop may come to it later
     if found.what != "permuted" and not all(is_user(c) for c in found.calls):
         return ""  # that a framework issues more or less follows from something else
     who = words.ranks(found.ranks)

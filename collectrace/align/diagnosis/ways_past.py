@@ -27,6 +27,7 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
+from collectrace.align.judging.rounds import ENOUGH, turn
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Batch
@@ -186,7 +187,7 @@ def _between(
         again += [point] if stack == point.stack else []
     if len(before) > 1:
         return None  # they had parted before
-    found = _Parted(case, points, common, before.pop(), again).past()
+    found = _Parted(case, candidate, points, common, before.pop(), again).past()
     return None if found is None or _came_elsewhere(case, candidate.stream, found) else found
 
 
@@ -210,6 +211,7 @@ class _Parted:
     def __init__(
         self,
         case: Case,
+        candidate: Candidate,
         points: Sequence[Standpoint],
         common: int,
         before: str,
@@ -221,6 +223,15 @@ class _Parted:
         self._before = before
         self._again = again
         self._left, self._gone = sorted(points, key=self._order)
+        habit = turn(case, candidate)
+        if (
+            habit is not None
+            and habit.rounds >= ENOUGH
+            and self._gone.ranks == habit.others.ranks
+            and self._frame(self._left) == before
+        ):
+            # The call behind came after as many turns in every round: it is what was left out.
+            self._left, self._gone = self._gone, self._left
         if before:
             was_in = set(self._loops(before))
             mine, theirs = (set(self._loops(self._frame(p))) for p in (self._left, self._gone))

@@ -26,7 +26,7 @@ from collectrace.signature import is_user, program_text
 _WINDOW: Final = 400
 """Rows before a candidate's in which rounds are looked for."""
 
-_ENOUGH: Final = 3
+ENOUGH: Final = 3
 """Equal rounds that make a habit which is proof against who left it."""
 
 _Step = tuple[int, int]
@@ -52,7 +52,7 @@ class Leap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """Two sides after equal rounds, of which one does not go on with the next."""
 
     side: Side
@@ -73,7 +73,8 @@ class _Turn:
 
 
 @once
-def _turn(case: Case, candidate: Candidate) -> _Turn | None:
+def turn(case: Case, candidate: Candidate) -> Turn | None:
+    """Where one of two sides left equal rounds; None: neither did, or both."""
     source, stream, seq = candidate.source, candidate.stream, candidate.seq
     if not isinstance(source, Divergence) or source.gap is not None or candidate.mark == "fatal":
         return None
@@ -91,7 +92,7 @@ def _turn(case: Case, candidate: Candidate) -> _Turn | None:
         return None
     n = gone[0]
     length = min(length for _, length in rounds)
-    return _Turn(
+    return Turn(
         candidate.sides[n], candidate.sides[1 - n], steps[n], steps[1 - n], period, length // period
     )
 
@@ -99,29 +100,27 @@ def _turn(case: Case, candidate: Candidate) -> _Turn | None:
 @once
 def leap(case: Case, candidate: Candidate) -> Leap | None:
     """Who of two sides is at another place of the round; None: nobody, or it is not known."""
-    turn, stream, seq = _turn(case, candidate), candidate.stream, candidate.seq
-    if turn is None or turn.period < 2 or stream is None or seq is None:
+    found, stream, seq = turn(case, candidate), candidate.stream, candidate.seq
+    if found is None or found.period < 2 or stream is None or seq is None:
         return None
-    own, period = turn.own, turn.period
+    own, period = found.own, found.period
     ahead = next((n for n in range(1, period) if own[-1 - period + n] == own[-1]), None)
     if ahead is None:
         return None
-    rank, other = turn.side.ranks[0], turn.others.ranks[0]
+    rank, other = found.side.ranks[0], found.others.ranks[0]
     calls = case.before(rank, stream, seq, period)[:ahead]
     mine, theirs = case.call(rank, stream, seq), case.call(other, stream, seq)
     if mine is None or theirs is None or None in calls:
         return None
     return Leap(
-        side=turn.side,
-        others=turn.others,
-        rounds=turn.rounds,
+        side=found.side,
+        others=found.others,
+        rounds=found.rounds,
         skipped=tuple(call for call in calls if call is not None),
         is_one_place=case.stack(rank, mine) == case.stack(other, theirs)
         and mine.site == theirs.site,
         is_new=all(
-            own[-2:] != one[n : n + 2]
-            for one in (own, turn.theirs)
-            for n in range(max(0, len(one) - 2))
+            own[-2:] != one[n : n + 2] for one in found.both for n in range(max(0, len(one) - 2))
         ),
     )
 
@@ -146,7 +145,7 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     a condition either may have had the right value.
     """
     found = leap(case, candidate)
-    if found is None or found.rounds < _ENOUGH or not found.is_new or not is_straight(case, found):
+    if found is None or found.rounds < ENOUGH or not found.is_new or not is_straight(case, found):
         return ()
     return _side_of_one_mind(case, candidate, found.side)
 
@@ -168,18 +167,18 @@ def novelty(case: Case, candidate: Candidate) -> Novelty | None:
 
     For arguments it proves nothing: they may be meant to change, and one side have missed it.
     """
-    turn = _turn(case, candidate)
-    if turn is None or turn.rounds < _ENOUGH or any(turn.own[-1] in one[:-1] for one in turn.both):
+    left = turn(case, candidate)
+    if left is None or left.rounds < ENOUGH or any(left.own[-1] in one[:-1] for one in left.both):
         return None
-    made, usual = turn.side.call, turn.others.call
+    made, usual = left.side.call, left.others.call
     if made is None or usual is None or not (is_user(made) and is_user(usual)):
         return None
     if program_text(made) in sisters.votes(case, candidate):
         return None
-    if not _side_of_one_mind(case, candidate, turn.side):
+    if not _side_of_one_mind(case, candidate, left.side):
         return None
-    here, there = (case.stack(s.ranks[0], c) for s, c in ((turn.side, made), (turn.others, usual)))
-    return Novelty(turn.side, turn.others, (here, made.site) == (there, usual.site))
+    here, there = (case.stack(s.ranks[0], c) for s, c in ((left.side, made), (left.others, usual)))
+    return Novelty(left.side, left.others, (here, made.site) == (there, usual.site))
 
 
 def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:

@@ -115,21 +115,6 @@ def _culprits(case: Case, candidate: Candidate) -> list[Standing]:
     return [case.standings[rank] for rank in sorted(candidate.suspects or ends)]
 
 
-def _chain(case: Case, candidate: Candidate) -> str:
-    """For whom the absent ranks wait themselves: a sentence after a space, or nothing."""
-    links = []
-    for rank in candidate.absent:
-        standing = case.standings[rank]
-        edges = case.graph.of(rank)
-        if standing.waiting and edges:
-            others = words.ranks(edge.target[0] for edge in edges)
-            w = standing.waiting[0]
-            info = case.comparison.groups.get(w.group)
-            where = f" of {words.group(info)}" if info is not None else ""
-            links.append(f"rank {rank} waits for {others} in {w.op}{words.at_site(w.site)}{where}")
-    return f" {words.upper('; '.join(links[:_MOST_NAMED]))}." if links else ""
-
-
 def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
     """The absence follows from another candidate."""
     cause = candidate.cause
@@ -141,7 +126,7 @@ def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
     else:
         where = f" ({place(cause)})" if cause.group is not None else ""
         text = f"{words.upper(who)} could not come because of the cause above{where}."
-    return Reason(text + _chain(case, candidate), FOLLOWS)
+    return Reason(text + rank_words.chain(case, candidate.absent), FOLLOWS)
 
 
 def _raised(case: Case, candidate: Candidate) -> Reason | None:
@@ -164,7 +149,7 @@ def _raised(case: Case, candidate: Candidate) -> Reason | None:
                 "Call destroy_process_group() after the last collective on every rank, once.",
             )
     return Reason(
-        f"{text} {waiting}{_chain(case, candidate)}",
+        f"{text} {waiting}{rank_words.chain(case, candidate.absent)}",
         "Fix what raised.\n"
         "Where a rank may fail alone, let all ranks learn of it before the next collective (an "
         "all_reduce of an error flag), or let the launcher end the job.",
@@ -213,7 +198,7 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
         if (top := rank_words.top_frame(s))
     ]
     text = rank_words.details(case, [s.rank for s in slow]) + "".join(stacks)
-    text += _last_calls(case, slow) + _chain(case, candidate)
+    text += _last_calls(case, slow) + rank_words.chain(case, candidate.absent)
     if all(s.state == "silent" for s in slow):
         return Reason(
             f"The process of {who} exists but gives no sign of life: it is stopped (SIGSTOP, a "
@@ -323,7 +308,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
     n = words.counted((candidate.seq or 1) - 1, "call")
     return Reason(
         f"{words.upper(who)} issued {n} in this group, the others one more."
-        f"{_chain(case, candidate)} The logs do not show why.",
+        f"{rank_words.chain(case, candidate.absent)} The logs do not show why.",
         EVERY_RANK,
     )
 

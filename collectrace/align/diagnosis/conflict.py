@@ -138,7 +138,8 @@ def _disagreement(
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
-        f"{left_out.sentence(case, candidate, source)}",
+        f"{left_out.sentence(case, candidate, source)}"
+        f"{rank_words.chain(case, creation.absent)}",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
         "that are no members; init_device_mesh does it right.\n"
         "Or pass use_local_synchronization=True, and call it on members only.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import dumps, words
@@ -216,3 +217,21 @@ def _split(text: str) -> tuple[str, str]:
     """``path:line`` and function of a frame; a path may hold spaces."""
     site, _, function = text.rpartition(" ")
     return (site, function) if site else (text, "")
+
+
+def chain(case: Case, ranks: Sequence[int]) -> str:
+    """For whom ranks that are waited for wait themselves: a sentence after a space, or nothing."""
+    links = []
+    for rank in ranks:
+        standing = case.standings[rank]
+        edges = case.graph.of(rank)
+        if standing.waiting and edges:
+            others = words.ranks(edge.target[0] for edge in edges)
+            w = standing.waiting[0]
+            info = case.comparison.groups.get(w.group)
+            where = f" of {words.group(info)}" if info is not None else ""
+            links.append(f"rank {rank} waits for {others} in {w.op}{words.at_site(w.site)}{where}")
+    return f" {words.upper('; '.join(links[:_MOST_CHAINED]))}." if links else ""
+
+
+_MOST_CHAINED: Final = 4

@@ -63,7 +63,8 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
 
     A fatal row is caused by the root row of its stream. Absences that end at the same culprits
     are one absence, seen by several groups; so is all that comes of one rank's leaving its program,
-    and an error that the groups of one dimension repeat.
+    and an error that the groups of one dimension repeat. Where two hold each other up, the one is
+    the cause of which it is known who did it.
     """
     causes: dict[Candidate, Candidate] = {}
     errors = sorted((c for c in found if c.severity == "error"), key=_place)
@@ -71,7 +72,9 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
         if effect.severity == "warning":
             continue
         for cause in errors:
-            if _root(causes, cause) is not effect and explains(case, cause, effect):
+            if _root(causes, cause) is effect or not explains(case, cause, effect):
+                continue
+            if not _tells_more(case, effect, cause):
                 causes[effect] = cause
                 break
     leaders: dict[tuple[int, ...], Candidate] = {}
@@ -85,6 +88,13 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
             if candidate not in causes and leader not in causes and _same(case, leader, candidate):
                 causes[candidate] = leader
     return causes
+
+
+def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:
+    """Whether each of two follows from the other, and of the first alone it is known who did it."""
+    if one.severity != "error" or other.suspects or not one.suspects:
+        return False
+    return explains(case, one, other)
 
 
 def _same(case: Case, one: Candidate, other: Candidate) -> bool:

@@ -105,8 +105,10 @@ def _moved(
         return None
     alike = {_what(raised) for raised in other.caught}
     for raised in reversed(log.caught):
+        if _what(raised) in alike or not _leads_away(case, rank, raised):
+            continue
         first = _row_after(case, source.stream, rank, source.seq, raised.t)
-        if first is None or _what(raised) in alike or not _leads_away(case, rank, raised):
+        if first is None:
             continue
         calls: list[Call] = []
         while len(calls) < _MOST_LEFT_OUT:
@@ -138,10 +140,11 @@ def _others(called: Sequence[Side], side: Side) -> tuple[int, ...]:
 
 def before(case: Case, candidate: Candidate, row: int, rank: int) -> Sequence[Raised]:
     """What a rank raised, and went on after, between its calls of the row before and of this."""
-    assert candidate.stream is not None
-    log, call = case.log(rank), case.call(rank, candidate.stream, row)
-    last = case.call(rank, candidate.stream, row - 1)
-    if log is None or call is None:
+    log = case.log(rank)
+    if log is None or not log.caught or candidate.stream is None:
+        return ()
+    call, last = (case.call(rank, candidate.stream, seq) for seq in (row, row - 1))
+    if call is None:
         return ()
     begin = last.t if last is not None else 0
     return [raised for raised in log.caught if begin < raised.t <= call.t]

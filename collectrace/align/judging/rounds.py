@@ -125,8 +125,10 @@ def leap(case: Case, candidate: Candidate) -> Leap | None:
     )
 
 
-def _steps(case: Case, rank: int, stream: StreamKey, seq: int) -> list[_Step]:
-    """A rank's steps up to a row; none where they are not all known."""
+def _steps(
+    case: Case, rank: int, stream: StreamKey, seq: int, most: int | None = None
+) -> list[_Step]:
+    """A rank's steps up to a row, the last ``most``; none where they are not all known."""
     log = case.log(rank)
     if log is None or not log.scanned or parting.has_lost(log):
         return []
@@ -134,7 +136,8 @@ def _steps(case: Case, rank: int, stream: StreamKey, seq: int) -> list[_Step]:
     stop = rows.position(seq - shift) + 1
     if stop > len(rows) or rows.seq[stop - 1] != seq - shift:
         return []
-    return list(zip(rows.meaning[:stop], rows.appearance[:stop], strict=True))
+    start = 0 if most is None else max(0, stop - most)
+    return list(zip(rows.meaning[start:stop], rows.appearance[start:stop], strict=True))
 
 
 def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -220,7 +223,7 @@ def _side_of_one_mind(case: Case, candidate: Candidate, side: Side) -> tuple[int
     if stream is None or seq is None:
         return ()
     for one in candidate.sides:
-        steps = [_steps(case, rank, stream, seq)[-_WINDOW:] for rank in one.ranks]
+        steps = [_steps(case, rank, stream, seq, _WINDOW) for rank in one.ranks]
         if any(own != steps[0] for own in steps):
             return ()
     return tuple(sorted(side.ranks))

@@ -12,7 +12,12 @@ from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.program import LeftRound, deviation, left_own_round
+from collectrace.align.judging.program import (
+    LeftRound,
+    deviation,
+    left_own_round,
+    short_sender,
+)
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call
 
@@ -83,6 +88,16 @@ def _out_of_step(
 ) -> Reason | None:
     """A circle with messages of which some were a step too many, or too early; else None."""
     uneven = tally.uneven(case, cycle)
+    short = short_sender(case, candidate)
+    if short is not None and candidate.suspects == (short.rank,):
+        made = named(case, short.rank, short.made)
+        usual = named(case, short.rank, short.usual)
+        return Reason(
+            f"{waits} The messages do not come out even: {'; '.join(uneven)}. Rank {short.rank} "
+            f"went on to {closed(made)} where it had called {usual} in every round before.",
+            f"Let rank {short.rank} send in every round, an empty message or zeros where it has "
+            "nothing; or tell the receiver how many messages are to come.",
+        )
     if uneven:
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
@@ -91,7 +106,7 @@ def _out_of_step(
     left = [
         found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
     ]
-    if len(left) != 1:
+    if len(left) != 1 or _is_to_another(case, left[0]):
         return None
     counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
     counted = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
@@ -102,6 +117,13 @@ def _out_of_step(
         else " The logs do not show which of them was meant."
     )
     return _left(case, left[0], waits, counted)
+
+
+def _is_to_another(case: Case, left: LeftRound) -> bool:
+    """Whether a rank merely sent to another than before, which it may do in whatever order."""
+    one, two = left.made, left.usual
+    places = [(call.op, call.site, case.stack(left.rank, call)) for call in (one, two)]
+    return not left.extra and places[0] == places[1]
 
 
 def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:

@@ -18,7 +18,7 @@ from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
 from collectrace.align.judging.permuted import permuted
-from collectrace.align.judging.program import left_alone, out_of_program
+from collectrace.align.judging.program import left_alone, out_of_program, short_sender
 from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
@@ -71,6 +71,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         suspects = rule(case, candidate)
     else:
         suspects = out_of_program(case, candidate) or left_alone(case, candidate)
+        short = short_sender(case, candidate) if not suspects else None
+        suspects = (short.rank,) if short is not None else suspects
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks

@@ -6,6 +6,7 @@ expect: op_mismatch
 suspects: 0
 status: diverged
 cause: BUG; rank 0; if step == 9 | only rank 0
+fix: every rank
 never: corrupt; ValueError; ambiguous
 """
 

@@ -6,6 +6,7 @@ ranks: 4
 expect: deadlock p2p_unmatched missing_call
 status: hung
 cause: rank 0; asked for 17; BUG
+fix: count
 never: zeros; network; rank 3 went on; alone
 """
 

@@ -79,3 +79,9 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def complaints(printed: str) -> list[str]:
+    """What the tracer printed beside where it records."""
+    own = [line for line in printed.splitlines() if "collectrace: " in line]
+    return [line for line in own if "collectrace: recording to " not in line]

@@ -29,7 +29,7 @@ def losses(folder: Path, program: str, *arguments: str) -> list[str]:
         process.wait(LIMIT)
     printed = launching.output(folder)
     assert process.returncode == 0, printed
-    assert "collectrace:" not in printed, printed
+    assert launching.complaints(printed) == []
     return sorted(line[line.index("LOSS") :] for line in printed.splitlines() if "LOSS" in line)
 
 

@@ -166,7 +166,30 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
     if is_newer and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
         others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
         meant = Run(PENDING, chosen)
+    notes += _seconds(folder, meant)
     return Choice(meant.name, chosen, notes, tuple(others), _earlier(meant, runs))
+
+
+def _seconds(folder: Folder, run: Run) -> list[str]:
+    """That there are files of further processes which called themselves a rank of this run."""
+    places = {file.folder for file in run.files}
+    found = []
+    for blob in folder.files:
+        path = PurePosixPath(blob.name)
+        where = str(path.parent) if path.parent.name else folder.name
+        if where in places and _SECOND.fullmatch(path.name):
+            found.append(path.name)
+    if not found:
+        return []
+    told = (
+        f"{_few(sorted(found))}: further processes that called themselves the same rank, which are "
+        "not compared here; align reads such a file by itself"
+    )
+    return [told]
+
+
+_SECOND: Final = re.compile(r"rank\d{1,9}\+\d+\.jsonl")
+"""Of a process that found the file of its rank there already, of another process."""
 
 
 def names(files: Sequence[File]) -> list[str]:

@@ -170,3 +170,20 @@ def test_a_wait_of_no_length_is_not_said_to_last(tmp_path: Path) -> None:
         rank.call("all_reduce", site="/job/train.py:9")
     found = aligned(run, tmp_path)
     assert not any("0 ms" in rank.detail for rank in found.ranks)
+
+
+def test_a_second_process_of_one_rank_is_told_and_read_by_itself(tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.call("barrier")
+        rank.exit()
+    folder = run.write(tmp_path)
+    assert not any("further processes" in note for note in align(folder).evidence.notes)
+    [first] = tmp_path.rglob("rank00000.jsonl")
+    second = first.with_name("rank00000+1.jsonl")
+    second.write_bytes(first.read_bytes())
+    alignment = align(folder)
+    assert (alignment.status, len(alignment.ranks)) == ("aligned", 2)
+    [note] = [note for note in alignment.evidence.notes if "further processes" in note]
+    assert note.startswith("rank00000+1.jsonl: further processes that called themselves the same")
+    assert [rank.state for rank in align(second).ranks] == ["finished", "missing"]

@@ -37,7 +37,7 @@ def started(
     folder.mkdir()
     command = [sys.executable, str(program), *arguments]
     if program.name.partition("_")[0] not in BY_ITSELF:
-        launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+        launcher = ["torch.distributed.run", "--nproc-per-node=2", "--standalone"]
         command[1:1] = ["-m", *launcher]
     path = (str(ROOT), str(PROGRAMS), os.environ.get("PYTHONPATH", ""))
     with (folder / "output.txt").open("wb") as output:

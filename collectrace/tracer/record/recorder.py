@@ -323,11 +323,12 @@ class Recorder(RunRecord):
                 return
             self._noted = mark
             self._left_by += 1
+            text = exceptions.plain_text(problem) if what == records.HANDLED else str(problem)
             self.write(
                 records.Raised(
                     t=t, what=what, error=type(problem).__name__,
                     thread=self._local.state.label or None,
-                    message=exceptions.both_ends(str(problem), MAX_TEXT),
+                    message=exceptions.both_ends(text, MAX_TEXT),
                     site=sites.of_traceback(problem.__traceback__, self._local.state.caller),
                 )
             )  # fmt: skip

@@ -17,11 +17,13 @@ from tests.zoo.runner import Server
 from tests.zoo.verdict import Verdict, check
 
 CASES: Final = list(collection())
+RUNNABLE: Final = [case for case in CASES if not torch_names.lacking(case.source)]
+TWINS: Final = [case for case in RUNNABLE if case.has_twin]
 RUNS: Final = [
-    (case, twin)
-    for case in CASES
-    for twin in (False, True)
-    if (case.has_twin or not twin) and not torch_names.lacking(case.source)
+    *((case, False) for case in RUNNABLE),
+    *((case, True) for case in TWINS[::2]),
+    # The other half takes a minute that a quick run does not have.
+    *(pytest.param((case, True), marks=pytest.mark.slow) for case in TWINS[1::2]),
 ]
 AT_A_TIME: Final = 8
 """Runs; most of them only wait for a timeout."""
@@ -73,7 +75,7 @@ def test_verdict(run: tuple[Case, bool], judge: Judge, request: pytest.FixtureRe
     assert verdict.problems == [], (verdict.outcome.exits, said)
 
 
-@pytest.mark.parametrize("run", [run for run in RUNS if not run[1]], ids=name_of)
+@pytest.mark.parametrize("run", [(case, False) for case in RUNNABLE], ids=name_of)
 def test_words(run: tuple[Case, bool], judge: Judge, request: pytest.FixtureRequest) -> None:
     """The cause is what is true of the script, and so is the advice."""
     verdict = judge(run, request)

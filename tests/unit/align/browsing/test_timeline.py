@@ -278,7 +278,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.M
         tracemalloc.stop()
         return told
 
-    assert peak(12_000) < 1.3 * peak(3_000)
+    assert peak(8_000) < 1.3 * peak(2_000)
 
 
 def run_align(*argv: str) -> tuple[int, str, str]:

@@ -21,9 +21,9 @@ RUNNABLE: Final = [case for case in CASES if not torch_names.lacking(case.source
 TWINS: Final = [case for case in RUNNABLE if case.has_twin]
 RUNS: Final = [
     *((case, False) for case in RUNNABLE),
-    *((case, True) for case in TWINS[::2]),
-    # The other half takes a minute that a quick run does not have.
-    *(pytest.param((case, True), marks=pytest.mark.slow) for case in TWINS[1::2]),
+    *((case, True) for case in TWINS[::3]),
+    # The others take a minute that a quick run does not have.
+    *(pytest.param((case, True), marks=pytest.mark.slow) for n, case in enumerate(TWINS) if n % 3),
 ]
 AT_A_TIME: Final = 8
 """Runs; most of them only wait for a timeout."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided
-from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -31,19 +31,18 @@ _ALONE: Final = (
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """One side caught an exception, and was at another line, or some calls short, since."""
-    found = caught(case, candidate) if candidate.cause is None else None
-    if found is None or candidate.suspects != found.ranks or found.side.call is None:
+    found = _decisive(case, candidate)
+    if found is None:
         return None
     told = _told(found)
     who, others = words.ranks(found.ranks), words.ranks(found.others)
     first = found.by_rank[found.ranks[0]]
-    error = _ADDRESS.sub(r"\1", words.exception(first.error, first.message))
     alone = decided.fix(case, candidate) if _is_of_exception(case, candidate) else _ALONE
-    fix = f"Mend what raised {error}{words.at_site(first.site)}.\n{alone}"
+    fix = f"Mend what raised {_error(first)}{words.at_site(first.site)}.\n{alone}"
     if found.left_out:
         call, n = found.left_out[0], words.counted(len(found.left_out), "call")
         return Reason(
-            f"{told} It was caught, and {who} went on without {closed(words.name(call))}, which "
+            f"{told} It was caught, and {who} went on without {words.name(call)}, which "
             f"{others} made{words.at(call)}: since then {who} "
             f"{words.verb(found.ranks, 'is', 'are')} {n} short of {others}.",
             fix,
@@ -52,6 +51,12 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         f"{told} {_went_on(case, candidate, found)}{decided.sentence(case, candidate)}",
         fix,
     )
+
+
+def _decisive(case: Case, candidate: Candidate) -> Caught | None:
+    """The exceptions that are the suspects', and so what the cause tells of."""
+    found = caught(case, candidate) if candidate.cause is None else None
+    return found if found is not None and candidate.suspects == found.ranks else None
 
 
 def _went_on(case: Case, candidate: Candidate, found: Caught) -> str:
@@ -80,8 +85,7 @@ def _call(case: Case, point: Standpoint, beside: Sequence[str]) -> str:
 
 def _is_in_handler(case: Case, frame: str) -> bool:
     """Whether an ``except`` or ``finally`` stands around a frame's line, in its function."""
-    around = case.statements(chains.site(frame))
-    own = code_lines.in_function(around) or around
+    own = code_lines.own(case.statements(chains.site(frame)))
     return any(code_lines.statement(line).startswith(_HANDLERS) for line in own[:-1])
 
 
@@ -97,10 +101,15 @@ def _told(found: Caught) -> str:
     by_text: dict[str, list[int]] = {}
     for rank, raised in sorted(found.by_rank.items()):
         inside = "" if raised.what == HANDLED else f" in {raised.what}"
-        text = _ADDRESS.sub(r"\1", words.exception(raised.error, raised.message))
-        by_text.setdefault(f"{text}{inside}{words.at_site(raised.site)}", []).append(rank)
+        text = f"{_error(raised)}{inside}{words.at_site(raised.site)}"
+        by_text.setdefault(text, []).append(rank)
     told = list(by_text.items())[:_MOST]
     return " ".join(f"{words.upper(words.ranks(who))} raised {text}." for text, who in told)
+
+
+def _error(raised: Raised) -> str:
+    """``ValueError: bad size``."""
+    return _ADDRESS.sub(r"\1", words.exception(raised.error, raised.message))
 
 
 def notes(case: Case, candidate: Candidate, row: int) -> list[str]:
@@ -111,7 +120,7 @@ def notes(case: Case, candidate: Candidate, row: int) -> list[str]:
     """
     if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
         return []
-    if reason(case, candidate) is not None:
+    if _decisive(case, candidate) is not None:
         return []
     if not candidate.suspects:
         by_side = [_of(case, candidate, row, side.ranks) for side, _ in called(candidate)]

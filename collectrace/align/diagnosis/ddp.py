@@ -16,7 +16,7 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
-from collectrace.align.judging.rounds import ENOUGH, turn
+from collectrace.align.judging.rounds import went_on
 from collectrace.signature import is_asked, is_user
 
 
@@ -164,8 +164,8 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
-    habit = turn(case, candidate)
-    if habit is not None and habit.rounds >= ENOUGH and habit.others.ranks == side.ranks:
+    habit = went_on(case, candidate, side.ranks)
+    if habit is not None:
         told += (
             f" All ranks had come to the {what} there in each of the {habit.rounds} equal rounds "
             "before."

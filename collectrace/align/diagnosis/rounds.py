@@ -119,8 +119,10 @@ def as_before(case: Case, candidate: Candidate) -> str:
     found = novelty(case, candidate)
     if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or found is None:
         return ""
-    usual = found.others.call
-    if not found.is_at_usual_line or usual is None:
+    made, usual = found.side.call, found.others.call
+    if made is None or usual is None or made.site != usual.site:
+        return ""
+    if case.stack(found.side.ranks[0], made) != case.stack(found.others.ranks[0], usual):
         return ""
     return (
         f" In each of the equal rounds before it was {words.tensors(usual)} on every rank: that of "

@@ -59,12 +59,7 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
 def _of_any_source(case: Case, channel: ChannelKey) -> str:
     """What a rank that awaits a message of any source has been sent by each; empty: not known."""
     asked = _by_line(case, channel.destination, channel) if channel.source < 0 else None
-    sent = {
-        rank: _by_line(case, rank, one)
-        for rank, log in sorted(case.evidence.logs.items())
-        for one in log.last_channel_seq
-        if one.source == rank and one._replace(source=-1) == channel
-    }
+    sent = {rank: _by_line(case, rank, one) for rank, one in case.sent_to_any(channel).items()}
     if not asked or not sent or None in sent.values():
         return ""
     each = words.listed([f"rank {rank} sent {_counts(n)}" for rank, n in sent.items() if n])

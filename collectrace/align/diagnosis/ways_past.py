@@ -27,7 +27,7 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
-from collectrace.align.judging.rounds import ENOUGH, turn
+from collectrace.align.judging.rounds import went_on
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Batch
@@ -223,13 +223,7 @@ class _Parted:
         self._before = before
         self._again = again
         self._left, self._gone = sorted(points, key=self._order)
-        habit = turn(case, candidate)
-        if (
-            habit is not None
-            and habit.rounds >= ENOUGH
-            and self._gone.ranks == habit.others.ranks
-            and self._frame(self._left) == before
-        ):
+        if self._frame(self._left) == before and went_on(case, candidate, self._gone.ranks):
             # The call behind came after as many turns in every round: it is what was left out.
             self._left, self._gone = self._gone, self._left
         if before:
@@ -328,8 +322,7 @@ class _Parted:
         if any(chains.scope(frame) == function for frame in frames[:-1]):
             return True  # recursion: which of them the others are in is not known
         for frame in frames:
-            around = self._case.statements(chains.site(frame))
-            own = code_lines.in_function(around) or around
+            own = code_lines.own(self._case.statements(chains.site(frame)))
             plain = [_HEADER.sub("", code_lines.statement(line)) for line in own[-1:]]
             plain += [text for line in own[:-1] if _is_plain(text := code_lines.statement(line))]
             if not own or any(_WITHIN.search(text) for text in plain):

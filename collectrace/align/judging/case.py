@@ -20,7 +20,7 @@ from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.chains import Chains
-from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
 from collectrace.records import Call, Done, backend_for
 from collectrace.signature import difference
@@ -78,6 +78,15 @@ class Case:
         log = self.log(rank)
         found = log.calls(stream, seq, seq + 1) if log is not None and seq > 0 else []
         return found[0] if found else None
+
+    def sent_to_any(self, channel: ChannelKey) -> dict[int, ChannelKey]:
+        """Who has sent what a receive from any source may have got, and each in which channel."""
+        return {
+            rank: one
+            for rank, log in sorted(self.evidence.logs.items())
+            for one in log.last_channel_seq
+            if one.source == rank and one._replace(source=-1) == channel
+        }
 
     def before(
         self, rank: int, stream: StreamKey | None, seq: int | None, most: int

@@ -15,7 +15,7 @@ from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
-from collectrace.align.judging.refusals import is_shifted
+from collectrace.align.judging.refusals import is_moved
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
@@ -116,7 +116,7 @@ def _moved(
             if call is None or raised.what not in (call.api, call.op):
                 break
             calls.append(call)
-            if is_shifted(case, source.stream, (rank, peer), (first, source.seq), len(calls)):
+            if is_moved(case, source.stream, (rank, peer), (first, source.seq), len(calls)):
                 return raised, tuple(calls)
     return None
 

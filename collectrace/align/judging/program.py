@@ -129,26 +129,19 @@ def short_sender(case: Case, candidate: Candidate) -> LeftRound | None:
     source, group = candidate.source, candidate.group
     if not isinstance(source, tuple) or group is None:
         return None
-    awaited = [edge.waiting.channel for edge in source if edge.waiting.channel is not None]
+    awaited = [c for edge in source if (c := edge.waiting.channel) is not None and c.source < 0]
+    if not awaited:
+        return None
     left = [found for rank in group.ranks if (found := left_own_round(case, rank)) is not None]
     if len(left) != 1 or not all(case.standings[rank].waiting for rank in group.ranks):
         return None
     for channel in awaited:
-        sent = _sent(case, channel) if channel.source < 0 else {}
+        ways = case.sent_to_any(channel)
+        sent = {rank: case.evidence.logs[rank].last_channel_seq[ways[rank]] for rank in ways}
         mine = sent.pop(left[0].rank, 0)
         if len(sent) >= _ENOUGH - 1 and len(set(sent.values())) == 1 and mine < max(sent.values()):
             return left[0]
     return None
-
-
-def _sent(case: Case, channel: ChannelKey) -> dict[int, int]:
-    """How many messages each rank has sent into a channel of any source."""
-    return {
-        rank: count
-        for rank, log in case.evidence.logs.items()
-        for one, count in log.last_channel_seq.items()
-        if one.source == rank and one._replace(source=-1) == channel
-    }
 
 
 def _ended_so(steps: Sequence[int], place: int, at: int) -> int:

@@ -109,7 +109,7 @@ def _explains_absence(
     return lacking == len(refusals)
 
 
-def is_shifted(
+def is_moved(
     case: Case, stream: StreamKey, ranks: tuple[int, int], rows: tuple[int, int], by: int
 ) -> bool:
     """Whether the first rank's calls since a row are the second's, so many rows later.

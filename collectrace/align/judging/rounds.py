@@ -26,7 +26,7 @@ from collectrace.signature import is_user, program_text
 _WINDOW: Final = 400
 """Rows before a candidate's in which rounds are looked for."""
 
-ENOUGH: Final = 3
+_ENOUGH: Final = 3
 """Equal rounds that make a habit which is proof against who left it."""
 
 _Step = tuple[int, int]
@@ -97,6 +97,14 @@ def turn(case: Case, candidate: Candidate) -> Turn | None:
     )
 
 
+def went_on(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Turn | None:
+    """Where these ranks went on with at least three equal rounds, and the other side did not."""
+    left = turn(case, candidate)
+    if left is None or left.rounds < _ENOUGH or left.others.ranks != tuple(ranks):
+        return None
+    return left
+
+
 @once
 def leap(case: Case, candidate: Candidate) -> Leap | None:
     """Who of two sides is at another place of the round; None: nobody, or it is not known."""
@@ -148,40 +156,26 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     a condition either may have had the right value.
     """
     found = leap(case, candidate)
-    if found is None or found.rounds < ENOUGH or not found.is_new or not is_straight(case, found):
+    if found is None or found.rounds < _ENOUGH or not found.is_new or not is_straight(case, found):
         return ()
-    return _side_of_one_mind(case, candidate, found.side)
-
-
-@dataclass(frozen=True, slots=True)
-class Novelty:
-    """A call that no rank had ever made, where the others went on with equal rounds."""
-
-    side: Side
-    """Who made it."""
-    others: Side
-    is_at_usual_line: bool
-    """Whether its arguments alone are new: it comes from the very lines that the others' does."""
+    return tuple(sorted(found.side.ranks)) if _are_of_one_mind(case, candidate) else ()
 
 
 @once
-def novelty(case: Case, candidate: Candidate) -> Novelty | None:
-    """Who of two sides did something new after at least three equal rounds; None: nobody did.
+def novelty(case: Case, candidate: Candidate) -> Turn | None:
+    """Where a side did what no rank had ever done, after at least three equal rounds.
 
     For arguments it proves nothing: they may be meant to change, and one side have missed it.
     """
     left = turn(case, candidate)
-    if left is None or left.rounds < ENOUGH or any(left.own[-1] in one[:-1] for one in left.both):
+    if left is None or left.rounds < _ENOUGH or any(left.own[-1] in one[:-1] for one in left.both):
         return None
     made, usual = left.side.call, left.others.call
     if made is None or usual is None or not (is_user(made) and is_user(usual)):
         return None
     if program_text(made) in sisters.votes(case, candidate):
         return None
-    if not _side_of_one_mind(case, candidate, left.side):
-        return None
-    here, there = (case.stack(s.ranks[0], c) for s, c in ((left.side, made), (left.others, usual)))
-    return Novelty(left.side, left.others, (here, made.site) == (there, usual.site))
+    return left if _are_of_one_mind(case, candidate) else None
 
 
 def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -217,16 +211,16 @@ def _frames(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:
     return {frame for n in seen for frame in known[n].where}
 
 
-def _side_of_one_mind(case: Case, candidate: Candidate, side: Side) -> tuple[int, ...]:
-    """The ranks of a side; none where ranks of one side had come to the row in other ways."""
+def _are_of_one_mind(case: Case, candidate: Candidate) -> bool:
+    """Whether the ranks of each side have come to the row in one way."""
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None:
-        return ()
-    for one in candidate.sides:
-        steps = [_steps(case, rank, stream, seq, _WINDOW) for rank in one.ranks]
+        return False
+    for side in candidate.sides:
+        steps = [_steps(case, rank, stream, seq, _WINDOW) for rank in side.ranks]
         if any(own != steps[0] for own in steps):
-            return ()
-    return tuple(sorted(side.ranks))
+            return False
+    return True
 
 
 def is_straight(case: Case, found: Leap) -> bool:

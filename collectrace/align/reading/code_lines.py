@@ -130,6 +130,11 @@ def in_function(lines: Sequence[str]) -> list[str]:
     return []
 
 
+def own(lines: Sequence[str]) -> Sequence[str]:
+    """The same; at the level of a module all that is around the line."""
+    return in_function(lines) or lines
+
+
 def innermost_loop(lines: Sequence[str]) -> str | None:
     """The innermost ``for`` or ``while`` around a line, in its own function."""
     return next(reversed(loops(lines)), None)

@@ -102,14 +102,13 @@ def list_files(folder: Folder, page: int) -> list[File]:
     found: dict[tuple[str, str], list[tuple[int, Blob]]] = {}
     beside: dict[tuple[str, str], dict[str, Blob]] = {}
     for blob in folder.files:
-        path = PurePosixPath(blob.name)
-        where = str(path.parent) if path.parent.name else folder.name
+        where, name = _place(folder, blob)
         is_pending = PurePosixPath(where).name == PENDING
-        left = _BESIDE.fullmatch(path.name)
+        left = _BESIDE.fullmatch(name)
         if left is not None:
             of = beside.setdefault((where, left[1].removeprefix("rank")), {})
             of[left[2] or left[3]] = blob
-        match = (_PENDING_FILE if is_pending else RANK_FILE).fullmatch(path.name)
+        match = (_PENDING_FILE if is_pending else RANK_FILE).fullmatch(name)
         if match is not None:
             found.setdefault((where, match[1]), []).append((int(match[2] or 0), blob))
     files = []
@@ -119,6 +118,12 @@ def list_files(folder: Folder, page: int) -> list[File]:
         rank = None if pending or not is_rank(int(stem)) else int(stem)
         files.append(File(segments, where, pending, rank, beside.get((where, stem), {})))
     return files
+
+
+def _place(folder: Folder, blob: Blob) -> tuple[str, str]:
+    """In which folder a file lies, and its name there."""
+    path = PurePosixPath(blob.name)
+    return str(path.parent) if path.parent.name else folder.name, path.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +178,8 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
 def _seconds(folder: Folder, run: Run) -> list[str]:
     """That there are files of further processes which called themselves a rank of this run."""
     places = {file.folder for file in run.files}
-    found = []
-    for blob in folder.files:
-        path = PurePosixPath(blob.name)
-        where = str(path.parent) if path.parent.name else folder.name
-        if where in places and _SECOND.fullmatch(path.name):
-            found.append(path.name)
+    lying = (_place(folder, blob) for blob in folder.files)
+    found = [name for where, name in lying if where in places and _SECOND.fullmatch(name)]
     if not found:
         return []
     told = (

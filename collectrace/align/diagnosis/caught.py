@@ -31,8 +31,8 @@ _ALONE: Final = (
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """One side caught an exception, and was at another line, or some calls short, since."""
-    found = _decisive(case, candidate)
-    if found is None:
+    found = caught(case, candidate) if candidate.cause is None else None
+    if found is None or candidate.suspects != found.ranks:
         return None
     told = _told(found)
     who, others = words.ranks(found.ranks), words.ranks(found.others)
@@ -51,12 +51,6 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         f"{told} {_went_on(case, candidate, found)}{decided.sentence(case, candidate)}",
         fix,
     )
-
-
-def _decisive(case: Case, candidate: Candidate) -> Caught | None:
-    """The exceptions that are the suspects', and so what the cause tells of."""
-    found = caught(case, candidate) if candidate.cause is None else None
-    return found if found is not None and candidate.suspects == found.ranks else None
 
 
 def _went_on(case: Case, candidate: Candidate, found: Caught) -> str:
@@ -112,30 +106,28 @@ def _error(raised: Raised) -> str:
     return _ADDRESS.sub(r"\1", words.exception(raised.error, raised.message))
 
 
-def notes(case: Case, candidate: Candidate, row: int) -> list[str]:
+def notes(case: Case, candidate: Candidate, row: int, cause: str) -> list[str]:
     """Exceptions that ranks went on after, just before the row at which they parted.
 
     Of suspects; where there are none, of the ranks of one side, if those of no other had one.
-    Nothing where the cause tells of them.
+    Not those that the cause tells of.
     """
     if candidate.stream is None or candidate.seq is None or candidate.cause is not None:
         return []
-    if _decisive(case, candidate) is not None:
+    who = [candidate.suspects] if candidate.suspects else [s.ranks for s, _ in called(candidate)]
+    by_side = [_of(case, candidate, row, ranks) for ranks in who]
+    raised = [found for found in by_side if found]
+    if len(raised) != 1:
         return []
-    if not candidate.suspects:
-        by_side = [_of(case, candidate, row, side.ranks) for side, _ in called(candidate)]
-        told = [found for found in by_side if found]
-        return told[0] if len(told) == 1 else []
-    return _of(case, candidate, row, candidate.suspects)
+    return [_note(rank, one) for rank, one in raised[0] if _error(one) not in cause]
 
 
-def _of(case: Case, candidate: Candidate, row: int, ranks: Sequence[int]) -> list[str]:
-    found = []
-    for rank in ranks[:_MOST]:
-        those = before(case, candidate, row, rank)
-        if those:
-            found.append(_note(rank, those[-1]))
-    return found
+def _of(
+    case: Case, candidate: Candidate, row: int, ranks: Sequence[int]
+) -> list[tuple[int, Raised]]:
+    """Each rank's latest exception before the row, of the first few that had one."""
+    latest = ((rank, before(case, candidate, row, rank)) for rank in ranks[:_MOST])
+    return [(rank, those[-1]) for rank, those in latest if those]
 
 
 def _note(rank: int, raised: Raised) -> str:

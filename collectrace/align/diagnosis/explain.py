@@ -73,7 +73,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 sides=candidate.sides,
                 suspects=tuple(sorted(candidate.suspects)),
                 caused_by=index.get(id(cause)) if cause is not None else None,
-                notes=(*wording.notes, *_notes(case, candidate, judged)),
+                notes=(*wording.notes, *_notes(case, candidate, judged, wording.cause)),
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate),
             )
@@ -117,7 +117,7 @@ def _source(case: Case, site: str | None) -> SourceLine | None:
     )
 
 
-def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> list[str]:
+def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause: str) -> list[str]:
     """Observations that blame nobody: the place in the loop, the pattern that was left."""
     source = candidate.source
     again = sisters.note(case, candidate, judged)
@@ -135,7 +135,7 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
     here = _in_loop(case, candidate)
     if here:
         notes.append(here)
-    notes += [*_moments(case, candidate), *_exceptions(case, candidate)]
+    notes += [*_moments(case, candidate), *_exceptions(case, candidate, cause)]
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
@@ -168,9 +168,10 @@ def _parted(case: Case, candidate: Candidate) -> tuple[int, int, Call] | None:
     return (since.seq, since.ranks[0], since.calls[0]) if since is not None else None
 
 
-def _exceptions(case: Case, candidate: Candidate) -> list[str]:
+def _exceptions(case: Case, candidate: Candidate, cause: str) -> list[str]:
     since = _parted(case, candidate)
-    return caught.notes(case, candidate, since[0] if since is not None else candidate.seq or 0)
+    row = since[0] if since is not None else candidate.seq or 0
+    return caught.notes(case, candidate, row, cause)
 
 
 def _clock(ns: int) -> str:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.diagnosis import caught
 from collectrace.align.diagnosis.explain import EXPLAINERS
+from collectrace.align.judging.judge import judge
 from collectrace.findings import KINDS
 from collectrace.records import Raised, Unit
-from tests.support.judging import aligned, errors
+from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import Run
 
 
@@ -100,6 +102,14 @@ def test_an_exception_that_a_suspect_went_on_after_is_told(tmp_path: Path) -> No
     )
     assert not any("OSError" in told for told in found.notes)
     assert found.fix.startswith("Mend what raised OSError: No space left on device at save.py:9.")
+
+
+def test_an_exception_that_the_cause_does_not_tell_of_is_noted(tmp_path: Path) -> None:
+    case = case_of(after_an_exception(3), tmp_path)
+    (found,) = judge(case)
+    (noted,) = caught.notes(case, found, 3, "They differ in what the groups do.")
+    assert noted.startswith("Just before, OSError (No space left on device) left backward at save")
+    assert caught.notes(case, found, 3, "OSError: No space left on device was raised.") == []
 
 
 @pytest.mark.parametrize("at", [2, 5])

@@ -8,7 +8,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -58,23 +58,26 @@ def _went_on(case: Case, candidate: Candidate, found: Caught) -> str:
     points = standpoints(candidate)
     mine = next((p for p in points if p.ranks == found.side.ranks), points[0])
     others = [point for point in points if point is not mine]
-    went = [
-        f"{words.ranks(other.ranks)} called {_call(case, other, mine.stack)}" for other in others
-    ]
+    went = [f"{words.ranks(other.ranks)} called {_call(case, other, mine)}" for other in others]
     handled = any(raised.what == HANDLED for raised in found.by_rank.values())
     how = "while that was handled" if handled else "after it"
     return (
         f"{words.upper(how)} {words.ranks(mine.ranks)} called "
-        f"{_call(case, mine, others[0].stack)}. Nothing was raised there on the others: "
+        f"{_call(case, mine, others[0])}. Nothing was raised there on the others: "
         f"{words.listed(went)}."
     )
 
 
-def _call(case: Case, point: Standpoint, beside: Sequence[str]) -> str:
-    """What ranks called, by the line in a handler, or by that which tells them from the others."""
+def _call(case: Case, point: Standpoint, beside: Standpoint) -> str:
+    """What ranks called, by the line in a handler, or by that which tells them from the others.
+
+    Where the lines do not, with its tensors.
+    """
     handler = (frame for frame in point.stack if _is_in_handler(case, frame))
-    within = next(handler, chains.outermost_apart(point.stack, beside)[0])
-    return named(case, point.ranks[0], point.call, within=within)
+    within = next(handler, chains.outermost_apart(point.stack, beside.stack)[0])
+    told = named(case, point.ranks[0], point.call, within=within)
+    is_same = (point.stack, point.call.site) == (beside.stack, beside.call.site)
+    return f"{closed(told)} with {words.tensors(point.call)}" if is_same else told
 
 
 def _is_in_handler(case: Case, frame: str) -> bool:

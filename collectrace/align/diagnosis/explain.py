@@ -198,7 +198,7 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         who = {rank for ranks in left for rank in ranks}
         # Beside a finding that blames nobody, or another rank, this would read as blame.
         if who and len(left) < len(sides) and who <= set(candidate.suspects):
-            parts.append(f"{words.ranks(who)} left that pattern here")
+            parts.append(f"{words.ranks(who)} did something else here")
     told = "; ".join(part for part in parts if part)
     return f"{words.upper(told)}." if told else ""
 

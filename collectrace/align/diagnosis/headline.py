@@ -77,6 +77,8 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
             roles.short(c.role) if name == roles.of(c.role).issuer else name
             for name, (_, c) in zip(names, sides, strict=True)
         ]
+    if len({c.op for _, c in sides}) > len(set(names)):
+        names = [f"{name} ({c.op})" for name, (_, c) in zip(names, sides, strict=True)]
     if len({c.model or 1 for _, c in sides}) > 1:
         names = [name + words.of_model(c) for name, (_, c) in zip(names, sides, strict=True)]
     one_line = len({c.site for _, c in sides}) == 1

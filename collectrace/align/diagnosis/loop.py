@@ -18,13 +18,13 @@ from collectrace.signature import is_user, program_text
 _WINDOW: Final = 400
 """Rows that are looked at; a longer loop is not recognised."""
 
-Token = tuple[str, str]
-"""What a call does, and the line it was made at."""
+Token = tuple[str, str, int]
+"""What a call does, the line it was made at, and the rank's number for who called that."""
 
 
 def token(call: Call | None) -> Token:
     """Equal for two calls of one rank that are the same step of a loop."""
-    return (program_text(call), call.site or "") if call is not None else ("", "")
+    return (program_text(call), call.site or "", call.stack or 0) if call else ("", "", 0)
 
 
 @dataclass(frozen=True, slots=True)

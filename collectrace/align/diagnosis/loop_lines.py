@@ -42,6 +42,11 @@ class LoopLine:
         return bool(_COUNTED.search(self.line)) and "len(" not in self.line
 
     @property
+    def is_over_model(self) -> bool:
+        """Whether it goes over what a model consists of, which is as much on every rank."""
+        return _OF_MODEL.search(self.line) is not None
+
+    @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
         number = self.line.partition(" ")[0]
@@ -50,6 +55,9 @@ class LoopLine:
 
 
 _COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
+
+
+_OF_MODEL: Final = re.compile(r"\b(named_)?(parameters|buffers|modules|children)\(")
 
 
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
@@ -117,7 +125,7 @@ def has_own_order(line: str) -> bool:
 
 
 _ORDERED: Final = re.compile(
-    r"\b(sorted|range|(named_)?(parameters|buffers|modules|children))\(|\b\w*(loader|batches)\b"
+    rf"\b(sorted|range)\(|{_OF_MODEL.pattern}|\b\w*(loader|batches)\b|\bin [(\[][^)\]]*[)\]]:"
 )
 
 
@@ -154,6 +162,41 @@ def left(case: Case, candidate: Candidate) -> Left | None:
 
 _BEFORE: Final = 400
 """Calls before a row that are looked at."""
+
+
+@once
+def out_of(case: Case, candidate: Candidate) -> Left | None:
+    """Who is out of a loop that the other side goes on in, and was in it by its call before.
+
+    Who is at a line that it has been at before, or behind that of the others, where no loop is
+    around both. Else it may be on a branch of such a loop, and the others at the first turn of the
+    inner one.
+    """
+    points = standpoints(candidate)
+    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
+        return None
+    for gone, inside in (points, points[::-1]):
+        loop = loop_of_one(case, inside, gone)
+        calls = case.before(gone.ranks[0], candidate.stream, candidate.seq, _BEFORE)
+        if loop is None or not calls or calls[-1] is None:
+            continue
+        stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
+        if is_in(case, stacks[-1], loop) and (
+            tuple(gone.stack) in stacks or _is_behind(case, gone.stack, inside.stack)
+        ):
+            return Left(gone, inside, loop)
+    return None
+
+
+def _is_behind(case: Case, gone: Sequence[str], inside: Sequence[str]) -> bool:
+    """Whether a stack is at a line behind another's, or at the same, and no loop leads back."""
+    common = chains.shared(gone, inside)
+    here, there = chains.outermost_apart(gone, inside)
+    if not here or not there or loops(case, gone[len(gone) - common - 1 :]):
+        return False
+    if chains.scope(here) == chains.scope(there):
+        return chains.line(here) > chains.line(there)
+    return common > 0
 
 
 def behind(case: Case, candidate: Candidate) -> tuple[Side, str] | None:

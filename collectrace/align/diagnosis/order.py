@@ -7,8 +7,10 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop, loop_lines, rounds
+from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
+from collectrace.align.diagnosis.standpoint import standpoints
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -61,6 +63,8 @@ def _same_call(case: Case, candidate: Candidate) -> bool:
     Or from lines, behind that one, from which they have met before.
     """
     calls = [side.call for side in candidate.sides if side.call is not None]
+    if rounds.is_one_request(candidate):
+        return True
     if len({(canonical_op(call.op), call.role, call.site) for call in calls}) > 1:
         return False
     return len({c.site for _, c in called(candidate)}) == 1 or have_met(case, candidate)
@@ -152,8 +156,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         else:
             why = why or " A branch skipped it on some ranks."
             why += _skipped_by(found.others, candidate)
+        instead = _other_op(candidate, found)
         return Reason(
-            f"{who} did not issue {listed}, as {others} did.{as_before}{again}{why}",
+            f"{who} did not issue {listed}{instead}, as {others} did.{as_before}{again}{why}",
             fix,
             "some ranks",
         )
@@ -166,6 +171,15 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix, "some ranks"
     )
+
+
+def _other_op(candidate: Candidate, found: Edit) -> str:
+    """`` (scatter; it issued broadcast)``, of calls that a library makes under one name."""
+    made = next((c for s, c in called(candidate) if s.ranks == found.ranks), None)
+    missing = found.calls[0]
+    if made is None or made.op == missing.op or words.name(made) != words.name(missing):
+        return ""
+    return f" ({missing.op}; {words.verb(found.ranks, 'it', 'they')} issued {made.op})"
 
 
 def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
@@ -192,8 +206,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     if token_again(habit, call) and rounds.way(case, candidate) is None:
         row = _in_a_row(case, candidate, found)
         told = (
-            f"{words.upper(who)} issued {what} once more, the {words.ordinal(row)} in a row, where "
-            f"{others} went on{with_}, as all ranks had done {habit.times} before."
+            f"{words.upper(who)} issued {closed(what)} once more, the {words.ordinal(row)} in a "
+            f"row, where {others} went on{with_}, as all ranks had done {habit.times} before."
+            f"{_still_in(case, candidate, found)}"
         )
         return Reason(
             told + decided.sentence(case, candidate),
@@ -204,6 +219,8 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     if of_round is not None:
         return of_round
     why = decided.sentence(case, candidate)
+    if not why and (ended := lines.out_of_loop(case, candidate, found.ranks)) is not None:
+        return ended
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
     in_it = side is not None and other is not None and in_one_loop(case, side, other)
@@ -211,14 +228,13 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         why = decided.alone(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
-            f"{words.upper(who)} issued {what}, which none of the rounds before, {habit.times} the "
-            f"same, had brought there; {others} went on{with_}.{why}"
+            f"After {_rounds(habit)} {who} issued {closed(what)} instead of going on{with_}, as "
+            f"{others} did.{why}"
         )
         if set(found.others) <= set(candidate.suspects):
             told = (
-                f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}; "
-                f"none of the rounds before, {habit.times} the same, had brought it there."
-                f"{why}{_skipped_by(found.ranks, candidate)}"
+                f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}, "
+                f"as in the {_rounds(habit)} before.{why}{_skipped_by(found.ranks, candidate)}"
             )
         return _root_had_it(case, candidate, found, told) or Reason(
             told, decided.fix(case, candidate) or EVERY_RANK, "some ranks"
@@ -230,6 +246,28 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         _ONE_BRANCH,
         "some ranks",
     )
+
+
+def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
+    """The loop that ranks are in with a call, and the others are not: a sentence after a space."""
+    points = standpoints(candidate)
+    inside = next((point for point in points if point.ranks == found.ranks), None)
+    gone = next((point for point in points if point.ranks == found.others), None)
+    if inside is None or gone is None:
+        return ""
+    seen = loop_lines.loop_of_one(case, inside, gone)
+    if seen is None:
+        return ""
+    return (
+        f" It stands in {seen.quoted}: {words.ranks(found.ranks)} went through that once more, and "
+        f"{words.ranks(found.others)} did not."
+    )
+
+
+def _rounds(habit: loop.Loop) -> str:
+    """``3 equal rounds``; ``more than 400 equal rounds`` where not all were looked at."""
+    more = "" if habit.is_whole else "more than "
+    return more + words.counted(habit.rounds, "equal round")
 
 
 def _one_branch(case: Case, candidate: Candidate) -> str:

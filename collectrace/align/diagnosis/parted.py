@@ -108,7 +108,8 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
     )
     left = _ended_earlier(case, candidate, found, points)
     if left is not None:
-        return Reason(f"{left} {fitted}".rstrip(), ONE_LENGTH, "uneven")
+        ended = _out_of(found.seq, left)
+        return Reason(f"{ended.cause} {fitted}".rstrip(), ended.fix, "uneven")
     decides = decided.of_points(case, points, candidate.suspects)
     why, fix, _ = decides or Reason(
         "",
@@ -134,8 +135,8 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
 
 def _ended_earlier(
     case: Case, candidate: Candidate, found: Parting, points: Sequence[Standpoint]
-) -> str | None:
-    """That one has come out of a loop, perhaps of a function, which the other is in again.
+) -> loop_lines.Left | None:
+    """Who has come out of a loop, perhaps of a function, which the other is in again.
 
     Seen by the row before: there the one that is out was in the loop, too.
     """
@@ -148,15 +149,38 @@ def _ended_earlier(
             continue
         if not loop_lines.is_in(case, case.stack(found.ranks[n], before), loop):
             continue
-        who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
-        outside, _ = chains.outermost_apart(gone.stack, within.stack)
-        return (
-            f"At call {found.seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
-            f"{loop.quoted}, at {_both(outside, gone)}; {others} "
-            f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
-            f"{_both(loop.frame, within)}: the loop ended earlier on {who}."
-        )
+        return loop_lines.Left(gone, within, loop)
     return None
+
+
+def out_of_loop(case: Case, candidate: Candidate, who: tuple[int, ...]) -> Reason | None:
+    """These ranks have come out of a loop, perhaps of a function, which the others go on in."""
+    left = loop_lines.out_of(case, candidate)
+    if left is None or candidate.seq is None or left.gone.ranks != who:
+        return None
+    ended = _out_of(candidate.seq, left)
+    return Reason(ended.cause, ended.fix, "some ranks")
+
+
+def _out_of(seq: int, left: loop_lines.Left) -> Reason:
+    gone, within, loop = left
+    who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
+    outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
+    told = (
+        f"At call {seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
+        f"{loop.quoted}, at {_both(outside, gone)}; {others} "
+        f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
+        f"{_both(loop.frame, within)}: "
+    )
+    if not loop.is_over_model:
+        return Reason(f"{told}the loop ended earlier on {who}.", ONE_LENGTH, "uneven")
+    return Reason(
+        f"{told}{who} made fewer calls in it.",
+        f"Make the same calls in {loop.quoted} on every rank, for each that it goes over: with "
+        "zeros where a rank has nothing for it (no gradient, no state). If the ranks' models "
+        "differ: build the same one on every rank.",
+        "uneven",
+    )
 
 
 def _what(more: Extra) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -18,7 +19,7 @@ from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import is_asked, is_user
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
@@ -30,7 +31,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if mine is None or theirs is None:
         return None
     if found.is_one_place:
-        return _one_place(case, found, mine, theirs)
+        own = [case.stack(found.side.ranks[0], call) for call in (mine, *found.skipped)]
+        # With other lines between, one turn further would have left out more than a turn's own.
+        return _one_place(case, found, mine, theirs) if len(set(own)) == 1 else None
     return _left_out(case, candidate, found, mine, theirs)
 
 
@@ -55,23 +58,27 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
     )
 
 
-def _left_out(
-    case: Case, candidate: Candidate, found: Leap, mine: Call, theirs: Call
-) -> Reason | None:
-    """Another line of the round, without what stood between; None: in a loop of its own."""
+def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs: Call) -> Reason:
+    """Another line of the round, without what stood between."""
     gone, inside = (_point(candidate, side) for side in (found.side, found.others))
-    if loop_lines.loop_of_one(case, gone, inside) is not None:
-        return None  # it may have gone through that once more, and come to the rest later
+    again = loop_lines.loop_of_one(case, gone, inside)
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     first = closed(named(case, found.others.ranks[0], theirs))
     more = len(found.skipped) - 1
     rest = f" and {words.counted(more, 'more call')}" if more else ""
     without = f"{first}{rest}".removesuffix(",")
     made = closed(named(case, found.side.ranks[0], mine))
-    told = (
-        f"{words.upper(who)} went on to {made} without {without}, which came first in each of the "
-        f"{found.rounds} equal rounds before; {others} went on as in those."
-    )
+    rounds = f"in each of the {found.rounds} equal rounds before"
+    as_ever = f"{others} went on as in those."
+    told = f"{words.upper(who)} went on to {made} without {without}, which came first {rounds}; "
+    told += as_ever
+    if again is not None:
+        those = "it" if len(found.skipped) == 1 else "them"
+        told = (
+            f"{words.upper(who)} called {made} where {rounds} {first}{rest} came first; {as_ever} "
+            f"{words.upper(who)} left {those} out, or went through {again.quoted} once more and "
+            f"would not have come to {those} before its end."
+        )
     known = way(case, candidate)
     if known is not None:
         return Reason(told + known.cause, known.fix, "some ranks")
@@ -132,27 +139,48 @@ def as_before(case: Case, candidate: Candidate) -> str:
 
 def turns(case: Case, candidate: Candidate) -> Reason | None:
     """One line of a ``for`` whose turns bring other tensors, on every rank: they may be apart."""
-    if candidate.kind not in ("shape_mismatch", "dtype_mismatch") or candidate.absent:
+    if candidate.kind not in ("op_mismatch", "shape_mismatch", "dtype_mismatch"):
         return None
     sides = called(candidate)
-    if len({s.stack for s, _ in sides}) > 1 or not all(is_user(c) for _, c in sides):
+    if candidate.absent or not is_one_request(candidate):
         return None
     right = next((s for s, _ in sides if not set(s.ranks) & set(candidate.suspects)), sides[0][0])
     loop, before = _for_around(case, right), _turns_before(case, candidate, right)
     call = right.call
-    if loop is None or call is None or {words.tensors(c) for c in before} <= {words.tensors(call)}:
+    if loop is None or call is None or {_given(c) for c in before} <= {_given(call)}:
         return None
-    got = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
-    last = next(c for c in before if words.tensors(c) != words.tensors(call))
+    if _brings_others(case, candidate, right, loop):
+        return None
+    got = words.listed([f"{_given(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    last = next(c for c in before if _given(c) != _given(call))
     return Reason(
         f"The {closed(named(case, right.ranks[0], call))} got {got}. It stands "
         f"in {loop.quoted}, whose turns bring different tensors on every rank: the one "
-        f"before, call {last.seq}, {words.tensors(last)}. So the ranks are at different turns of "
+        f"before, call {last.seq}, {_given(last)}. So the ranks are at different turns of "
         f"it, {_unordered(loop)}with one left out or one more; or they are at "
         "the same turn, and its tensor differs.",
         f"{_one_order(loop)}\nIf they are at the same turn: make its tensor of one size and dtype "
         "on every rank.",
     )
+
+
+def is_one_request(candidate: Candidate) -> bool:
+    """Whether all sides come from the same lines, which ask for the same thing by name.
+
+    By its arguments a library may answer that with one collective or with another.
+    """
+    sides = called(candidate)
+    return (
+        len({side.stack for side, _ in sides}) == 1
+        and len({words.name(call) for _, call in sides}) == 1
+        and bool(sides[0][0].stack)
+        and all(is_asked(call) for _, call in sides)
+    )
+
+
+def _given(call: Call) -> str:
+    """``float32[8]``; with the collective that a library makes of it: ``float32[8] (scatter)``."""
+    return words.tensors(call) + ("" if is_user(call) else f" ({call.op})")
 
 
 def _for_around(case: Case, side: Side) -> LoopLine | None:
@@ -178,6 +206,23 @@ def one_more_turn(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Rea
     return Reason(
         f" It is a further turn of {loop.quoted}, as the call before was.",
         f"Let {loop.quoted} go over the same things on every rank.",
+    )
+
+
+def _brings_others(case: Case, candidate: Candidate, side: Side, around: LoopLine) -> bool:
+    """Whether each turn of a loop around a side's call makes calls from other lines, too.
+
+    Then ranks at different turns of it would differ in those first.
+    """
+    rank = side.ranks[0]
+    if candidate.stream is None or candidate.seq is None:
+        return False
+    habit = habits.before(case, rank, candidate.stream, candidate.seq)
+    period = habit.period if habit is not None else 0
+    calls = case.before(rank, candidate.stream, candidate.seq, period)
+    stacks = {case.stack(rank, call) for call in calls if call is not None}
+    return any(
+        loop_lines.is_in(case, one, around) for one in stacks if one != tuple(side.stack or ())
     )
 
 

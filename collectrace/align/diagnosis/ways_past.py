@@ -397,6 +397,9 @@ _VAGUE: Final = (
 )
 
 
+_IF_OVER: Final = f"If the loop came to its end there: {words.lower(ONE_LENGTH)}"
+
+
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
     if candidate.cause is not None or reason.because != "some ranks":
@@ -412,8 +415,10 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     for vague in _VAGUE:
         cause = cause.replace(vague, "")
     fix = found.fix
-    if not found.is_only and reason.fix != EVERY_RANK:
-        fix = f"{fix}\n{reason.fix}"
+    if reason.fix == ONE_LENGTH:
+        fix += f"\n{_IF_OVER}"
+    elif not found.is_only and reason.fix != EVERY_RANK:
+        fix += f"\n{reason.fix}"
     return Reason(cause + found.sentence, fix, reason.because)
 
 
@@ -462,9 +467,7 @@ def out_of_loop(case: Case, candidate: Candidate) -> Reason | None:
     if len(found.exits) == len(found.ways):
         told, who = " or ".join(way.told for way in found.ways), words.ranks(found.gone.ranks)
         cause = f" {words.upper(told)} may have led {who} out of it."
-    return Reason(
-        cause, f"{found.fix}\nIf the loop came to its end there: {words.lower(ONE_LENGTH)}"
-    )
+    return Reason(cause, f"{found.fix}\n{_IF_OVER}")
 
 
 def _last_batch(case: Case, point: Standpoint) -> Batch | None:

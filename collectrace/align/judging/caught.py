@@ -19,7 +19,7 @@ from collectrace.align.judging.refusals import is_moved
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
-from collectrace.records import Call, Raised
+from collectrace.records import HANDLED, Call, Raised
 
 _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
@@ -66,10 +66,17 @@ def caught(case: Case, candidate: Candidate) -> Caught | None:
 def _just_before(
     case: Case, candidate: Candidate, called: Sequence[Side], row: int
 ) -> Caught | None:
-    """Raised after a rank's call in the row before, and its next one is from another line."""
+    """Raised after a rank's call in the row before, and its next one is another call.
+
+    By its line; or by its arguments, where a function of torch's has not returned what it should.
+    """
     found = [[before(case, candidate, row, rank) for rank in side.ranks] for side in called]
     raising = [n for n, those in enumerate(found) if any(those)]
-    if len(raising) != 1 or len({(s.stack, s.call and s.call.site) for s in called}) == 1:
+    if len(raising) != 1:
+        return None
+    if len({(side.stack, side.call and side.call.site) for side in called}) == 1 and any(
+        raised.what == HANDLED for those in found[raising[0]] for raised in those
+    ):
         return None
     side, those = called[raising[0]], found[raising[0]]
     by_rank = {rank: raised[-1] for rank, raised in zip(side.ranks, those, strict=True) if raised}

@@ -9,7 +9,7 @@ suspects: none
 status: diverged
 cause: rank 1; rank 0; for _shard in; fewer; ambiguous
 fix: same length
-never: rank 1 left that pattern; only rank 1; exception; continue
+never: rank 1 did something else; only rank 1; exception; continue
 """
 
 import torch

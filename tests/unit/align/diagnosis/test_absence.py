@@ -221,7 +221,7 @@ def test_inputs_in_words(
 # -- the place in the loop -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("world", "blamed"), [(2, ""), (3, "; rank 0 left that pattern here")])
+@pytest.mark.parametrize(("world", "blamed"), [(2, ""), (3, "; rank 0 did something else here")])
 def test_the_place_in_the_loop(world: int, blamed: str, tmp_path: Path) -> None:
     """Iteration, and which call of a round: counted from where DDP's iteration begins.
 

@@ -1,10 +1,18 @@
-"""Loops by their lines: what they go by."""
+"""Loops by their lines: what they go by, and who is out of one that others are in."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
+from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.loop_lines import LoopLine, has_own_order
+from collectrace.align.judging.judge import judge
+from collectrace.records import Stack
+from tests.support.judging import case_of
+from tests.support.synthetic import Run
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,79 @@ def test_what_goes_by_a_count_is_no_data(text: str, is_counted: bool) -> None:
         ("for step, batch in enumerate(train_loader):", True),
         ("for batch in self.batches:", True),
         ("for p in model.parameters():", True),
+        ("for metric in (loss, accuracy):", True),
+        ("for metric in {loss, accuracy}:", False),
+        ("for metric in (loss, accuracy) + more:", False),
     ],
 )
 def test_what_comes_in_one_order_on_every_rank(text: str, has_order: bool) -> None:
     assert has_own_order(f"3     {text}") is has_order
+
+
+# -- who is out of a loop --------------------------------------------------------------------------
+
+PROGRAM = """\
+def go(pages):
+    for page in pages:
+        total(page)
+def report(result):
+    meet()
+report(go(first))
+report(rest)
+for step in steps:
+    go(step)
+    report(step)
+"""
+PAGE, REPORT, LATER = ["3 go", "6 <module>"], ["5 report", "6 <module>"], ["5 report", "7 <module>"]
+STEP_PAGE, STEP_REPORT = ["3 go", "9 <module>"], ["5 report", "10 <module>"]
+
+
+def out_of(folder: Path, *programs: Sequence[list[str]]) -> tuple[tuple[int, ...], str]:
+    """Who is out of a loop, by the lines that ranks 0 to 2 come from, and the loop's line."""
+    program = folder / "job.py"
+    program.write_text(PROGRAM)
+    run = Run(len(programs))
+    known: list[list[str]] = []
+    for rank, lines in zip(run, programs, strict=True):
+        for line in lines:
+            if line not in known:
+                known.append(line)
+            number = known.index(line) + 1
+            frames = [f"{program}:{frame}" for frame in line]
+            rank.record(Stack(stack=number, frames=frames))
+            op = "barrier" if "report" in line[0] else "all_reduce"
+            site = frames[0].partition(" ")[0]
+            call = rank.call(op, site=site, stack=number)
+        rank.beat(60, rank.inside(call))
+    case = case_of(run, folder / "logs")
+    found = loop_lines.out_of(case, judge(case)[0])
+    return (found.gone.ranks, found.loop.line) if found is not None else ((), "")
+
+
+@pytest.mark.parametrize("behind", [REPORT, LATER])
+def test_who_is_behind_the_function_of_a_loop_is_out_of_it(
+    behind: list[str], tmp_path: Path
+) -> None:
+    pages = [PAGE] * 4
+    assert out_of(tmp_path, pages, pages, [*pages[:3], behind]) == (
+        (2,),
+        "2     for page in pages:",
+    )
+
+
+def test_in_a_loop_around_both_a_new_line_may_be_a_branch_of_that(tmp_path: Path) -> None:
+    pages = [STEP_PAGE] * 4
+    assert out_of(tmp_path, pages, pages, [*pages[:3], STEP_REPORT]) == ((), "")
+
+
+def test_in_a_loop_around_both_a_line_that_always_came_behind_is_behind(tmp_path: Path) -> None:
+    rounds = [STEP_PAGE, STEP_PAGE, STEP_REPORT] * 3
+    whole = [*rounds, STEP_PAGE, STEP_PAGE]
+    found = out_of(tmp_path, whole, whole, [*rounds, STEP_PAGE, STEP_REPORT])
+    assert found == ((2,), "2     for page in pages:")
+
+
+def test_who_has_not_been_in_the_loop_has_not_left_it(tmp_path: Path) -> None:
+    rounds = [STEP_PAGE, STEP_PAGE, STEP_REPORT] * 3
+    whole = [*rounds, STEP_PAGE]
+    assert out_of(tmp_path, whole, whole, [*rounds, STEP_REPORT]) == ((), "")

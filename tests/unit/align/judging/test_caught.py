@@ -74,6 +74,22 @@ def test_one_side_raised_and_the_other_did_not(
     assert not found.notes or "ValueError" not in " ".join(found.notes)
 
 
+@pytest.mark.parametrize(("what", "blamed"), [("broadcast_object_list", (2, 3)), (HANDLED, ())])
+def test_at_one_line_what_a_function_did_not_return_may_be_what_differs(
+    what: str, blamed: tuple[int, ...], tmp_path: Path
+) -> None:
+    run = Run(4)
+    for rank in run:
+        share(rank, 3)
+        if rank.rank > 1:
+            raises(rank, what=what)
+        rank.call("all_reduce", site="/job/train.py:4", shape=[2 if rank.rank > 1 else 3])
+    found = first(run, tmp_path)
+    assert found.suspects == blamed
+    if blamed:
+        assert "After it ranks 2-3 called all_reduce at train.py:4 with float32[2]." in found.cause
+
+
 def test_the_last_call_of_all_may_be_made_while_it_is_handled(tmp_path: Path) -> None:
     """Such a record bears the time of the call."""
     run = Run(2)

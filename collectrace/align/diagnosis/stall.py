@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
@@ -9,6 +10,7 @@ from collectrace.align.diagnosis import lagging, rank_words
 from collectrace.align.diagnosis.wording import Wording, place
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import NATIVE
 
 _MOST_NAMED: Final = 4
@@ -72,7 +74,8 @@ def _late(case: Case, candidate: Candidate, source: IncompleteRow, what: str) ->
     return Wording(
         f"{words.ranks(who)} came to {what} {by} after the others, which had given up by then",
         f"{words.upper(words.ranks(others))} {there} there, and waited in vain; when "
-        f"{words.ranks(who)} came, nobody was left to answer. {did}",
+        f"{words.ranks(who)} came, nobody was left to answer. {did}"
+        f"{_gave_up_before(case, others, source)}",
         f"Find out what keeps {words.ranks(who)} so long before this call: work that only some "
         "ranks do (saving, evaluating, loading), or that takes longer there. Move it, or give it "
         "to all; work that is meant to take long needs a longer timeout of init_process_group.",
@@ -99,6 +102,23 @@ def _before(case: Case, rank: int, source: IncompleteRow) -> str:
         if since < t <= call.t and 2 * wait > gap:
             return f"Rank {rank} {doing} for {words.seconds(wait)} of that{words.at_site(site)}."
     return f"Rank {rank} was in no collective of this group for {words.seconds(gap)}{where}{stood}."
+
+
+def _gave_up_before(case: Case, ranks: Sequence[int], source: IncompleteRow) -> str:
+    """The call that ranks had given up just before, and gone on: a sentence after a space."""
+    told: dict[str, list[int]] = {}
+    for rank in ranks:
+        log, call = case.log(rank), source.calls.get(rank)
+        before = case.call(rank, source.stream, source.seq - 1)
+        if log is None or call is None or before is None:
+            continue
+        for done in log.failed:
+            made = case.call(rank, StreamKey(done.group, done.device), done.seq)
+            if done.peer is None and made is not None and before.t < done.t < call.t:
+                told.setdefault(f"{words.name(made)}{words.at(made)}", []).append(rank)
+                break
+    each = [f"{words.ranks(who)} had given up {what}" for what, who in told.items()]
+    return f" Just before, {words.listed(each)}, and gone on." if each else ""
 
 
 def _callbacks(case: Case, source: IncompleteRow) -> int:

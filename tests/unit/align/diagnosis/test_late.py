@@ -14,10 +14,19 @@ from tests.support.synthetic import SECOND, Run
 TIMEOUT = "Timed out waiting 20000ms for recv operation to complete"
 
 
-def late(seconds: float, *, message: str = TIMEOUT, **batch: int) -> Run:
-    """Ranks 0 and 1 wait for 20 s; rank 2 comes so many seconds after them."""
+def late(seconds: float, *, message: str = TIMEOUT, impatient: bool = False, **batch: int) -> Run:
+    """Ranks 0 and 1 wait for 20 s; rank 2 comes so many seconds after them.
+
+    ``impatient``: they have given up a barrier in another group before.
+    """
     run = steps(3)
+    if impatient:
+        run.group("1", [0, 1, 2])
     for rank in run:
+        if impatient and rank.rank < 2:
+            met = rank.call("monitored_barrier", group="1", site="/job/train.py:31")
+            rank.wait(2)
+            rank.done(met.seq, group="1", failed=True, error="RuntimeError: Rank 2 failed to pass")
         if rank.rank == 2:
             rank.wait(seconds)
             if batch:
@@ -41,6 +50,13 @@ def test_a_rank_that_comes_too_late(tmp_path: Path) -> None:
     )
     assert "Rank 2 was in no collective of this group for 41 s" in found.cause
     assert "network" not in found.cause + found.fix
+
+
+def test_what_the_others_gave_up_before(tmp_path: Path) -> None:
+    found = first(late(41, impatient=True), tmp_path)
+    told = "Just before, ranks 0-1 had given up monitored_barrier at train.py:31, and gone on."
+    assert told in found.cause
+    assert "given up monitored_barrier" not in first(late(41), tmp_path / "patient").cause
 
 
 def test_what_it_was_doing(tmp_path: Path) -> None:

@@ -109,13 +109,21 @@ def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
 
 
 def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
-    """File and ``number text`` of the loops around each frame, in its function; outermost first."""
+    """File and ``number text`` of the loops around each frame, in its function; outermost first.
+
+    A comprehension is one, too, where Python gives it a frame of its own: a generator everywhere, a
+    list, set or dict before 3.12 (PEP 709).
+    """
     found = []
     for frame in reversed(stack):
         site = chains.site(frame)
-        lines = code_lines.loops(case.statements(site))
+        statements = case.statements(site)
+        lines = statements[-1:] if frame.endswith(_COMPREHENSIONS) else code_lines.loops(statements)
         found += [(site.rpartition(":")[0], line) for line in lines]
     return found
+
+
+_COMPREHENSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def has_own_order(line: str) -> bool:

@@ -185,6 +185,9 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         f"{words.ranks(s.ranks)}: {whole(case, s.ranks[0], c)}" for s, c in sides[:4]
     )
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
+    ended = parted.out_of_loop(case, candidate, candidate.suspects)
+    if ended is not None and not why:
+        return ended
     if candidate.kind == "role_mismatch":
         told = f"The bytes fit, but the calls do not belong together: {listed}."
         return Reason(told + why, fix, "some ranks")

@@ -159,7 +159,7 @@ def out_of_loop(case: Case, candidate: Candidate, who: tuple[int, ...]) -> Reaso
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
     ended = _out_of(candidate.seq, left)
-    return Reason(ended.cause, ended.fix, "some ranks")
+    return Reason(ended.cause, ended.fix, "left")
 
 
 def _out_of(seq: int, left: loop_lines.Left) -> Reason:

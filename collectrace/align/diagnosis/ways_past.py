@@ -402,7 +402,7 @@ _IF_OVER: Final = f"If the loop came to its end there: {words.lower(ONE_LENGTH)}
 
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
-    if candidate.cause is not None or reason.because != "some ranks":
+    if candidate.cause is not None or reason.because not in ("some ranks", "left"):
         return reason
     if " under `" in reason.cause or "parted them" in reason.cause:
         return reason

@@ -27,13 +27,13 @@ class Wording:
 
 
 Because = Literal[
-    "some ranks", "sizes", "uneven", "join", "threads", "messages", "message sizes", "roots",
-    "elsewhere",
+    "some ranks", "left", "sizes", "uneven", "join", "threads", "messages", "message sizes",
+    "roots", "elsewhere",
 ]  # fmt: skip
-"""What a reason rests on: calls that some ranks made and others did not, or tensors of other sizes;
-ranks that ran out of inputs; a join() that does not answer what all of them call; threads that
-share a group; messages that do not come out even, or are of another size at either end; ranks that
-name different roots; a rank that waits beside all collectives."""
+"""What a reason rests on: calls that some ranks made and others did not; a loop that some have
+left; tensors of other sizes; ranks that ran out of inputs; a join() that does not answer what all
+of them call; threads that share a group; messages that do not come out even, or are of another size
+at either end; ranks that name different roots; a rank that waits beside all collectives."""
 
 
 class Reason(NamedTuple):

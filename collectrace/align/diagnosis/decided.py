@@ -265,9 +265,11 @@ def of_points(
 
 
 def _fix(case: Case, found: Sequence[Condition]) -> str:
-    if not found:
-        return ""
-    one = found[0]
+    return fix_of(case, found[0]) if found else ""
+
+
+def fix_of(case: Case, one: Condition) -> str:
+    """What to change about one condition."""
     if one.forks:
         return (
             f"Every rank of a group must issue the same collectives in the same order: let "

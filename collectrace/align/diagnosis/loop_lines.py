@@ -189,9 +189,9 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
         if loop is None or not calls or calls[-1] is None:
             continue
         stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
-        if is_in(case, stacks[-1], loop) and (
-            tuple(gone.stack) in stacks or _is_behind(case, gone.stack, inside.stack)
-        ):
+        # Who is blamed for another call may be at the first turn of the loop too soon.
+        usual = tuple(gone.stack) in stacks and not set(inside.ranks) <= set(candidate.suspects)
+        if is_in(case, stacks[-1], loop) and (usual or _is_behind(case, gone.stack, inside.stack)):
             return Left(gone, inside, loop)
     return None
 

@@ -21,7 +21,6 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around, have_met, in_one_loop, parted
 from collectrace.align.judging.permuted import calls_from, permuted
-from collectrace.align.reading import code_lines
 from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
@@ -193,16 +192,6 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     with_ = ""
     if went_on is not None:
         with_ = f" with {named(case, found.others[0], went_on, brief=True)}"
-    behind = loop_lines.behind(case, candidate)
-    if behind is not None and behind[0].ranks == found.ranks:
-        quoted = f" (`{code_lines.statement(behind[1])}`)" if behind[1] else ""
-        left = words.verb(found.ranks, "has", "have")
-        still = words.verb(found.others, "is", "are")
-        told = (
-            f"{words.upper(who)} {left} left the loop{quoted} after {habit.times} through it, and "
-            f"issued {what} behind it; {others} {still} in one more round{with_}."
-        )
-        return _root_had_it(case, candidate, found, told) or Reason(told, ONE_LENGTH)
     if token_again(habit, call) and rounds.way(case, candidate) is None:
         row = _in_a_row(case, candidate, found)
         told = (
@@ -218,9 +207,10 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     of_round = rounds.reason(case, candidate)
     if of_round is not None:
         return of_round
+    ended = lines.out_of_loop(case, candidate, found.ranks)
+    if ended is not None:
+        return _root_had_it(case, candidate, found, ended.cause) or ended
     why = decided.sentence(case, candidate)
-    if not why and (ended := lines.out_of_loop(case, candidate, found.ranks)) is not None:
-        return ended
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
     in_it = side is not None and other is not None and in_one_loop(case, side, other)

@@ -158,8 +158,28 @@ def out_of_loop(case: Case, candidate: Candidate, who: tuple[int, ...]) -> Reaso
     left = loop_lines.out_of(case, candidate)
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
-    ended = _out_of(candidate.seq, left)
-    return Reason(ended.cause, ended.fix, "left")
+    cause, fix, _ = _out_of(candidate.seq, left)
+    within = next(
+        (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
+    )
+    if within is not None:
+        cause += f" Or {within.quoted}, in it, led {words.ranks(who)} past the call."
+        fix = f"{decided.fix_of(case, within)}\nIf the loop ended earlier: {words.lower(fix)}"
+    return Reason(cause, fix, "left")
+
+
+def _is_in(case: Case, condition: decided.Condition, left: loop_lines.Left) -> bool:
+    """Whether a condition stands in the loop, around the call of those who are still in that."""
+    if condition.ranks != left.inside.ranks or condition.forks:
+        return False
+    for frame in left.inside.stack:
+        lines = case.statements(chains.site(frame))
+        if condition.file == chains.file(frame) and condition.line in lines:
+            is_before = frame == left.loop.frame and left.loop.line in lines
+            return not is_before or lines.index(condition.line) > lines.index(left.loop.line)
+        if frame == left.loop.frame:
+            return False
+    return False
 
 
 def _out_of(seq: int, left: loop_lines.Left) -> Reason:

@@ -6,25 +6,19 @@ suspects: 0
 status: diverged
 cause: rank 0; BUG; /if step == 4 and is_reporter/
 fix: every rank | none
-never: out of the loop; ended earlier; same length
+never: out of the loop; ended earlier; same length; left the loop
 """
 
 import torch
 import torch.distributed as dist
 
-from tests.zoo.comm import meet, total
 from tests.zoo.common import TWIN, init
-
-
-def report() -> None:
-    meet()  # BUG
-
 
 rank = init()
 is_reporter = rank == 0
 for step in range(8):
     for _ in range(3):
-        total(torch.ones(4))
+        dist.all_reduce(torch.ones(4))
     if step == 4 and is_reporter and not TWIN:
-        report()
+        dist.barrier()  # BUG
 dist.barrier()

@@ -45,12 +45,13 @@ def parted(
     """Rank 0 of three at one line of the script, the others at another, after four rounds."""
     train = script(folder)
     run = Run(3)
-    run.all("all_reduce", site=f"{train}:3")
-    for _ in range(3):
-        run.all("all_reduce", site=f"{train}:3")
     for rank in run:
-        first = rank.rank == 0
-        call = rank.call(op if first else other_op, site=f"{train}:{line if first else other}")
+        for n in sorted({3, line, other}):
+            rank.record(Stack(stack=n, frames=[f"{train}:{n} <module>"]))
+        for _ in range(4):
+            rank.call("all_reduce", site=f"{train}:3", stack=3)
+        op_, at = (op, line) if rank.rank == 0 else (other_op, other)
+        call = rank.call(op_, site=f"{train}:{at}", stack=at)
         rank.beat(60, rank.inside(call))
     return errors(aligned(run, folder / "logs"))[0]
 
@@ -81,7 +82,7 @@ def test_a_clock_in_the_condition(tmp_path: Path) -> None:
 
 def test_a_loop_that_was_left_is_no_branch(tmp_path: Path) -> None:
     found = parted(tmp_path, 16, "broadcast")
-    assert "has left the loop (`for step in range(9):`) after 4 times through it" in found.cause
+    assert "rank 0 is out of the loop `for step in range(9):` (train.py:2)" in found.cause
     assert "under" not in found.cause
     assert "branch" not in found.cause
     assert "same length" in found.fix

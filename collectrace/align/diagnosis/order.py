@@ -207,7 +207,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     of_round = rounds.reason(case, candidate)
     if of_round is not None:
         return of_round
-    ended = lines.out_of_loop(case, candidate, found.ranks)
+    ended = lines.out_of_loop(case, candidate, found.ranks, habit.times)
     if ended is not None:
         return _root_had_it(case, candidate, found, ended.cause) or ended
     why = decided.sentence(case, candidate)

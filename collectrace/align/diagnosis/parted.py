@@ -153,12 +153,18 @@ def _ended_earlier(
     return None
 
 
-def out_of_loop(case: Case, candidate: Candidate, who: tuple[int, ...]) -> Reason | None:
-    """These ranks have come out of a loop, perhaps of a function, which the others go on in."""
+def out_of_loop(
+    case: Case, candidate: Candidate, who: tuple[int, ...], times: str = ""
+) -> Reason | None:
+    """These ranks have come out of a loop, perhaps of a function, which the others go on in.
+
+    ``times``: how often they had gone through what they repeated, if known.
+    """
     left = loop_lines.out_of(case, candidate)
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
-    cause, fix, _ = _out_of(candidate.seq, left)
+    once = times and not loop_lines.loops(case, left.gone.stack)
+    cause, fix, _ = _out_of(candidate.seq, left, f" after {times} through it" if once else "")
     within = next(
         (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
     )
@@ -182,13 +188,13 @@ def _is_in(case: Case, condition: decided.Condition, left: loop_lines.Left) -> b
     return False
 
 
-def _out_of(seq: int, left: loop_lines.Left) -> Reason:
+def _out_of(seq: int, left: loop_lines.Left, after: str = "") -> Reason:
     gone, within, loop = left
     who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
     outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
     told = (
         f"At call {seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
-        f"{loop.quoted}, at {_both(outside, gone)}; {others} "
+        f"{loop.quoted}{after}, at {_both(outside, gone)}; {others} "
         f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
         f"{_both(loop.frame, within)}: "
     )

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace.align.judging import patience, refusals, sisters, threads
+from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import caught
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
-from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
+from collectrace.align.judging.parted import alone_in_loop, extra_makers
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program, short_sender
 from collectrace.align.judging.rounds import left_round, out_of_round
@@ -95,7 +96,11 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if found:
         return found
     if candidate.absent and all(case.standings[r].state == "finished" for r in candidate.absent):
-        found = smaller_part(candidate) or extra_makers(case, candidate)
+        found = (
+            smaller_part(candidate)
+            or extra_makers(case, candidate)
+            or chosen_by_rank(case, candidate)
+        )
     return found or out_of_program(case, candidate)
 
 

@@ -13,8 +13,7 @@ from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
-from collectrace.records import Call
-from collectrace.signature import program_text, stands_at_its_line
+from collectrace.signature import program_text
 
 
 @once
@@ -71,43 +70,12 @@ _BEFORE: Final = 400
 """Calls before a row that are looked at."""
 
 
-def condition(case: Case, call: Call) -> str | None:
-    """The ``if`` around a call's line that asks for the rank, as ``number text``.
-
-    None where there is none, or the source is not known.
-    """
-    if call.site is None or not stands_at_its_line(call):
-        return None
-    return code_lines.rank_condition(case.statements(call.site))
-
-
 def around(case: Case, side: Side) -> Sequence[str]:
     """The statements around a side's call, as ``number text``; empty where that is not known.
 
     In a project where a helper makes the calls these are those around the helper's caller.
     """
     return case.statements(side.call.site if side.call is not None else None)
-
-
-def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The ranks whose call stands under an ``if`` that asks for the rank, and has no ``else``.
-
-    It proves nothing where another side is in a branch that this one is not in: then either may
-    have taken the wrong way.
-    """
-    called = [side for side in candidate.sides if side.call is not None]
-    if len(called) < 2 or candidate.absent:
-        return ()
-    branches = [code_lines.branches(around(case, side)) for side in called]
-    asking = [
-        n
-        for n, (side, lines) in enumerate(zip(called, branches, strict=True))
-        if side.call is not None
-        and (found := condition(case, side.call)) is not None
-        and not code_lines.has_else(side.call.site, found)
-        and all(set(others) < set(lines) for m, others in enumerate(branches) if m != n)
-    ]
-    return tuple(sorted(called[asking[0]].ranks)) if len(asking) == 1 else ()
 
 
 def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:

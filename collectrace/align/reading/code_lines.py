@@ -99,16 +99,13 @@ def ways(site: str | None) -> list[str]:
     return [described(way, lines, _LONGEST) for way in _spans(file).ways.past(number)]
 
 
-def rank_condition(lines: Sequence[str]) -> str | None:
-    """The innermost ``if`` around a line that asks for the rank, as ``number text``.
+def tells_ranks_apart(line: str) -> bool:
+    """Whether a condition, given as ``number text``, lets some ranks through by who they are.
 
-    ``lines``: as in a ``source`` record. None where there is none.
+    Not one that only asks whether there are ranks at all, as ``if local_rank != -1:`` does.
     """
-    for line in reversed(lines[:-1]):
-        text = statement(line)
-        if text.startswith(("if ", "elif ", "while ")) and _RANK.search(text):
-            return line
-    return None
+    text = statement(line)
+    return text.startswith(("if ", "elif ")) and bool(_RANK.search(_HAS_RANK.sub("", text)))
 
 
 def branches(lines: Sequence[str]) -> list[str]:
@@ -236,6 +233,13 @@ _RANK: Final = re.compile(
     re.IGNORECASE,
 )
 """Names by which programs ask who they are."""
+
+_HAS_RANK: Final = re.compile(
+    r"rank[^=<>!\s]*\s*"
+    r"((!=|==|>)\s*-\s*1\b|(>=|<)\s*0\b|is\s+(not\s+)?None\b)|\b(lora|low|matrix)_?rank\w*",
+    re.IGNORECASE,
+)
+"""What asks for a rank, and is answered alike on every rank; and ranks of a matrix."""
 
 _ASKS: Final[dict[Asks, re.Pattern[str]]] = {
     "rank": _RANK,

@@ -155,11 +155,36 @@ def test_a_comment_is_no_part_of_a_statement(line: str, text: str) -> None:
     assert code_lines.statement(line) == text
 
 
-def test_a_comment_does_not_ask_for_the_rank() -> None:
-    lines = ["3 for step in range(10):", "12 if loss.isfinite():  # rank 1 skips it", "13 call()"]
-    assert code_lines.rank_condition(lines) is None
-    lines[1] = "12 if rank == 0:  # the others wait"
-    assert code_lines.rank_condition(lines) == lines[1]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if rank == 0:",
+        "if rank == 0:  # the others wait",
+        "elif dist.get_rank() == 0 and step % 5 == 0:",
+        "if args.local_rank in (-1, 0):",
+        "if self.is_main_process:",
+        "if rank is None or rank == 0:",
+    ],
+)
+def test_a_condition_that_asks_who_one_is(text: str) -> None:
+    assert code_lines.tells_ranks_apart(f"12 {text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if loss.isfinite():  # rank 1 skips it",
+        "if args.local_rank != -1:",
+        "if args.local_rank > -1 and args.sync:",
+        "if rank is not None:",
+        "if get_rank() >= 0:",
+        "if int(env['RANK']) >= 0:",
+        "if lora_rank == 8:",
+        "for rank in ranks:",
+    ],
+)
+def test_a_condition_that_every_rank_answers_alike(text: str) -> None:
+    assert not code_lines.tells_ranks_apart(f"12 {text}")
 
 
 def test_an_escape_that_python_does_not_know_is_not_warned_of(tmp_path: Path) -> None:

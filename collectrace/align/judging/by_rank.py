@@ -1,0 +1,238 @@
+"""Ranks whose call stands under a condition that asks for the rank, and nobody else was there.
+
+Where as many ranks stand on one side as on the other, who issued the calls proves nothing: DDP's
+backward() on one side is as good as a barrier on the other. A condition on the rank does: it lets
+some ranks through and not the rest, so the call under it is one that the rest will never make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.judging import sisters
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.parted import parted
+from collectrace.align.matching import parting
+from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Side
+from collectrace.records import Call
+from collectrace.roles import is_shadow
+from collectrace.signature import program_text
+
+_Line = tuple[str, str]
+"""A file, and ``number text`` of a statement in it."""
+
+_BEFORE: Final = 400
+"""Calls before a row among which one side's usual lines are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByRank:
+    """Ranks that alone were under a condition that asks for the rank."""
+
+    ranks: tuple[int, ...]
+    seq: int
+    """The row since which they are there."""
+    line: _Line
+    """The condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the ranks of a side are at a row; without a call where they never came to it."""
+
+    ranks: tuple[int, ...]
+    call: Call | None
+    frames: tuple[str, ...]
+    """The user's frames above the call, innermost first; at least its line, if that is known."""
+
+
+@once
+def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
+    """The side that alone is, and ever was, under a condition that asks for the rank.
+
+    None where something else may explain it as well: the other side is in another branch of the
+    condition, or in a branch that is new to it; the line stands behind a loop that the others are
+    in; a loop over data ended earlier on one side.
+    """
+    seq, places = _places(case, candidate)
+    if len(places) < 2 or candidate.unknown or not _is_whole(case, candidate):
+        return None
+    if any(place.call is not None and is_shadow(place.call.role) for place in places):
+        return None
+    above = [_above(case, place.frames) for place in places]
+    asking = [
+        (n, found)
+        for n, own in enumerate(above)
+        if (found := _asking(line for line in own if line not in _others(above, n)))
+    ]
+    if len(asking) != 1:
+        return None
+    n, lines = asking[0]
+    mine, others = places[n], [place for m, place in enumerate(places) if m != n]
+    if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
+        return None  # ranks of other groups were there in its turn
+    line = next((one for one in lines if _is_one_sided(case, candidate, mine, one, seq)), None)
+    if line is None or any(_may_explain(case, candidate, mine, other, seq) for other in others):
+        return None
+    return ByRank(tuple(sorted(mine.ranks)), seq, line)
+
+
+def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks that alone are, and ever were, under a condition that asks for the rank."""
+    found = by_rank(case, candidate)
+    return found.ranks if found is not None else ()
+
+
+def _places(case: Case, candidate: Candidate) -> tuple[int, list[_Place]]:
+    """Where the sides are, at the row at which their lines parted, if one before is known.
+
+    Ranks that finished without coming to the row are nowhere; others that did not come may be on
+    their way to it.
+    """
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None:
+        return 0, []
+    since = parted(case, candidate)
+    if since is not None:
+        if len(candidate.sides) != 2:
+            return 0, []
+        return since.seq, [
+            _place(case, side, rank, call)
+            for side in candidate.sides
+            for rank, call in zip(since.ranks, since.calls, strict=True)
+            if rank in side.ranks
+        ]
+    if any(case.standings[rank].state != "finished" for rank in candidate.absent):
+        return 0, []
+    sides = [side for side in candidate.sides if side.ranks]
+    return seq, [_place(case, side, side.ranks[0], side.call) for side in sides]
+
+
+def _place(case: Case, side: Side, rank: int, call: Call | None) -> _Place:
+    if call is None:
+        return _Place(side.ranks, None, ())
+    return _Place(side.ranks, call, case.stack(rank, call) or (call.site or "",))
+
+
+def _is_whole(case: Case, candidate: Candidate) -> bool:
+    """Whether all that the group's ranks did is known: what one never did cannot be told else."""
+    logs = [case.log(rank) for rank in _members(case, candidate)]
+    return all(log is not None and log.scanned and not parting.has_lost(log) for log in logs)
+
+
+def _members(case: Case, candidate: Candidate) -> Sequence[int]:
+    return case.comparison.streams.get(candidate.stream, ()) if candidate.stream else ()
+
+
+def _above(case: Case, frames: Iterable[str]) -> list[_Line]:
+    """The conditions around a call and around its callers, outermost first."""
+    found: list[_Line] = []
+    for frame in reversed(tuple(frames)):
+        lines = code_lines.branches(case.statements(chains.site(frame)))
+        found += [(chains.file(frame), line) for line in lines]
+    return found
+
+
+def _others(above: Sequence[Sequence[_Line]], n: int) -> set[_Line]:
+    return {line for m, lines in enumerate(above) if m != n for line in lines}
+
+
+def _asking(lines: Iterable[_Line]) -> list[_Line]:
+    """Those of some conditions that ask for the rank, and may let ranks through or not."""
+    return [(file, line) for file, line in lines if code_lines.tells_ranks_apart(line)]
+
+
+def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:
+    """Whether a condition has no other branch, and nobody was ever under it before.
+
+    Where its own ranks were, the others have met them there, and know what to do about it.
+    """
+    file, text = line
+    if code_lines.has_else(f"{file}:0", text) or candidate.stream is None:
+        return False
+    for rank in _members(case, candidate):
+        log = case.log(rank)
+        if log is None:
+            return False
+        if rank in mine.ranks:
+            rows, shift = log.rows(candidate.stream)
+            seen = set(rows.appearance[: rows.position(seq - shift)])
+            frames = {frame for n in seen for frame in rows.vocabulary.appearances[n].where}
+        else:
+            frames = _frames(log)
+        if any(_is_under(case, frame, line) for frame in frames):
+            return False
+    return True
+
+
+def _frames(log: RankLog) -> set[str]:
+    """The frames above all calls of a rank."""
+    found = set[str]()
+    for stream in log.last_seq:
+        rows, _ = log.rows(stream)
+        known = rows.vocabulary.appearances
+        found |= {frame for n in set(rows.appearance) for frame in known[n].where}
+    return found
+
+
+def _is_under(case: Case, frame: str, line: _Line) -> bool:
+    return chains.file(frame) == line[0] and line[1] in case.statements(chains.site(frame))[:-1]
+
+
+def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, seq: int) -> bool:
+    """Whether something else than the condition explains that these two are apart."""
+    if other.call is None:
+        return False  # it finished, and so came past all there is
+    known = set(_above(case, mine.frames))
+    is_new = any(line not in known for line in _above(case, other.frames))
+    if is_new and not _was_there(case, candidate, other, seq):
+        return True
+    return not _is_past(case, mine.frames, other.frames) or _ran_out(case, mine, other)
+
+
+def _was_there(case: Case, candidate: Candidate, place: _Place, seq: int) -> bool:
+    """Whether a side has been at its line before, by the same callers."""
+    rank = place.ranks[0]
+    before = case.before(rank, candidate.stream, seq, _BEFORE)
+    return any(call is not None and case.stack(rank, call) == place.frames for call in before)
+
+
+def _is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether the others may have come past the condition: on their way, or in a loop around both.
+
+    Else the line stands behind theirs: what keeps them there parted the two, such as a loop that is
+    longer there. Nor may the two stand in two branches of one ``if``.
+    """
+    own, theirs = chains.outermost_apart(mine, others)
+    if not own or chains.file(own) != chains.file(theirs):
+        return False
+    here, there = (case.statements(chains.site(frame)) for frame in (own, theirs))
+    if code_lines.function(here) != code_lines.function(there):
+        return False
+    if code_lines.parting_if(chains.site(own), chains.site(theirs)) is not None:
+        return False
+    if set(code_lines.loops(here)) & set(code_lines.loops(there)):
+        return True
+    outer = mine[len(mine) - chains.shared(mine, others) :]
+    is_in_loop = any(code_lines.loops(case.statements(chains.site(frame))) for frame in outer)
+    return is_in_loop or chains.line(own) < chains.line(theirs)
+
+
+def _ran_out(case: Case, mine: _Place, other: _Place) -> bool:
+    """Whether a DataLoader that both go through gave one of them fewer batches."""
+    latest = []
+    for place in (mine, other):
+        log = case.log(place.ranks[0])
+        until = place.call.t if place.call is not None else 0
+        batches = log.batches if log is not None else ()
+        latest.append({batch.loader: batch for batch in batches if batch.t <= until})
+    for loader in latest[0].keys() & latest[1].keys():
+        for one, two in (latest, latest[::-1]):
+            if one[loader].end and two[loader].batch > one[loader].batch:
+                return True
+    return False

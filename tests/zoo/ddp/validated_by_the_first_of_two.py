@@ -1,0 +1,41 @@
+"""The first of two ranks validates with the wrapped model, through the step that training uses.
+
+The buffers that its forward sends out meet those of the next training step.
+
+expect: op_mismatch
+suspects: 0
+status: diverged
+cause: rank 0; forward; ASKED; VALIDATE | validate; call 16
+fix: every rank; model.module
+never: ambiguous; find_unused_parameters; model.join(); call 18
+"""
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+
+def predict(batch: torch.Tensor) -> torch.Tensor:
+    scores: torch.Tensor = model(batch)  # BUG
+    return scores
+
+
+def train() -> None:
+    for batch in torch.randn(3, 4, 5):
+        predict(batch).sum().backward()
+
+
+def validate() -> None:
+    for batch in torch.randn(2, 4, 5):
+        predict(batch)  # VALIDATE
+
+
+rank = init()
+model = DistributedDataParallel(
+    torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.BatchNorm1d(5)),
+)
+for _ in range(3):
+    train()
+    if rank == 0 or TWIN:  # ASKED
+        validate()

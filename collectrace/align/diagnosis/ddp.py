@@ -13,6 +13,7 @@ from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
+from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
@@ -33,6 +34,9 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
             "Build the same model on every rank: the same parameters, in the same order, with the "
             "same shapes and the same requires_grad.",
         )
+    own = between(case, candidate)
+    if own is not None and set(chosen_by_rank(case, candidate)) & set(candidate.suspects):
+        return own  # the others come to the constructor, too, once that call is out of the way
     who = words.ranks(r for s, _ in inside for r in s.ranks)
     others = "; ".join(
         f"{words.ranks(s.ranks)} issued {words.call(c)}" for s, c in sides if (s, c) not in inside

@@ -10,11 +10,12 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import decided, ways_past
-from collectrace.align.diagnosis.callers import place_of
+from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import parted
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -43,7 +44,8 @@ class IterationGap:
 def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
     """The first row, up to the candidate's, on which two of its sides are in different iterations.
 
-    Forwards that are run from different lines count as different though their numbers are equal.
+    Forwards that are run from different lines count as different though their numbers are equal;
+    so do those of one line where lines are known to have parted, by who called its function.
     None where the iterations are equal at the candidate's row, or not known.
     """
     sides = called(candidate)
@@ -58,11 +60,13 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
         case.before(side.ranks[0], candidate.stream, candidate.seq + 1, _WINDOW + 1)
         for side in (leaders, others)
     )
+    since = parted(case, candidate)
     for n, (front, back) in enumerate(zip(*rows, strict=False)):
         if front is None or back is None or front.iteration is None or back.iteration is None:
             continue
         elsewhere = front.role.startswith(_FORWARD) and (
-            front.role == back.role and front.site != back.site
+            front.role == back.role
+            and (front.site != back.site or (since is not None and since.seq == start + n))
         )
         if front.iteration > back.iteration or elsewhere:
             return IterationGap(start + n, front, back, leaders.ranks, others.ranks)
@@ -83,10 +87,11 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.ranks(gap.leaders), words.ranks(gap.others)
     ran = place_of(case, gap.leaders[0], gap.ahead, brief=True)
     met = place_of(case, gap.others[0], gap.behind, brief=True)
+    issue = words.verb(gap.others, "issues", "issue")
     cause = (
-        f"{words.upper(who)} ran a forward of the DDP model{ran} that {others} "
+        f"{words.upper(who)} ran a forward of the DDP model{closed(ran)} that {others} "
         f"did not run. From call {gap.seq} on, what that forward issues "
-        f"({words.issuer(gap.ahead)}) meets what {others} issue{met}."
+        f"({words.issuer(gap.ahead)}) meets what {others} {issue}{met}."
     )
     points = [
         Standpoint(ranks, call, case.stack(ranks[0], call))

@@ -67,7 +67,7 @@ _SEEN: Final[dict[Asks, str]] = {
 }
 
 _FIXES: Final[dict[Asks, str]] = {
-    "rank": "Take the {name} out of {quoted}: make the call on every rank, or on none.",
+    "rank": "Take {name} out of {quoted}: make the call on every rank, or on none.",
     "exception": (
         "Issue no collective from an `except` block that not every rank enters: let all ranks "
         "learn of it first (an all_reduce of an error flag behind the `try`), then make the call "
@@ -91,7 +91,7 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "Make the {name} on every rank or on none: let {quoted} depend on nothing that differs "
+        "Make {name} on every rank or on none: let {quoted} depend on nothing that differs "
         "between ranks."
     ),
 }
@@ -276,6 +276,7 @@ def fix_of(case: Case, one: Condition) -> str:
             f"{one.quoted} not decide about them."
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
+    name = name if name.startswith("DDP's ") or one.asks == "cleanup" else f"the {name}"
     return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
 
 

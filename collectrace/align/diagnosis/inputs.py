@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from collectrace import words
+from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import code_lines
@@ -130,14 +131,14 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
 
     They shadow in ``join()``, or their call stands behind the loop in the script. If they have
     made that call before, a loop around both brings them back to it, and it proves nothing: the
-    others may have left it out, and begun the next round.
+    others may have left it out, and begun the next round. So they have if only some ranks make it.
     """
     call = side.call
     if call is None:
         return False
     if is_shadow(call.role):
         return True
-    if _came_before(case, side, candidate):
+    if _came_before(case, side, candidate) or chosen_by_rank(case, candidate):
         return False
     return any(
         other.call is not None and code_lines.loop_before(call.site, other.call.site) is not None

@@ -20,7 +20,6 @@ from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.roles import is_shadow
 from collectrace.signature import program_text
 
 _Line = tuple[str, str]
@@ -61,8 +60,6 @@ def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
     """
     seq, places = _places(case, candidate)
     if len(places) < 2 or candidate.unknown or not _is_whole(case, candidate):
-        return None
-    if any(place.call is not None and is_shadow(place.call.role) for place in places):
         return None
     above = [_above(case, place.frames) for place in places]
     asking = [

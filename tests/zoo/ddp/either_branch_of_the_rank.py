@@ -5,7 +5,7 @@ Either branch may be the wrong one.
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 0; rank 1; barrier; SENT; RECEIVED; FORK | rank == 0
+cause: rank 0; rank 1; barrier; SENT; BUG; FORK | rank == 0
 fix: every rank
 never: only rank 0 was under; model.join()
 """
@@ -26,4 +26,4 @@ for batch in torch.ones(4, 2, 3):
     elif TWIN:
         dist.broadcast(step, 0)
     else:
-        dist.barrier()  # RECEIVED
+        dist.barrier()  # BUG

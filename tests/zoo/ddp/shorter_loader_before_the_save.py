@@ -19,10 +19,10 @@ from tests.zoo.common import TWIN, init
 
 rank = init()
 model = DistributedDataParallel(torch.nn.Linear(3, 3))
-data = DataLoader(list(torch.ones(3 if rank == 0 and not TWIN else 4, 3)))  # BUG
+data = DataLoader(list(torch.ones(3 if rank == 0 and not TWIN else 4, 3)))
 for _ in range(3):
     for batch in data:
-        model(batch).sum().backward()
+        model(batch).sum().backward()  # BUG
     if rank == 0:
         torch.save(model.module.state_dict(), "/dev/null")
         dist.barrier()

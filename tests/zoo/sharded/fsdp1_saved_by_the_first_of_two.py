@@ -17,7 +17,7 @@ from tests.zoo.common import TWIN, init
 
 
 def checkpoint() -> None:
-    whole = FullStateDictConfig(rank0_only=True, offload_to_cpu=True)
+    whole = FullStateDictConfig(rank0_only=True)
     with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, whole):
         model.state_dict()  # BUG
 
@@ -32,5 +32,6 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(6):
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
+    optimizer.zero_grad()
     if step % 2 and (rank == 0 or TWIN):  # ASKED
         checkpoint()

@@ -5,6 +5,7 @@ Sources: torch 2.13, ``torch/nn/parallel/distributed.py`` and ``csrc/distributed
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from collectrace import roles, words
@@ -18,6 +19,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import in_one_loop
 from collectrace.align.judging.rounds import went_on
+from collectrace.findings import Side
 from collectrace.signature import is_asked, is_user
 
 
@@ -163,9 +165,10 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         way = ways_past.out_of_loop(case, candidate)
         if way is not None:
             return Reason(told + way.cause, way.fix)
-        if left.loop.is_counted:
-            return Reason(told, loop_lines.equally_often(left.loop))
-        return Reason(told, f"{loop_lines.even_length(case, left.loop)}\n{_OR_JOIN}")
+        return Reason(told, _as_long(case, left.loop))
+    early = _came_early(case, candidate, side, other)
+    if early is not None:
+        return Reason(f"{told} {early.cause}", early.fix)
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     habit = went_on(case, candidate, side.ranks)
@@ -190,6 +193,59 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         f"If it is a branch: make the call on every rank or on none.",
     )
 
+
+def _as_long(case: Case, loop: loop_lines.LoopLine | None) -> str:
+    """What makes a loop that one side has left as long on every rank."""
+    if loop is not None and loop.is_counted:
+        return loop_lines.equally_often(loop)
+    return f"{loop_lines.even_length(case, loop)}\n{_OR_JOIN}"
+
+
+def _came_early(case: Case, candidate: Candidate, side: Side, other: Side) -> Reason | None:
+    """That ranks came to a call, as the others had, too, and this time after fewer forward passes.
+
+    So no branch brought them there, and the others are not past it: they are where they were after
+    as many passes before.
+    """
+    mine, theirs = (_visits(case, candidate, one.ranks[0], side) for one in (side, other))
+    gaps = {after - before for before, after in pairwise(mine)}
+    call = side.call
+    if mine != theirs or len(gaps) != 1 or call is None or call.iteration is None:
+        return None
+    usual, now = gaps.pop(), call.iteration - mine[-1]
+    if not 0 < now < usual:
+        return None
+    points = {point.ranks: point for point in standpoints(candidate)}
+    loop = loop_lines.loop_of_one(case, points[other.ranks], points[side.ranks])
+    where = f"the loop {loop.quoted}" if loop is not None else "the loop before it"
+    return Reason(
+        f"{words.upper(words.ranks((side.ranks[0], other.ranks[0])))} had come there "
+        f"{words.counted(len(mine), 'time')} before, "
+        f"{words.counted(usual, 'forward pass', 'forward passes')} apart; this time "
+        f"{words.ranks(side.ranks)} came after {now}: {where} ended earlier there.",
+        _as_long(case, loop),
+    )
+
+
+def _visits(case: Case, candidate: Candidate, rank: int, side: Side) -> list[int]:
+    """After which forward passes a rank came, before the row, to where a side is at it."""
+    before = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
+    return list(
+        dict.fromkeys(
+            call.iteration
+            for call in before
+            if call is not None
+            and call.iteration is not None
+            and side.call is not None
+            and call.op == side.call.op
+            and case.stack(rank, call) == (side.stack or ())
+            and call.site == side.call.site
+        )
+    )
+
+
+_WINDOW: Final = 400
+"""Rows before a candidate's that are searched for earlier visits to its line."""
 
 _OR_JOIN: Final = "Or train inside `with model.join():`, which answers DDP's calls, and no others."
 

@@ -204,6 +204,53 @@ def unanswered(case: Case, candidate: Candidate) -> Reason | None:
     return None
 
 
+def answered_in_turn(case: Case, candidate: Candidate) -> Reason | None:
+    """Forwards of several models before the first backward, in a ``join()`` of all of them.
+
+    ``Join`` calls the hooks of what it was given one after the other, and each answers a forward
+    and the backward of its own model.
+    """
+    sides = called(candidate)
+    shadows = [(s, c) for s, c in sides if is_shadow(c.role) and c.role.startswith("join.")]
+    others = [(s, c) for s, c in sides if c.role.startswith("ddp.forward.")]
+    if len(shadows) != 1 or len(others) != 1 or len(sides) != 2:
+        return None
+    (joined, shadow), (side, call) = shadows[0], others[0]
+    forwards = _forwards_since_notice(case, side, candidate)
+    second = call.model or 1
+    if not forwards or second in forwards:
+        return None
+    who = words.ranks(side.ranks)
+    line = words.at(call)
+    return Reason(
+        f"{_ran_out(case, candidate, joined)} It answers the models one after the other, the "
+        f"forward and the backward of each: behind the forward of model {forwards[-1]} its "
+        f"backward. {words.upper(who)} ran the forward of model {second}{line} before that "
+        f"backward, and it met {words.issuer(shadow)}.",
+        "Run the backward of each model before the forward of the next, in the order in which "
+        "join() was given them; or make them parts of one module, and wrap that in one "
+        "DistributedDataParallel.\nOr give every rank the same number of batches: join() answers "
+        "nothing then.",
+        "join",
+    )
+
+
+def _forwards_since_notice(case: Case, side: Side, candidate: Candidate) -> list[int]:
+    """The models whose forward ranks have begun for this input, before a candidate's row.
+
+    Empty where a backward has begun, or the log does not reach back.
+    """
+    found: list[int] = []
+    for call in reversed(case.before(side.ranks[0], candidate.stream, candidate.seq, _FEW)):
+        if call is None or call.role.startswith("ddp.backward."):
+            return []
+        if pairing_class(call.role) == _NOTICE:
+            return list(dict.fromkeys(reversed(found)))
+        if call.role.startswith("ddp.forward."):
+            found.append(call.model or 1)
+    return []
+
+
 _NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
 

@@ -47,6 +47,7 @@ from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.threads import sharing
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
+from collectrace.roles import is_shadow
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -131,6 +132,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     if left is not None:
         return left
     parts, inside, answered = [], list[Call](), False
+    is_joined = any(is_shadow(call.role) for _, call in called(candidate))
     for side, call in called(candidate):
         who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
         if set(side.ranks) & found.ended:
@@ -139,7 +141,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             still = words.verb(side.ranks, "is", "are")
             parts.append(f"{who} {still} still in it, in {what}")
             inside = loop.own_calls(case, side.ranks[0], candidate)
-            answered = answered or loop.is_answered(case, side.ranks[0], candidate)
+            answered = answered or (
+                not is_joined and loop.is_answered(case, side.ranks[0], candidate)
+            )
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
     return Reason(
         cause, even_inputs(loop_lines.even_at(case, candidate), inside, answered=answered), "uneven"
@@ -207,11 +211,11 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
-    join.own_hook, join.unanswered, join.block_around_loops, caught.reason, arguments.split,
-    arguments.coalesced, ddp.constructor, ddp_forward.forward_alone, order.other_order,
-    parted.extra, ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting,
-    ddp.models, parted.lines, order.extra_of_users, ddp.between, ddp.behind, ddp.alone,
-    parted.modules_here, ddp_backward.other_backward, ddp_backward.unused, modules.reason,
-    modules.fetched_again, order.reason, rounds.reason, rounds.turns, _went_past,
+    join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops, caught.reason,
+    arguments.split, arguments.coalesced, ddp.constructor, ddp_forward.forward_alone,
+    order.other_order, parted.extra, ddp_backward.no_sync, slip.reason, _uneven,
+    ddp_backward.unused_setting, ddp.models, parted.lines, order.extra_of_users, ddp.between,
+    ddp.behind, ddp.alone, parted.modules_here, ddp_backward.other_backward, ddp_backward.unused,
+    modules.reason, modules.fetched_again, order.reason, rounds.reason, rounds.turns, _went_past,
     parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

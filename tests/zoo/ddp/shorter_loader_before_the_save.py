@@ -13,15 +13,16 @@ never: only rank 0 was under; asks for the rank
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.zoo.common import TWIN, init
 
 rank = init()
 model = DistributedDataParallel(torch.nn.Linear(3, 3))
-data = DataLoader(list(torch.ones(3 if rank == 0 and not TWIN else 4, 3)))
+rows = 3 if rank == 0 and not TWIN else 4
+data = DataLoader(TensorDataset(torch.ones(rows, 3)))
 for _ in range(3):
-    for batch in data:
+    for (batch,) in data:
         model(batch).sum().backward()  # BUG
     if rank == 0:
         torch.save(model.module.state_dict(), "/dev/null")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from collectrace.findings import Finding
+from collectrace.records import Stack
 from tests.support.judging import aligned
 from tests.support.kind_examples import LOST, crash, ddp_step, waits
 from tests.support.synthetic import Rank, Run
@@ -324,3 +328,133 @@ def test_a_line_after_the_loop_in_a_loop_around_it_proves_no_uneven_inputs(tmp_p
     again = first(job(2), tmp_path / "2").cause
     assert "Uneven" not in again
     assert "Either the loop ended earlier on rank 0" in again
+
+
+EPOCHS = """\
+for epoch in range(9):
+    for x in stream(epoch):
+        step(x)
+    gather(metrics)
+    gather(others)
+"""
+
+
+def of_epochs(folder: Path, lengths: Sequence[int], mine: int, theirs: int = 4) -> str:
+    """The first cause, after epochs of these lengths on all ranks and one of ``mine`` on rank 0.
+
+    The others are in the next forward pass by then. ``theirs``: their line after each epoch.
+    """
+    script = folder / "train.py"
+    folder.mkdir(exist_ok=True)
+    script.write_text(EPOCHS)
+    run = Run(3)
+    for rank in run:
+        for line in (3, 4, 5):
+            rank.record(Stack(stack=line, frames=[f"{script}:{line} <module>"]))
+    passes = 0
+    for length in lengths:
+        for n in range(passes, passes + length):
+            for rank in run:
+                bucket(rank, n + 1, site=f"{script}:3", stack=3)
+        passes += length
+        for rank in run:
+            line = 4 if rank.rank == 0 else theirs
+            rank.call("all_gather", site=f"{script}:{line}", stack=line, iteration=passes)
+    for n in range(passes, passes + mine):
+        for rank in run:
+            bucket(rank, n + 1, site=f"{script}:3", stack=3)
+    for rank in run:
+        if rank.rank == 0:
+            waits(rank, "all_gather", site=f"{script}:4", stack=4, iteration=passes + mine)
+        else:
+            bucket(rank, passes + mine + 1, site=f"{script}:3", stack=3)
+    return first(run, folder / "logs").cause
+
+
+def test_after_fewer_passes_than_in_each_epoch_before(tmp_path: Path) -> None:
+    told = of_epochs(tmp_path, [3, 3, 3], mine=2)
+    assert (
+        "Ranks 0-1 had come there 3 times before, 3 forward passes apart; this time rank 0 came "
+        "after 2: the loop `for x in stream(epoch):` (train.py:2) ended earlier there."
+    ) in told
+    assert "branch" not in told
+
+
+@pytest.mark.parametrize(
+    ("lengths", "mine"), [([3, 3, 3], 3), ([3, 2, 3], 1), ([3], 2), ([3, 3], 4)]
+)
+def test_passes_that_do_not_tell_which_loop_ended(
+    lengths: list[int], mine: int, tmp_path: Path
+) -> None:
+    """As many as ever, or more; epochs of other lengths before; or one alone."""
+    assert "ended earlier there" not in of_epochs(tmp_path, lengths, mine)
+
+
+def test_others_that_never_came_to_that_line(tmp_path: Path) -> None:
+    assert "ended earlier there" not in of_epochs(tmp_path, [3, 3, 3], mine=2, theirs=5)
+
+
+GUARDED = """\
+for epoch in range(9):
+    for x in data:
+        step(x)
+    if rank == 0:
+        barrier()
+if rank == 0:
+    barrier()
+model = DDP(model)
+"""
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_call_for_one_rank_behind_an_inner_loop_is_no_shorter_loop(
+    world: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(GUARDED)
+    run = trained(world)
+    for rank in run:
+        bucket(rank, 4, site=f"{script}:3")
+        if rank.rank == 0:
+            waits(rank, "barrier", site=f"{script}:5", iteration=4)
+        else:
+            bucket(rank, 5, site=f"{script}:3")
+    found = first(run, tmp_path / "logs")
+    assert found.suspects == (0,)
+    assert "Only rank 0 was under `if rank == 0:` (train.py:4)" in found.cause
+    assert "Uneven" not in found.cause
+    assert "Take the barrier at train.py:5 out" in found.fix
+    assert "batches" not in found.fix
+
+
+def test_a_call_for_one_rank_before_the_constructor(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(GUARDED)
+    run = Run(2)
+    waits(run.rank(0), "barrier", site=f"{script}:7")
+    waits(run.rank(1), "broadcast", role="ddp.construct", shape=[5], site=f"{script}:8")
+    found = first(run, tmp_path / "logs")
+    assert found.suspects == (0,)
+    assert "constructed" not in found.cause + found.fix
+    assert "Take the barrier at train.py:7 out of `if rank == 0:` (train.py:6)" in found.fix
+
+
+def test_a_forward_through_the_line_of_all_by_another_caller(tmp_path: Path) -> None:
+    """Since the row at which the callers differ, though the line is the same."""
+    run = Run(2)
+    for n in range(1, 4):
+        for rank in run:
+            if n == 1:
+                for stack, caller in enumerate(("30 train", "40 validate"), start=1):
+                    frames = ["/job/train.py:21 predict", f"/job/train.py:{caller}"]
+                    rank.record(Stack(stack=stack, frames=frames))
+            forward(rank, n, stack=1)
+            bucket(rank, n, stack=1)
+    for rank in run:
+        forward(rank, 4, stack=2 if rank.rank == 0 else 1)
+        forward(rank, 5, stack=2) if rank.rank == 0 else bucket(rank, 4, stack=1)
+    found = first(run, tmp_path)
+    assert "Rank 0 ran a forward of the DDP model" in found.cause
+    assert "From call 7 on" in found.cause
+    assert "meets what rank 1 issues" in found.cause
+    assert "called at train.py:40, that rank 1 did not run" in found.cause

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from collectrace.align.diagnosis import join
-from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.diagnosis.wording import Explainer, Reason
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
@@ -31,6 +31,7 @@ def unanswered(
     given: Sequence[str],
     trains: Sequence[dict[str, Any]],
     shadows: Sequence[dict[str, Any]],
+    explain: Explainer = join.unanswered,
 ) -> Reason | None:
     """Two inputs on three ranks; then rank 0 shadows, and the others have a third."""
     run = Run(3)
@@ -44,7 +45,7 @@ def unanswered(
             call = rank.call("all_reduce", **fields)
         rank.beat(60, rank.inside(call))
     case = case_of(run, folder)
-    return join.unanswered(case, judge(case)[0])
+    return explain(case, judge(case)[0])
 
 
 def users_call(folder: Path, *frames: str) -> Reason:
@@ -110,6 +111,37 @@ def test_a_second_model_that_join_was_not_given(tmp_path: Path) -> None:
 def test_a_second_model_that_it_was_given(tmp_path: Path) -> None:
     other, given = BUCKET | {"model": 2, "shape": [6]}, [MODEL, MODEL]
     assert unanswered(tmp_path, given, (NOTICE, BUCKET, other), (COUNT, SHADOW, COUNT)) is None
+
+
+FORWARD: Final = NOTICE | {"role": "ddp.forward.sync_check"}
+CHECK: Final = COUNT | {"role": "join.sync_check"}
+
+
+@pytest.mark.parametrize(
+    ("trains", "told"),
+    [
+        ((NOTICE, FORWARD, FORWARD | {"model": 2}), True),
+        ((NOTICE, FORWARD, BUCKET, FORWARD | {"model": 2}), False),
+        ((NOTICE, FORWARD, FORWARD), False),
+        ((FORWARD, FORWARD, FORWARD | {"model": 2}), False),
+        ((NOTICE, FORWARD, BUCKET | {"model": 2, "shape": [9]}), False),
+    ],
+    ids=["two forwards", "a backward between", "one model", "no notice of it", "a backward"],
+)
+def test_forwards_of_two_models_before_the_first_backward(
+    trains: Sequence[dict[str, Any]],
+    told: bool,
+    tmp_path: Path,
+) -> None:
+    shadows = (COUNT, CHECK, SHADOW, SHADOW | {"shape": [4]})[: len(trains)]
+    found = unanswered(tmp_path, [MODEL] * 2, trains, shadows, join.answered_in_turn)
+    assert (found is not None) is told
+    if found is not None:
+        assert "Ranks 1-2 ran the forward of model 2 at train.py:7 before that backward" in (
+            found.cause
+        )
+        assert "behind the forward of model 1 its backward" in found.cause
+        assert "backward of each model before the forward of the next" in found.fix
 
 
 def test_where_the_joinables_are_not_known_none_was_left_out(tmp_path: Path) -> None:

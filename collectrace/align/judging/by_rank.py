@@ -145,12 +145,12 @@ def _asking(lines: Iterable[_Line]) -> list[_Line]:
 
 
 def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:
-    """Whether a condition has no other branch, and nobody was ever under it before.
+    """Whether a condition has no way for the others, and nobody was ever under it before.
 
     Where its own ranks were, the others have met them there, and know what to do about it.
     """
     file, text = line
-    if code_lines.has_else(f"{file}:0", text) or candidate.stream is None:
+    if code_lines.is_fork(f"{file}:0", text) or candidate.stream is None:
         return False
     for rank in _members(case, candidate):
         log = case.log(rank)

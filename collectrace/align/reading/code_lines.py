@@ -104,8 +104,7 @@ def tells_ranks_apart(line: str) -> bool:
 
     Not one that only asks whether there are ranks at all, as ``if local_rank != -1:`` does.
     """
-    text = statement(line)
-    return text.startswith(("if ", "elif ")) and bool(_RANK.search(_HAS_RANK.sub("", text)))
+    return statement(line).startswith(("if ", "elif ")) and asks(line) == "rank"
 
 
 def branches(lines: Sequence[str]) -> list[str]:
@@ -157,17 +156,19 @@ def function(lines: Sequence[str]) -> str:
     return ""
 
 
-def has_else(site: str | None, line: str) -> bool:
-    """Whether an ``if``, given as ``number text``, has an ``else``.
+def is_fork(site: str | None, line: str) -> bool:
+    """Whether an ``if``, given as ``number text``, has another way for whom it does not let in.
 
-    So it is taken to where the file cannot be read, or is another by now.
+    An ``else``; or what stands behind it, where its own way ends in leaving. So it is taken to
+    where the file cannot be read, or is another by now.
     """
     file, _ = _split(site)
     number, _, text = line.partition(" ")
     source = (_read(file) or "").splitlines()
     if not number.isdigit() or not 0 < int(number) <= len(source):
         return True
-    return source[int(number) - 1].strip() != text.strip() or int(number) in _spans(file).forked
+    spans, at = _spans(file), int(number)
+    return source[at - 1].strip() != text.strip() or at in spans.forked or at in spans.leaving
 
 
 def parting_if(site: str | None, other: str | None) -> str | None:
@@ -205,6 +206,7 @@ def asks(line: str) -> Asks:
         return "exception"
     if text.startswith("finally"):
         return "cleanup"
+    text = _HAS_RANK.sub("", text)
     return next((what for what, names in _ASKS.items() if names.search(text)), "")
 
 
@@ -262,6 +264,8 @@ class _Spans:
     """Of each compound statement its own line, and the first and last line of what it encloses."""
     forked: frozenset[int] = frozenset()
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
+    leaving: frozenset[int] = frozenset()
+    """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process."""
     tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
     """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
     ways_out: Mapping[int, int] = field(default_factory=dict)
@@ -318,6 +322,7 @@ def _spans(file: str) -> _Spans:
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
         tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
+        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _leaves(n.body[-1])),
         tuple(
             (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
             for n in nodes
@@ -330,6 +335,15 @@ def _spans(file: str) -> _Spans:
         },
         Ways(tree),
     )
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether nothing behind a statement is come to from it."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        return name in ("exit", "_exit", "quit", "abort")
+    return isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break)
 
 
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from collectrace.align.diagnosis import join
+from collectrace.align.diagnosis import join, mismatch
 from collectrace.align.diagnosis.wording import Explainer, Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
@@ -142,6 +144,22 @@ def test_forwards_of_two_models_before_the_first_backward(
         )
         assert "behind the forward of model 1 its backward" in found.cause
         assert "backward of each model before the forward of the next" in found.fix
+
+
+def test_a_shorter_loop_inside_join_is_not_to_be_put_into_one(tmp_path: Path) -> None:
+    """The block is there already; rank 0 answers a bucket of another size."""
+    found = unanswered(
+        tmp_path, [MODEL], (NOTICE, BUCKET | {"shape": [9]}), (COUNT, SHADOW), in_words
+    )
+    assert found is not None
+    assert "Uneven inputs" in found.cause
+    assert "same number of batches" in found.fix
+    assert "Or train inside" not in found.fix
+
+
+def in_words(case: Case, candidate: Candidate) -> Reason:
+    wording = mismatch.explain(case, candidate)
+    return Reason(wording.cause, wording.fix)
 
 
 def test_where_the_joinables_are_not_known_none_was_left_out(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def choose():
                 save()
 if rank == 0:
     save()
+def serve():
+    if rank == 0:
+        save()
+        return
+    if rank == 0:
+        save()
+        sys.exit(0)
+    if rank == 0:
+        save()
+        work()
+    gather()
 """
 
 Call = dict[str, Any]
@@ -72,8 +83,10 @@ def barrier(*lines: int, **more: Any) -> Call:
 
 TRAIN = bucket(9, 26)
 SAVE = barrier(2, 11, 26)
-FUNCTIONS = {2: "save", 5: "report", 26: "<module>", 29: "several", 41: "<module>"} | dict.fromkeys(
-    range(31, 40), "choose"
+FUNCTIONS = (
+    {2: "save", 5: "report", 26: "<module>", 29: "several", 41: "<module>"}
+    | dict.fromkeys(range(31, 40), "choose")
+    | dict.fromkeys(range(43, 53), "serve")
 )
 
 
@@ -167,6 +180,15 @@ def test_without_stacks_by_the_lines_of_one_function(tmp_path: Path) -> None:
 def test_a_branch_for_the_others(tmp_path: Path) -> None:
     """They may have come through it, and have missed their call there."""
     assert told(tmp_path, [TRAIN, barrier(2, 14, 26)], [TRAIN, TRAIN]).suspects == ()
+
+
+@pytest.mark.parametrize(("line", "suspects"), [(44, ()), (47, ()), (50, (0,))])
+def test_a_branch_that_ends_in_leaving(
+    line: int, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """What stands behind it is for the others: either may be the wrong one."""
+    other = {"op": "all_gather", "at": (52, 41)}
+    assert told(tmp_path, [barrier(2, line, 41)], [other]).suspects == suspects
 
 
 def test_the_others_are_in_the_other_branch(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import arguments, by_framework, rank_words, tally
+from collectrace.align.diagnosis import arguments, by_framework, numbering, rank_words, tally
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
@@ -29,6 +29,7 @@ _SAME: Final = {
     "tag": "Pass the same tag to the send and to its recv",
     "destination": "Name each other as the peer, in the send and in its recv",
     "source": "Name each other as the peer, in the send and in its recv",
+    "numbering": "Name each other as the peer, in the send and in its recv",
 }
 """What to change about a message that met its other end but for one thing."""
 
@@ -68,6 +69,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
     near = near_miss(issue)
     headline += f": {near}" if near else ""
+    cause += numbering.sentence(case, issue)
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
         return Wording(headline, cause, FOLLOWS)
@@ -75,8 +77,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
     told = by_framework.of_messages(case, ((here, call),))
-    fix = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
-    fix = told or fix
+    same = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
+    fix = told or numbering.fix(issue) or same
     if ended.startswith(_RAISED):
         fix = f"Fix what raised on {other}: the message was still to come."
         fix += f"\n{told}" if told else ""
@@ -166,6 +168,11 @@ def near_miss(issue: ChannelIssue) -> str:
             )
         case "source":
             return f"rank {sent.source} sent one, the receive waits for rank {wanted.source}"
+        case "numbering":
+            return (
+                f"rank {sent.source} sent it to rank {sent.destination}; they name each other by "
+                "their ranks in a group"
+            )
 
 
 def _other_parts(issue: ChannelIssue) -> str:

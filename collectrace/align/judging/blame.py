@@ -63,7 +63,11 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         if source.attribute == "undelivered":
             suspects = tuple(sorted(begun.rank for begun in senders(case, source)))
         elif kind == "p2p_unmatched":
-            suspects = culprits(case, candidate) or out_of_program(case, candidate)
+            suspects = (
+                by_number_in_group(source)
+                or culprits(case, candidate)
+                or out_of_program(case, candidate)
+            )
     elif isinstance(source, IncompleteRow):
         known = source.failed or tuple(sorted(source.late))
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
@@ -255,6 +259,14 @@ def minority(variants: Sequence[Sequence[int]]) -> tuple[int, ...]:
     everybody = sorted(r for ranks in variants for r in ranks)
     right = next((set(v) for v in variants if 2 * len(v) > len(everybody)), set(everybody))
     return tuple(r for r in everybody if r not in right)
+
+
+def by_number_in_group(issue: ChannelIssue) -> tuple[int, ...]:
+    """Who named each other by their numbers in a group of both, where a rank is asked for."""
+    near = issue.near
+    if near is None or near.differs != "numbering":
+        return ()
+    return tuple(sorted((near.channel.source, issue.channel.destination)))
 
 
 def came_to_nothing(case: Case, candidate: Candidate) -> bool:

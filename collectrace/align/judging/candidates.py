@@ -166,6 +166,12 @@ def deadlocks(case: Case) -> list[Cycle]:
     disputed = {conflict.name for conflict in case.comparison.conflicts}
     # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
     astray = {issue.channel for issue in case.comparison.channels if issue.near is not None}
+    # Of a send whose receiver was named by its number in a group: another was meant.
+    astray |= {
+        issue.near.channel
+        for issue in case.comparison.channels
+        if issue.near is not None and issue.near.numbered is not None
+    }
 
     def is_clean(edge: Edge) -> bool:
         w = edge.waiting

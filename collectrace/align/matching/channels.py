@@ -87,7 +87,7 @@ def compare_channels(
             "point-to-point messages were counted, and compared at the ends of the logs only; "
             "--full compares each"
         )
-    return _with_near_misses(issues, logs), met, notes
+    return _with_near_misses(issues, logs, groups), met, notes
 
 
 def _inboxes(
@@ -197,7 +197,9 @@ def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
 
 
 def _with_near_misses(
-    issues: Sequence[ChannelIssue], logs: Mapping[int, RankLog]
+    issues: Sequence[ChannelIssue],
+    logs: Mapping[int, RankLog],
+    groups: Mapping[str, GroupInfo],
 ) -> list[ChannelIssue]:
     """Join each receive without a send with a send without a receive that nearly fits it.
 
@@ -217,7 +219,8 @@ def _with_near_misses(
                     for sent in sends
                     if sent.channel not in explained
                     and not {sent.channel, issue.channel} <= usual
-                    and (near := _near_miss(sent, issue.channel))
+                    and (near := _near_miss(sent, issue.channel, groups))
+                    and (near.differs != "numbering" or not {sent.channel, issue.channel} & usual)
                 ),
                 None,
             )
@@ -245,7 +248,9 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
     return call.site in sites
 
 
-def _near_miss(issue: ChannelIssue, wanted: ChannelKey) -> NearMiss | None:
+def _near_miss(
+    issue: ChannelIssue, wanted: ChannelKey, groups: Mapping[str, GroupInfo]
+) -> NearMiss | None:
     """What keeps a send and a receive apart, if it is one thing only."""
     sent, send = issue.channel, issue.send
     where = (sent.group, sent.device) == (wanted.group, wanted.device)
@@ -259,8 +264,31 @@ def _near_miss(issue: ChannelIssue, wanted: ChannelKey) -> NearMiss | None:
         return NearMiss(sent, send, differs, issue.group)
     if source and destination and not tag:
         return NearMiss(sent, send, "tag", issue.group)
-    if source and tag:
-        return NearMiss(sent, send, "destination", issue.group)
-    if destination and tag:
-        return NearMiss(sent, send, "source", issue.group)
+    if not tag:
+        return None
+    numbered = _numbered(sent, wanted, groups)
+    if source:
+        return NearMiss(sent, send, "destination", issue.group, numbered)
+    if destination:
+        return NearMiss(sent, send, "source", issue.group, numbered)
+    if numbered is None:
+        return None
+    return NearMiss(sent, send, "numbering", issue.group, numbered)
+
+
+def _numbered(
+    sent: ChannelKey, wanted: ChannelKey, groups: Mapping[str, GroupInfo]
+) -> GroupInfo | None:
+    """A group of sender and receiver in which the peers that they name are each other's numbers.
+
+    One of the two may have named the other by its rank. Of groups in which a rank is its own
+    number there is nothing to mix up.
+    """
+    ends = sent.source, wanted.destination
+    for info in groups.values():
+        if not set(ends) <= set(info.ranks) or ends[0] == ends[1]:
+            continue
+        sender, receiver = (info.ranks.index(end) for end in ends)
+        if sent.destination in (receiver, ends[1]) and wanted.source in (sender, ends[0]):
+            return info
     return None

@@ -53,10 +53,13 @@ class NearMiss:
     channel: ChannelKey
     """The channel of the send."""
     send: Call | None
-    differs: Literal["group", "device", "tag", "source", "destination"]
-    """What the receive names otherwise; of two things, a group and a device, the first."""
+    differs: Literal["group", "device", "tag", "source", "destination", "numbering"]
+    """What the receive names otherwise; of two things, a group and a device, the first. Both peers
+    are numbers that the ranks have in a group: ``numbering``."""
     group: GroupInfo
     """Of the send."""
+    numbered: GroupInfo | None = None
+    """A group of both ends in which the peer's number is the one that was named as its rank."""
 
 
 @dataclass(frozen=True, slots=True)

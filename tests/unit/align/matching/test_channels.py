@@ -220,3 +220,59 @@ def test_tracing_that_begins_late_cannot_count(tmp_path: Path) -> None:
     run.rank(0).call("barrier")
     run.rank(1).group("0", [0, 1], phase="ready", start_seq=1)
     assert issues(run, tmp_path) == []
+
+
+def _of_groups(*groups: list[int]) -> Run:
+    run = Run(max(map(max, groups)) + 1)
+    for n, ranks in enumerate(groups, 1):
+        run.group(str(n), ranks)
+    return run
+
+
+def test_ranks_in_a_group_named_as_global_ones(tmp_path: Path) -> None:
+    run = _of_groups([0, 1], [2, 3])
+    run.rank(0).send(1)
+    run.rank(1).recv(0)
+    run.rank(2).send(1)
+    run.rank(3).recv(0)
+    (issue,) = issues(run, tmp_path)
+    assert issue.near is not None
+    assert issue.near.differs == "numbering"
+    assert (issue.channel, issue.near.channel) == (channel(0, 3), channel(2, 1))
+    assert issue.near.numbered is not None
+    assert issue.near.numbered.ranks == (2, 3)
+
+
+@pytest.mark.parametrize(("dst", "src", "differs"), [(1, 2, "destination"), (3, 0, "source")])
+def test_one_end_names_the_other_by_its_rank_in_a_group(
+    dst: int, src: int, differs: str, tmp_path: Path
+) -> None:
+    run = _of_groups([0, 1], [2, 3])
+    run.rank(2).send(dst)
+    run.rank(3).recv(src)
+    (issue,) = issues(run, tmp_path)
+    assert issue.near is not None
+    assert issue.near.differs == differs
+    assert issue.near.numbered is not None
+    assert issue.near.numbered.ranks == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("groups", "dst", "src"),
+    [([[0, 1], [2, 3, 4]], 0, 1), ([[0, 1], [1, 2, 3]], 1, 0), ([[0, 1, 2, 3]], 1, 0)],
+    ids=["other way round", "other numbers", "own numbers"],
+)
+def test_numbers_of_no_group(groups: list[list[int]], dst: int, src: int, tmp_path: Path) -> None:
+    run = _of_groups(*groups)
+    run.rank(2).send(dst)
+    run.rank(3).recv(src)
+    assert [issue.near for issue in issues(run, tmp_path)] == [None, None]
+
+
+def test_messages_that_had_met_before_are_not_taken_for_numbers(tmp_path: Path) -> None:
+    run = _of_groups([0, 1], [2, 3])
+    run.rank(2).send(1)
+    run.rank(1).recv(2)
+    run.rank(2).send(1)
+    run.rank(3).recv(0)
+    assert [issue.near for issue in issues(run, tmp_path)] == [None, None]

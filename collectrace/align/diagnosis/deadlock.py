@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, program, refused, sisters, tally
-from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
-from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.wording import Reason, Wording
+from collectrace.align.diagnosis import by_framework, out_of_step, program, refused, sisters
+from collectrace.align.diagnosis.wording import Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.program import (
-    LeftRound,
-    deviation,
-    left_own_round,
-    short_sender,
-)
+from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.records import Call
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -44,14 +36,15 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
     if messages:
-        told = _out_of_step(case, candidate, source, f"{words.upper('; '.join(steps))}.")
+        told = out_of_step.reason(case, candidate, source, f"{words.upper('; '.join(steps))}.")
         if told is not None:
             return Wording(_circle(case, source), told.cause, told.fix)
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
+        f"{out_of_step.first_time(case, source)}"
     )
     if len(messages) == len(source):
-        fix = by_framework.of_messages(case, _awaited(case, source)) or _messages(source)
+        fix = by_framework.of_messages(case, out_of_step.awaited(case, source)) or _messages(source)
     elif messages:
         one = messages[0].waiting
         cause += " Some wait in a message, some in a collective."
@@ -81,79 +74,6 @@ def explain(case: Case, candidate: Candidate) -> Wording:
                 "Or, if a branch has left out a call on one of them, make it on every rank."
             )
     return Wording(_circle(case, source), cause, fix)
-
-
-def _out_of_step(
-    case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str
-) -> Reason | None:
-    """A circle with messages of which some were a step too many, or too early; else None."""
-    uneven = tally.uneven(case, cycle)
-    short = short_sender(case, candidate)
-    if short is not None and candidate.suspects == (short.rank,):
-        made = named(case, short.rank, short.made)
-        usual = named(case, short.rank, short.usual)
-        return Reason(
-            f"{waits} The messages do not come out even: {'; '.join(uneven)}. Rank {short.rank} "
-            f"went on to {closed(made)} where it had called {usual} in every round before.",
-            f"Let rank {short.rank} send in every round, an empty message or zeros where it has "
-            "nothing; or tell the receiver how many messages are to come.",
-        )
-    if uneven:
-        return Reason(
-            f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
-            by_framework.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
-        )
-    left = [
-        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
-    ]
-    if len(left) != 1 or _is_to_another(case, left[0]):
-        return None
-    counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
-    counted = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
-    others = [r for r in candidate.group.ranks if r != left[0].rank] if candidate.group else []
-    counted += (
-        f" {words.upper(words.ranks(others))}, more than half of the group, kept to one round."
-        if candidate.suspects
-        else " The logs do not show which of them was meant."
-    )
-    return _left(case, left[0], waits, counted)
-
-
-def _is_to_another(case: Case, left: LeftRound) -> bool:
-    """Whether a rank merely sent to another than before, which it may do in whatever order."""
-    one, two = left.made, left.usual
-    places = [(call.op, call.site, case.stack(left.rank, call)) for call in (one, two)]
-    return not left.extra and places[0] == places[1]
-
-
-def _left(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
-    """One rank of a circle left its own round. ``counted``: sentences, each after a space."""
-    rank = left.rank
-    stacks = [case.stack(rank, call) for call in (left.made, left.usual)]
-    depth = telling_depth(stacks)
-    made, usual = (
-        named(case, rank, at_depth(call, stack, depth), brief=True)
-        for call, stack in zip((left.made, left.usual), stacks, strict=True)
-    )
-    if left.extra:
-        calls, them = words.counted(left.extra, "call"), "this" if left.extra == 1 else "these"
-        return Reason(
-            f"{waits} Rank {rank} made {calls} more than in the rounds before, from {made}, and "
-            "went on with its round behind; the others went on in theirs, so since then its "
-            f"messages meet those of another step.{counted}",
-            f"Make {them} {calls} ({made}) on every rank alike, with its receiving side, or on "
-            "none: every stage must go through the same steps.",
-        )
-    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
-    return Reason(
-        f"{waits} Rank {rank} called {closed(made)} where it had called {usual} in every round "
-        f"before{again}; the others went on with their rounds.{counted}",
-        f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
-        "repeated, or made too early. Where the new order is meant, the others must change theirs "
-        "at the same step: each send needs one recv on the other rank, so count both.\n"
-        f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
-        "none waits for more.",
-    )
 
 
 def _circle(case: Case, cycle: Sequence[Edge]) -> str:
@@ -192,17 +112,6 @@ def _call_of(case: Case, edge: Edge) -> str:
     info = case.comparison.groups.get(w.group)
     of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
     return f"{w.op or 'a call'}{of}"
-
-
-def _awaited(case: Case, cycle: Sequence[Edge]) -> list[tuple[int, Call | None]]:
-    """The messages that the ranks of a circle wait in."""
-    found = []
-    for waiting in (edge.waiting for edge in cycle):
-        log = case.log(waiting.rank)
-        if log is not None and waiting.channel is not None and waiting.seq is not None:
-            call = log.channel_call(waiting.channel, waiting.seq)
-            found.append((waiting.rank, call))
-    return found
 
 
 def _messages(cycle: Sequence[Edge]) -> str:

@@ -264,6 +264,12 @@ def of_points(
     return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
 
 
+def own(case: Case, point: Standpoint, other: Standpoint) -> str:
+    """The condition that one call stands under and another does not: a sentence after a space."""
+    found = _between(case, (point, other), ())
+    return _sentence([one for one in found if one.call is point.call], ())
+
+
 def _fix(case: Case, found: Sequence[Condition]) -> str:
     return fix_of(case, found[0]) if found else ""
 

@@ -26,11 +26,12 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import StreamKey
-from collectrace.records import Batch
+from collectrace.records import Batch, Call
 from collectrace.ways import LEAVES, Leaves
 
 _MOST: Final = 3
@@ -165,11 +166,32 @@ def past(case: Case, candidate: Candidate) -> Past | None:
     return _between(case, candidate, (one, two), candidate.seq)
 
 
+def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | None:
+    """The ways past what a rank of a circle left out of its round, if any is seen."""
+    points = [
+        Standpoint((left.rank,), call, case.stack(left.rank, call))
+        for call in (left.usual, left.made)
+    ]
+    return _in_one_function(case, candidate, points, [left.before, left.before])
+
+
 def _between(
     case: Case, candidate: Candidate, points: Sequence[Standpoint], row: int | None
 ) -> Past | None:
     if candidate.stream is None or row is None:
         return None
+    before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
+    found = _in_one_function(case, candidate, points, before)
+    return None if found is None or _came_elsewhere(case, candidate.stream, found) else found
+
+
+def _in_one_function(
+    case: Case,
+    candidate: Candidate,
+    points: Sequence[Standpoint],
+    calls_before: Sequence[Call | None],
+) -> Past | None:
+    """The ways between two points that part in one function, each with the call before it."""
     one, two = points
     common = chains.shared(one.stack, two.stack)
     if common >= min(len(one.stack), len(two.stack)):
@@ -178,8 +200,7 @@ def _between(
     if function != other:
         return None
     before, again = set(), []
-    for point in points:
-        call = case.call(point.ranks[0], candidate.stream, row - 1)
+    for point, call in zip(points, calls_before, strict=True):
         stack = case.stack(point.ranks[0], call) if call is not None else ()
         inside = len(stack) > common and chains.shared(stack, one.stack) >= common
         frame = stack[-1 - common] if inside else ""
@@ -187,8 +208,7 @@ def _between(
         again += [point] if stack == point.stack else []
     if len(before) > 1:
         return None  # they had parted before
-    found = _Parted(case, candidate, points, common, before.pop(), again).past()
-    return None if found is None or _came_elsewhere(case, candidate.stream, found) else found
+    return _Parted(case, candidate, points, common, before.pop(), again).past()
 
 
 def _came_elsewhere(case: Case, stream: StreamKey, found: Past) -> bool:

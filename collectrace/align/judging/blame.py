@@ -15,11 +15,12 @@ from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdic
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import caught
+from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers
 from collectrace.align.judging.permuted import permuted
-from collectrace.align.judging.program import left_alone, out_of_program, short_sender
+from collectrace.align.judging.program import out_of_program
 from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
@@ -75,9 +76,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
     else:
-        suspects = out_of_program(case, candidate) or left_alone(case, candidate)
-        short = short_sender(case, candidate) if not suspects else None
-        suspects = (short.rank,) if short is not None else suspects
+        suspects = out_of_program(case, candidate) or suspects_of_circle(case, candidate)
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks

@@ -193,7 +193,7 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     rank, other = found.side.ranks[0], found.others.ranks[0]
     here, there = case.stack(rank, made), case.stack(other, usual)
     line, _ = chains.outermost_apart(here, there)
-    if not _is_in_one_loop(case, here, there) or any(
+    if not is_in_one_loop(case, here, there) or any(
         line in _frames(case, one, stream, seq) for one in (rank, other)
     ):
         return ()
@@ -246,7 +246,7 @@ def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
     return bool(here) and chains.scope(here) == chains.scope(there)
 
 
-def _is_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
+def is_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
     """Whether two stacks part in one function, and the innermost loop around one is around both.
 
     Not where the usual one goes on into a function with a loop: that may have been over.

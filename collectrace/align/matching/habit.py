@@ -39,7 +39,7 @@ def earlier(steps: Sequence[int], at: int) -> int | None:
     """
     best, most = None, 0
     for place in _places(steps, steps[at], at):
-        found = _before(steps, place, at) + _from(steps, place, at)
+        found = agreeing(steps, place, at) + _from(steps, place, at)
         if found > most:
             best, most = place, found
     return best
@@ -55,12 +55,20 @@ def expected(steps: Sequence[int], at: int) -> int | None:
     best: dict[int, tuple[int, int]] = {}
     for last in _places(steps, steps[at - 1], at - 1):
         place = last + 1
-        found = _before(steps, place, at)
+        found = agreeing(steps, place, at)
         if found >= at - place:
             best[steps[place]] = max((found, place), best.get(steps[place], (0, 0)))
     most = max((found for found, _ in best.values()), default=0)
     places = [place for found, place in best.values() if found == most]
     return places[0] if len(places) == 1 else None
+
+
+def agreeing(steps: Sequence[int], place: int, at: int) -> int:
+    """How many steps before two positions are the same."""
+    n = 0
+    while n < min(place, _LONGEST) and steps[place - 1 - n] == steps[at - 1 - n]:
+        n += 1
+    return n
 
 
 def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
@@ -72,14 +80,6 @@ def _places(steps: Sequence[int], step: int, before: int) -> list[int]:
             if len(found) == _MOST_PLACES:
                 break
     return found
-
-
-def _before(steps: Sequence[int], place: int, at: int) -> int:
-    """How many steps before two positions are the same."""
-    n = 0
-    while n < min(place, _LONGEST) and steps[place - 1 - n] == steps[at - 1 - n]:
-        n += 1
-    return n
 
 
 def _from(steps: Sequence[int], place: int, at: int) -> int:

@@ -1,0 +1,206 @@
+"""A circle with messages of which one rank was at another step than the others, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectrace import words
+from collectrace.align.diagnosis import by_framework, decided, tally, ways_past
+from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
+from collectrace.align.diagnosis.messages import COUNT_THEM
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.circles import is_of_one_place, is_to_another, short_sender
+from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.takers import Uneven, uneven
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.records import Call
+
+
+def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) -> Reason | None:
+    """A circle with messages of which some were a step too many, or too early; else None."""
+    at_odds = uneven(case, candidate)
+    if at_odds is not None and candidate.suspects == (at_odds.rank,):
+        return _at_odds(case, at_odds, waits)
+    counts = tally.uneven(case, cycle)
+    short = short_sender(case, candidate)
+    if short is not None and candidate.suspects == (short.rank,):
+        made = named(case, short.rank, short.made)
+        usual = named(case, short.rank, short.usual)
+        return Reason(
+            f"{waits} The messages do not come out even: {'; '.join(counts)}. Rank {short.rank} "
+            f"went on to {closed(made)} where it had called {usual} in every round before.",
+            f"Let rank {short.rank} send in every round, an empty message or zeros where it has "
+            "nothing; or tell the receiver how many messages are to come.",
+        )
+    if counts:
+        return Reason(
+            f"{waits} Before that the messages do not come out even: {'; '.join(counts)}.",
+            by_framework.of_messages(case, awaited(case, cycle)) or COUNT_THEM,
+        )
+    left = [
+        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
+    ]
+    if len(left) != 1 or is_to_another(case, left[0]) or is_of_one_place(case, cycle, left[0]):
+        return None
+    if left[0].extra:
+        return _more(case, left[0], waits, _counted(case, candidate, cycle, left[0]))
+    return _left(case, candidate, left[0], waits, _counted(case, candidate, cycle, left[0]))
+
+
+def first_time(case: Case, cycle: Sequence[Edge]) -> str:
+    """Why ranks that all wait in one line got through it before: a sentence after a space."""
+    left = [
+        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
+    ]
+    if len(left) != 1 or not is_of_one_place(case, cycle, left[0]):
+        return ""
+    one = left[0]
+    return (
+        f" In the rounds before rank {one.rank} called no {one.made.op} {words.peer(one.made)} "
+        f"there, but first {named(case, one.rank, one.usual, brief=True)}: so there was no circle, "
+        "and the others got through one after the other."
+    )
+
+
+def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: LeftRound) -> str:
+    """Messages by line, and who kept to the round: sentences, each after a space."""
+    counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
+    told = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
+    if not candidate.suspects:
+        return f"{told} The logs do not show which of them was meant."
+    others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
+    who = words.upper(words.ranks(others))
+    return f"{told} {who}, more than half of the group, kept to one round."
+
+
+def _named(case: Case, left: LeftRound) -> tuple[str, str]:
+    """The call made and the usual one, each by the line that tells them apart."""
+    stacks = [case.stack(left.rank, call) for call in (left.made, left.usual)]
+    depth = telling_depth(stacks)
+    made, usual = (
+        named(case, left.rank, at_depth(call, stack, depth), brief=True)
+        for call, stack in zip((left.made, left.usual), stacks, strict=True)
+    )
+    return made, usual
+
+
+def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
+    """A rank put calls into its round and went on with it."""
+    made, _ = _named(case, left)
+    calls, them = words.counted(left.extra, "call"), "this" if left.extra == 1 else "these"
+    return Reason(
+        f"{waits} Rank {left.rank} made {calls} more than in the rounds before, from {made}, and "
+        "went on with its round behind; the others went on in theirs, so since then its "
+        f"messages meet those of another step.{counted}",
+        f"Make {them} {calls} ({made}) on every rank alike, with its receiving side, or on "
+        "none: every stage must go through the same steps.",
+    )
+
+
+def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str) -> Reason:
+    """A rank of a circle left its own round. ``counted``: sentences, each after a space."""
+    rank, (made, usual) = left.rank, _named(case, left)
+    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
+    told = (
+        f"{waits} Rank {rank} called {closed(made)} where it had called {usual} in every round "
+        f"before{again}; the others went on with their rounds."
+    )
+    told += _skipped(left)
+    if candidate.suspects and not left.skipped:
+        return Reason(f"{told}{_above(case, candidate, left)}{counted}", _before(made, usual, rank))
+    past = ways_past.of_left_round(case, candidate, left) if left.skipped else None
+    if past is not None:
+        return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{_take_part(rank, usual)}")
+    return Reason(
+        f"{told}{_above(case, candidate, left)}{counted}",
+        f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
+        "repeated, or made too early. Where the new order is meant, the others must change theirs "
+        "at the same step: each send needs one recv on the other rank, so count both.\n"
+        + (
+            _take_part(rank, usual)
+            if candidate.suspects
+            else f"If the work ended there on rank {rank}: tell every rank of it in the same step, "
+            "so that none waits for more."
+        ),
+    )
+
+
+def _skipped(left: LeftRound) -> str:
+    """What of its round a rank may have left out: a sentence after a space."""
+    if not left.skipped:
+        return ""
+    calls = words.counted(left.skipped, "call")
+    more = f", or has made one {left.made.op} more" if left.row > 1 else ""
+    return (
+        f" So rank {left.rank} has left out, or put off, {calls} that came first in each of the "
+        f"{words.counted(left.rounds, 'equal round')} before{more}."
+    )
+
+
+def _take_part(rank: int, usual: str) -> str:
+    return (
+        f"Let rank {rank} take part in {usual} in every round, with zeros or an empty tensor where "
+        "it has nothing of its own; or let all ranks agree first to leave it out."
+    )
+
+
+def _before(made: str, usual: str, rank: int) -> str:
+    return (
+        f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
+        "to nothing else before it.\n"
+        f"Make {closed(made)} on every rank at one place of the round, or on none."
+    )
+
+
+def _above(case: Case, candidate: Candidate, left: LeftRound) -> str:
+    """The condition around what was left out of a round, or around what is new in it."""
+    members = candidate.group.ranks if candidate.group is not None else ()
+    others = tuple(rank for rank in members if rank != left.rank)
+    made, usual = (
+        Standpoint(ranks, call, case.stack(left.rank, call))
+        for ranks, call in (((left.rank,), left.made), (others, left.usual))
+    )
+    return decided.own(case, usual, made) if left.skipped else decided.own(case, made, usual)
+
+
+def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
+    """Two ranks that disagree about who takes part in a round."""
+    hub, waiter, end = found.hub, found.waiter, named(case, found.hub, found.row, brief=True)
+    way, did = ("to", "sent") if found.call.op == "recv" else ("from", "received")
+    who, one = words.ranks(found.peers), named(case, waiter, found.call, brief=True)
+    under = decided.own(
+        case,
+        Standpoint((waiter,), found.call, case.stack(waiter, found.call)),
+        Standpoint((hub,), found.row, case.stack(hub, found.row)),
+    )
+    now = (
+        f"in this one too, {way} {who}, and all of them came to it. Rank {waiter} alone waits for "
+        f"one more, in {one}."
+        if found.rank == waiter
+        else f"in this one only {len(found.peers)}{f', {way} {who}' if found.peers else ''}. Rank "
+        f"{waiter} waits for another, in {one}."
+    )
+    return Reason(
+        f"{waits} In each of the {found.rounds} rounds before rank {hub} {did} "
+        f"{words.counted(found.usual, 'message')} before {closed(end)} not always {way} the same "
+        f"ranks; {now}{under}",
+        f"Let rank {hub} decide who takes part in a round and broadcast the list, and let every "
+        "rank go by that one.\n"
+        "If each rank draws the list by itself: with the same seed, and from a generator of its "
+        "own (random.Random, torch.Generator) from which nothing else draws. One draw more on one "
+        "rank, and its lists are others from then on.",
+    )
+
+
+def awaited(case: Case, cycle: Sequence[Edge]) -> list[tuple[int, Call | None]]:
+    """The messages that the ranks of a circle wait in."""
+    found = []
+    for waiting in (edge.waiting for edge in cycle):
+        log = case.log(waiting.rank)
+        if log is not None and waiting.channel is not None and waiting.seq is not None:
+            call = log.channel_call(waiting.channel, waiting.seq)
+            found.append((waiting.rank, call))
+    return found

@@ -1,0 +1,192 @@
+"""Who of a circle left the order that all others kept to, by the rounds that each repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import (
+    LeftRound,
+    kept_round,
+    left_own_round,
+    program_of,
+)
+from collectrace.align.judging.rounds import is_in_one_loop
+from collectrace.align.judging.takers import uneven
+from collectrace.align.matching import programs
+from collectrace.align.ranks.waitgraph import Cycle, Edge
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.findings import GroupInfo
+
+_ENOUGH: Final = 3
+"""Ranks of which two can outvote one; equal rounds that make a habit."""
+
+
+def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """Who of a circle is proven to have left the common order."""
+    left = left_alone(case, candidate) or short_sender(case, candidate)
+    if left is not None:
+        return (left.rank,)
+    found = uneven(case, candidate)
+    return (found.rank,) if found is not None else ()
+
+
+@once
+def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
+    """The one rank of a circle that left its round where all others chose to keep it.
+
+    With two ranks it is one against one: that proves nothing. Nor does it where others are at the
+    same line: whatever is new there, all do.
+    """
+    source, group = candidate.source, candidate.group
+    if not isinstance(source, tuple) or group is None or len(group.ranks) < _ENOUGH:
+        return None
+    if not any(left_own_round(case, edge.waiting.rank) for edge in source):
+        return None
+    left = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
+    if len(left) != 1 or left[0].rank not in {edge.waiting.rank for edge in source}:
+        return None
+    if is_to_another(case, left[0]) or is_of_one_place(case, source, left[0]):
+        return None
+    others = [rank for rank in group.ranks if rank != left[0].rank]
+    is_proven = (
+        _chose_to_send(case, source, others)
+        or _left_out_alone(case, group, left[0], others)
+        or _came_alone(case, source, left[0], others)
+    )
+    return left[0] if is_proven else None
+
+
+def is_to_another(case: Case, left: LeftRound) -> bool:
+    """Whether a rank merely sent to another than before, which it may do in whatever order."""
+    one, two = left.made, left.usual
+    places = [(call.op, call.site, case.stack(left.rank, call)) for call in (one, two)]
+    return not left.extra and places[0] == places[1]
+
+
+def is_of_one_place(case: Case, cycle: Sequence[Edge], left: LeftRound) -> bool:
+    """Whether what a rank had never called is what all of a circle wait in: one line of them all.
+
+    Called from the same lines. So it is new for that rank alone, and the way of them all.
+    """
+    places = {
+        (call.op, call.site, case.stack(edge.waiting.rank, call))
+        if (call := waited_for(case, edge.waiting)) is not None
+        else None
+        for edge in cycle
+    }
+    return not (left.skipped or left.extra) and len(places) == 1 and None not in places
+
+
+def _chose_to_send(case: Case, cycle: Cycle, others: Sequence[int]) -> bool:
+    """Whether, in a circle of messages, all others wait in a send.
+
+    Who waits in a send has chosen; who waits in a receive may only have got nothing.
+    """
+    if any(edge.waiting.channel is None for edge in cycle):
+        return False
+    standings = [case.standings[rank] for rank in others]
+    return all(
+        standing.log is not None
+        and programs.is_whole(standing.log)
+        and any(w.channel is not None and w.channel.source == w.rank for w in standing.waiting)
+        for standing in standings
+    )
+
+
+def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Sequence[int]) -> bool:
+    """Whether a rank is at a later call of its round, and all others are in that round as ever.
+
+    A collective of them all tells that it is the same round: the one that the rank went on to, to
+    which the others come behind what it left out; or the one that it left out, in which most wait.
+    """
+    if not left.skipped or left.rounds < _ENOUGH:
+        return False
+    if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
+        return False
+    programs_ = [program for rank in others if (program := program_of(case, rank)) is not None]
+    if left.made.peer is None and left.made.group == group.name:
+        stream = StreamKey(left.made.group, left.made.device)
+        return all(
+            program.log.last_seq.get(stream, 0) == left.made.seq - 1
+            and program.keys[program.sources[-1]] != stream
+            for program in programs_
+        )
+    mine = case.log(left.rank)
+    if not isinstance(left.key, StreamKey) or left.key.group != group.name or mine is None:
+        return False
+    row = mine.last_seq[left.key] + 1
+    rows = [program.log.last_seq.get(left.key, 0) for program in programs_]
+    return set(rows) <= {row - 1, row} and 2 * rows.count(row) > len(group.ranks)
+
+
+def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
+    """Whether a rank is at a line of its loop to which no other ever came, before what they await.
+
+    Behind the loop it would prove nothing: the others' may be one turn too long.
+    """
+    if left.skipped or left.rounds < _ENOUGH or not _awaits(cycle, left):
+        return False
+    if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
+        return False
+    new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
+    line, _ = chains.outermost_apart(new, usual)
+    if not is_in_one_loop(case, new, usual):
+        return False
+    seen = {frame for rank in others for stack in _stacks(case, rank) for frame in stack}
+    return line not in seen and _is_first(case, left)
+
+
+def _is_first(case: Case, left: LeftRound) -> bool:
+    """Whether a rank is in the call for which it left its round, and has never made it before."""
+    program = program_of(case, left.rank)
+    if program is None or program.steps[-1] in program.steps[:-1]:
+        return False
+    return program.call(len(program.steps) - 1) == left.made
+
+
+def _stacks(case: Case, rank: int) -> list[Sequence[str]]:
+    """The user's frames above every call of a rank."""
+    log = case.log(rank)
+    if log is None:
+        return []
+    rows = [log.rows(key)[0] for key in log.last_seq]
+    rows += [log.channel_rows(key) for key in log.last_channel_seq]
+    return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
+
+
+def _awaits(cycle: Cycle, left: LeftRound) -> bool:
+    """Whether one of a circle waits for the very call that a rank had made in every round."""
+    return any(
+        edge.target[0] == left.rank and left.key in (edge.waiting.channel, edge.waiting.stream)
+        for edge in cycle
+    )
+
+
+@once
+def short_sender(case: Case, candidate: Candidate) -> LeftRound | None:
+    """The one rank of all that left its own round, and sent less than its like to who waits for it.
+
+    In a circle that ends at a receive from any rank, to which at least three ranks have sent, and
+    all others equally often. Of two it is not known how many each was to send.
+    """
+    source, group = candidate.source, candidate.group
+    if not isinstance(source, tuple) or group is None:
+        return None
+    awaited = [c for edge in source if (c := edge.waiting.channel) is not None and c.source < 0]
+    if not awaited:
+        return None
+    left = [found for rank in group.ranks if (found := left_own_round(case, rank)) is not None]
+    if len(left) != 1 or not all(case.standings[rank].waiting for rank in group.ranks):
+        return None
+    for channel in awaited:
+        ways = case.sent_to_any(channel)
+        sent = {rank: case.evidence.logs[rank].last_channel_seq[ways[rank]] for rank in ways}
+        mine = sent.pop(left[0].rank, 0)
+        if len(sent) >= _ENOUGH - 1 and len(set(sent.values())) == 1 and mine < max(sent.values()):
+            return left[0]
+    return None

@@ -1,0 +1,129 @@
+"""Where a rank left the round that it repeats, by all that it did over its groups and channels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, NamedTuple
+
+from collectrace.align.judging.case import Case
+from collectrace.align.matching import habit, programs
+from collectrace.align.matching.programs import Key, Program
+from collectrace.records import Call
+
+_LATEST: Final = 16
+"""A rank's last calls, among which it may have left its own round."""
+
+
+class LeftRound(NamedTuple):
+    """Where a rank left the round that it had repeated."""
+
+    rank: int
+    made: Call
+    usual: Call
+    """What it had called there in every round before."""
+    before: Call | None
+    """What it had called before either."""
+    key: Key
+    """The stream or channel of the usual call."""
+    extra: int
+    """How many calls it made before it went on with its round; 0: it did not go on with it."""
+    skipped: int
+    """How many calls of the round stand before the one made; 0: that is none of the round's."""
+    rounds: int
+    """Equal rounds before, as far as was looked."""
+    row: int
+    """How many such calls in a row this one was; 1 where it called something else before."""
+
+
+def left_own_round(case: Case, rank: int) -> LeftRound | None:
+    """What a rank called last out of its own round, as it had never done after such a round.
+
+    None where it went on with its round, or had repeated none. That proves nothing against it: a
+    round may change.
+    """
+    known: Hashable = left_own_round, rank
+    if known not in case.answers:
+        case.answers[known] = _left_own_round(case, rank)
+    found = case.answers[known]
+    assert found is None or isinstance(found, LeftRound)
+    return found
+
+
+def _left_own_round(case: Case, rank: int) -> LeftRound | None:
+    program = program_of(case, rank)
+    if program is None:
+        return None
+    steps = program.steps
+    for at in range(max(0, len(steps) - _LATEST), len(steps)):
+        place = habit.expected(steps, at)
+        if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
+            continue
+        made, usual = program.call(at), program.call(place)
+        if made is None or usual is None:
+            return None
+        extra = _extra(steps, place, at)
+        if extra and not _is_insertion(steps, place, at, extra):
+            return None  # it went through it in no order that is known
+        ahead = steps[place:at]
+        return LeftRound(
+            rank=rank,
+            made=made,
+            usual=usual,
+            before=program.call(at - 1),
+            key=program.keys[program.sources[place]],
+            extra=extra,
+            skipped=0 if extra else next((n for n, s in enumerate(ahead) if s == steps[at]), 0),
+            rounds=habit.agreeing(steps, place, at) // (at - place) + 1,
+            row=next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1),
+        )
+    return None
+
+
+def _extra(steps: Sequence[int], place: int, at: int) -> int:
+    """How many steps were made before a rank went on with its round; 0: it did not."""
+    ahead = steps[place:]
+    lengths = range(1, len(steps) - at)
+    return next((n for n in lengths if steps[at + n :] == ahead[: len(steps) - at - n]), 0)
+
+
+def _is_insertion(steps: Sequence[int], place: int, at: int, extra: int) -> bool:
+    """Whether calls were put into a round: none of the round's, or a whole round came after."""
+    is_foreign = not {*steps[at : at + extra]} & {*steps[place:at]}
+    return is_foreign or len(steps) - at - extra >= at - place
+
+
+def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
+    """How often the round before ``at`` was followed by what followed it there."""
+    length = at - place
+    round_ = steps[place:at]
+    return sum(
+        step == steps[at] and steps[n - length : n] == round_
+        for n, step in enumerate(steps)
+        if n >= length
+    )
+
+
+def program_of(case: Case, rank: int) -> Program | None:
+    """All that a rank did; None where some of it is not known."""
+    known: Hashable = program_of, rank
+    if known not in case.answers:
+        log = case.log(rank)
+        groups, steps = case.comparison.groups, programs.Steps()
+        case.answers[known] = (
+            programs.read(log, groups, case.dimensions, steps, finished=False)
+            if log is not None and programs.is_whole(log)
+            else None
+        )
+    found = case.answers[known]
+    assert found is None or isinstance(found, Program)
+    return found
+
+
+def kept_round(case: Case, rank: int) -> bool:
+    """Whether a rank is seen to be where its round had led it each time."""
+    program = program_of(case, rank)
+    if program is None or not program.steps:
+        return False
+    steps = program.steps
+    place = habit.expected(steps, len(steps) - 1)
+    return place is not None and steps[place] == steps[-1]

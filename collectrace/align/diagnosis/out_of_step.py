@@ -12,7 +12,13 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.circles import is_of_one_place, is_to_another, short_sender
+from collectrace.align.judging.circles import (
+    awaits,
+    is_of_one_place,
+    is_to_another,
+    left_alone,
+    short_sender,
+)
 from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.judging.takers import Uneven, uneven
 from collectrace.align.ranks.waitgraph import Edge
@@ -35,29 +41,29 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
             f"Let rank {short.rank} send in every round, an empty message or zeros where it has "
             "nothing; or tell the receiver how many messages are to come.",
         )
-    if counts:
+    alone = left_alone(case, candidate)
+    if counts and (alone is None or candidate.suspects != (alone.rank,)):
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(counts)}.",
             by_framework.of_messages(case, awaited(case, cycle)) or COUNT_THEM,
         )
-    left = [
-        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
-    ]
-    if len(left) != 1 or is_to_another(case, left[0]) or is_of_one_place(case, cycle, left[0]):
+    left = _left_by_one(case, cycle)
+    if left is None or is_to_another(case, left) or is_of_one_place(case, cycle, left):
         return None
-    if left[0].extra:
-        return _more(case, left[0], waits, _counted(case, candidate, cycle, left[0]))
-    return _left(case, candidate, left[0], waits, _counted(case, candidate, cycle, left[0]))
+    is_proven = candidate.suspects == (left.rank,)
+    counted = _counted(case, candidate, cycle, left)
+    if left.extra:
+        return _more(case, left, waits, counted)
+    if is_proven and not left.skipped and awaits(cycle, left):
+        return _too_early(case, candidate, left, waits, counted)
+    return _left(case, candidate, left, waits, counted)
 
 
 def first_time(case: Case, cycle: Sequence[Edge]) -> str:
     """Why ranks that all wait in one line got through it before: a sentence after a space."""
-    left = [
-        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
-    ]
-    if len(left) != 1 or not is_of_one_place(case, cycle, left[0]):
+    one = _left_by_one(case, cycle)
+    if one is None or not is_of_one_place(case, cycle, one):
         return ""
-    one = left[0]
     return (
         f" In the rounds before rank {one.rank} called no {one.made.op} {words.peer(one.made)} "
         f"there, but first {named(case, one.rank, one.usual, brief=True)}: so there was no circle, "
@@ -65,11 +71,18 @@ def first_time(case: Case, cycle: Sequence[Edge]) -> str:
     )
 
 
+def _left_by_one(case: Case, cycle: Sequence[Edge]) -> LeftRound | None:
+    """How the only one of a circle that left its own round did so; None: nobody, or several."""
+    ranks = (edge.waiting.rank for edge in cycle)
+    found = [left for rank in ranks if (left := left_own_round(case, rank)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
 def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: LeftRound) -> str:
     """Messages by line, and who kept to the round: sentences, each after a space."""
     counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
     told = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
-    if not candidate.suspects:
+    if candidate.suspects != (left.rank,):
         return f"{told} The logs do not show which of them was meant."
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     who = words.upper(words.ranks(others))
@@ -100,31 +113,51 @@ def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     )
 
 
+def _told(case: Case, left: LeftRound, waits: str) -> str:
+    """What a rank called instead of what."""
+    made, usual = _named(case, left)
+    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
+    return (
+        f"{waits} Rank {left.rank} called {closed(made)} where it had called {usual} in every "
+        f"round before{again}; the others went on with their rounds."
+    )
+
+
+def _too_early(
+    case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str
+) -> Reason:
+    """A rank made a new call before the one that the others wait for, as in every round."""
+    rank, (made, usual) = left.rank, _named(case, left)
+    return Reason(
+        f"{_told(case, left, waits)}{_above(case, candidate, left)}{counted}",
+        f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
+        "to nothing else before it.\n"
+        f"Make {closed(made)} on every rank at one place of the round, or on none.",
+    )
+
+
 def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank of a circle left its own round. ``counted``: sentences, each after a space."""
     rank, (made, usual) = left.rank, _named(case, left)
-    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
-    told = (
-        f"{waits} Rank {rank} called {closed(made)} where it had called {usual} in every round "
-        f"before{again}; the others went on with their rounds."
+    told = _told(case, left, waits) + _skipped(left)
+    take_part = (
+        f"Let rank {rank} take part in {usual} in every round, with zeros or an empty tensor where "
+        "it has nothing of its own; or let all ranks agree first to leave it out."
     )
-    told += _skipped(left)
-    if candidate.suspects and not left.skipped:
-        return Reason(f"{told}{_above(case, candidate, left)}{counted}", _before(made, usual, rank))
     past = ways_past.of_left_round(case, candidate, left) if left.skipped else None
     if past is not None:
-        return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{_take_part(rank, usual)}")
+        return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
+    ended = (
+        f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
+        "none waits for more."
+    )
+    is_proven = left.skipped and candidate.suspects == (rank,)
     return Reason(
         f"{told}{_above(case, candidate, left)}{counted}",
         f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
         "repeated, or made too early. Where the new order is meant, the others must change theirs "
         "at the same step: each send needs one recv on the other rank, so count both.\n"
-        + (
-            _take_part(rank, usual)
-            if candidate.suspects
-            else f"If the work ended there on rank {rank}: tell every rank of it in the same step, "
-            "so that none waits for more."
-        ),
+        f"{take_part if is_proven else ended}",
     )
 
 
@@ -137,21 +170,6 @@ def _skipped(left: LeftRound) -> str:
     return (
         f" So rank {left.rank} has left out, or put off, {calls} that came first in each of the "
         f"{words.counted(left.rounds, 'equal round')} before{more}."
-    )
-
-
-def _take_part(rank: int, usual: str) -> str:
-    return (
-        f"Let rank {rank} take part in {usual} in every round, with zeros or an empty tensor where "
-        "it has nothing of its own; or let all ranks agree first to leave it out."
-    )
-
-
-def _before(made: str, usual: str, rank: int) -> str:
-    return (
-        f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
-        "to nothing else before it.\n"
-        f"Make {closed(made)} on every rank at one place of the round, or on none."
     )
 
 

@@ -17,9 +17,10 @@ from collectrace.align.judging.own_round import (
 from collectrace.align.judging.rounds import is_in_one_loop
 from collectrace.align.judging.takers import uneven
 from collectrace.align.matching import programs
+from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.findings import GroupInfo
 
 _ENOUGH: Final = 3
@@ -102,7 +103,8 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     """Whether a rank is at a later call of its round, and all others are in that round as ever.
 
     A collective of them all tells that it is the same round: the one that the rank went on to, to
-    which the others come behind what it left out; or the one that it left out, in which most wait.
+    which the others come behind what it left out, and most have begun with that; or the one that
+    it left out, in which most wait.
     """
     if not left.skipped or left.rounds < _ENOUGH:
         return False
@@ -111,11 +113,10 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     programs_ = [program for rank in others if (program := program_of(case, rank)) is not None]
     if left.made.peer is None and left.made.group == group.name:
         stream = StreamKey(left.made.group, left.made.device)
-        return all(
-            program.log.last_seq.get(stream, 0) == left.made.seq - 1
-            and program.keys[program.sources[-1]] != stream
-            for program in programs_
-        )
+        if any(program.log.last_seq.get(stream, 0) != left.made.seq - 1 for program in programs_):
+            return False
+        begun = sum(_has_begun(program, stream) for program in programs_)
+        return 2 * begun > len(group.ranks)
     mine = case.log(left.rank)
     if not isinstance(left.key, StreamKey) or left.key.group != group.name or mine is None:
         return False
@@ -124,12 +125,27 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     return set(rows) <= {row - 1, row} and 2 * rows.count(row) > len(group.ranks)
 
 
+def _has_begun(program: Program, stream: StreamKey) -> bool:
+    """Whether a rank has got or sent a message since the last row of a stream, or is in a send.
+
+    Who is in the first receive of a round may only wait to be told what the round is.
+    """
+    since = 0
+    for which in reversed(program.sources):
+        if program.keys[which] == stream:
+            break
+        since += 1
+    last = program.keys[program.sources[-1]]
+    is_sending = isinstance(last, ChannelKey) and last.source == program.rank
+    return since > 1 or (since == 1 and is_sending)
+
+
 def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
     """Whether a rank is at a line of its loop to which no other ever came, before what they await.
 
     Behind the loop it would prove nothing: the others' may be one turn too long.
     """
-    if left.skipped or left.rounds < _ENOUGH or not _awaits(cycle, left):
+    if left.skipped or left.rounds < _ENOUGH or not awaits(cycle, left):
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
@@ -159,7 +175,7 @@ def _stacks(case: Case, rank: int) -> list[Sequence[str]]:
     return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
 
 
-def _awaits(cycle: Cycle, left: LeftRound) -> bool:
+def awaits(cycle: Sequence[Edge], left: LeftRound) -> bool:
     """Whether one of a circle waits for the very call that a rank had made in every round."""
     return any(
         edge.target[0] == left.rank and left.key in (edge.waiting.channel, edge.waiting.stream)

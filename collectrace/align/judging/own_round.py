@@ -59,8 +59,8 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
         if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
             continue
         made, usual = program.call(at), program.call(place)
-        if made is None or usual is None:
-            return None
+        if made is None or usual is None or made.thread != usual.thread:
+            return None  # calls of several threads have no order to leave
         extra = _extra(steps, place, at)
         if extra and not _is_insertion(steps, place, at, extra):
             return None  # it went through it in no order that is known

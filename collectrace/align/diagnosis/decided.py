@@ -6,6 +6,7 @@ reads a clock does not prove that the clock was the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -264,10 +265,32 @@ def of_points(
     return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
 
 
-def own(case: Case, point: Standpoint, other: Standpoint) -> str:
-    """The condition that one call stands under and another does not: a sentence after a space."""
-    found = _between(case, (point, other), ())
-    return _sentence([one for one in found if one.call is point.call], ())
+def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
+    """The most telling condition that one call stands under and another does not.
+
+    None of those that are the same for a rank in every round.
+    """
+    foreign = _above(case, other)
+    found = [
+        Condition(point.ranks, point.call, *one, forks=False)
+        for one in reversed(_above(case, point))
+        if one not in foreign and code_lines.statement(one[1]).startswith(_TELLING)
+    ]
+    found = [one for one in found if not _LASTING.fullmatch(code_lines.statement(one.line))]
+    return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
+
+
+_LASTING: Final = re.compile(
+    r"(el)?if (not )?[\w.]*rank[\w.]*(\(\))?( *(==|!=|<=?|>=?|%) *[\w.+-]+(\(\))?)*:"
+    r"|if __name__ .*"
+)
+"""A condition that asks for the rank alone, or for the script that runs."""
+
+
+def of_one(found: Condition) -> Reason:
+    """That a call stands under a condition, after a space, and that all must decide about it."""
+    fix = _FIXES["data"].format(place=found.place)
+    return Reason(_sentence([found], ()), fix)
 
 
 def _fix(case: Case, found: Sequence[Condition]) -> str:

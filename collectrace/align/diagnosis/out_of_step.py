@@ -55,7 +55,7 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     if left.extra:
         return _more(case, left, waits, counted)
     if is_proven and not left.skipped and awaits(cycle, left):
-        return _too_early(case, candidate, left, waits, counted)
+        return _too_early(case, left, waits, counted)
     return _left(case, candidate, left, waits, counted)
 
 
@@ -123,13 +123,11 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
     )
 
 
-def _too_early(
-    case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str
-) -> Reason:
+def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
     return Reason(
-        f"{_told(case, left, waits)}{_above(case, candidate, left)}{counted}",
+        f"{_told(case, left, waits)}{_under(case, (rank, left.made), (rank, left.usual)).cause}{counted}",
         f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
         "to nothing else before it.\n"
         f"Make {closed(made)} on every rank at one place of the round, or on none.",
@@ -151,9 +149,13 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
         f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
         "none waits for more."
     )
+    made_so, usually = (rank, left.made), (rank, left.usual)
+    under = _under(case, usually, made_so) if left.skipped else _under(case, made_so, usually)
     is_proven = left.skipped and candidate.suspects == (rank,)
+    if is_proven and under.fix:
+        return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")
     return Reason(
-        f"{told}{_above(case, candidate, left)}{counted}",
+        f"{told}{under.cause}{counted}",
         f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
         "repeated, or made too early. Where the new order is meant, the others must change theirs "
         "at the same step: each send needs one recv on the other rank, so count both.\n"
@@ -173,15 +175,11 @@ def _skipped(left: LeftRound) -> str:
     )
 
 
-def _above(case: Case, candidate: Candidate, left: LeftRound) -> str:
-    """The condition around what was left out of a round, or around what is new in it."""
-    members = candidate.group.ranks if candidate.group is not None else ()
-    others = tuple(rank for rank in members if rank != left.rank)
-    made, usual = (
-        Standpoint(ranks, call, case.stack(left.rank, call))
-        for ranks, call in (((left.rank,), left.made), (others, left.usual))
-    )
-    return decided.own(case, usual, made) if left.skipped else decided.own(case, made, usual)
+def _under(case: Case, one: tuple[int, Call], other: tuple[int, Call]) -> Reason:
+    """The condition that one rank's call stands under, and another call does not; empty: none."""
+    points = [Standpoint((rank,), call, case.stack(rank, call)) for rank, call in (one, other)]
+    found = decided.own(case, *points)
+    return decided.of_one(found) if found is not None else Reason("", "")
 
 
 def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
@@ -189,11 +187,7 @@ def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
     hub, waiter, end = found.hub, found.waiter, named(case, found.hub, found.row, brief=True)
     way, did = ("to", "sent") if found.call.op == "recv" else ("from", "received")
     who, one = words.ranks(found.peers), named(case, waiter, found.call, brief=True)
-    under = decided.own(
-        case,
-        Standpoint((waiter,), found.call, case.stack(waiter, found.call)),
-        Standpoint((hub,), found.row, case.stack(hub, found.row)),
-    )
+    under = _under(case, (waiter, found.call), (hub, found.row)).cause
     now = (
         f"in this one too, {way} {who}, and all of them came to it. Rank {waiter} alone waits for "
         f"one more, in {one}."
@@ -201,12 +195,17 @@ def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
         else f"in this one only {len(found.peers)}{f', {way} {who}' if found.peers else ''}. Rank "
         f"{waiter} waits for another, in {one}."
     )
+    first = (
+        f"Let rank {hub} decide who takes part in a round and broadcast the list, and let every "
+        "rank go by that one."
+        if found.rank == waiter
+        else f"Let rank {hub} go by the same list of ranks as all others do, in all that it does "
+        "of a round: one rank decides who takes part, and broadcasts it."
+    )
     return Reason(
         f"{waits} In each of the {found.rounds} rounds before rank {hub} {did} "
-        f"{words.counted(found.usual, 'message')} before {closed(end)} not always {way} the same "
-        f"ranks; {now}{under}",
-        f"Let rank {hub} decide who takes part in a round and broadcast the list, and let every "
-        "rank go by that one.\n"
+        f"{words.counted(found.usual, 'message')} {way} changing ranks before {end}; {now}{under}",
+        f"{first}\n"
         "If each rank draws the list by itself: with the same seed, and from a generator of its "
         "own (random.Random, torch.Generator) from which nothing else draws. One draw more on one "
         "rank, and its lists are others from then on.",

@@ -151,10 +151,27 @@ def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]
         return False
     new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
     line, _ = chains.outermost_apart(new, usual)
-    if not is_in_one_loop(case, new, usual):
+    if not (is_in_one_loop(case, new, usual) or _is_between(case, left)):
         return False
     seen = {frame for rank in others for stack in _stacks(case, rank) for frame in stack}
     return line not in seen and _is_first(case, left)
+
+
+def _is_between(case: Case, left: LeftRound) -> bool:
+    """Whether one run of a function leads from the call before to the one made and the usual one.
+
+    By the order of their lines: then the usual one is still to come, whatever loop it stands in.
+    """
+    if left.before is None:
+        return False
+    before, made, usual = (
+        case.stack(left.rank, call) for call in (left.before, left.made, left.usual)
+    )
+    one, end = chains.outermost_apart(made, usual)
+    begin, _ = chains.outermost_apart(before, usual)
+    if not one or {chains.scope(begin), chains.scope(one)} != {chains.scope(end)}:
+        return False
+    return chains.line(begin) < chains.line(one) < chains.line(end)
 
 
 def _is_first(case: Case, left: LeftRound) -> bool:

@@ -39,40 +39,43 @@ class Uneven(NamedTuple):
 def uneven(case: Case, candidate: Candidate) -> Uneven | None:
     """Which of two disagrees about who takes part in a round, by how many did in each before.
 
-    Most of the group are at the collective that ends the round. Where their peer has exchanged as
-    many messages as ever, the one that waits for another is one too many; where fewer, it is one
-    short.
+    Most of the group have come to the collective that ends the round. Where their peer has
+    exchanged as many messages as ever, the one that waits for another is one too many; where fewer,
+    it is one short.
     """
     source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    for edge in source:
-        channel, hub = edge.waiting.channel, edge.target[0]
-        end = next((e.waiting for e in source if e.waiting.rank == hub), None)
-        if channel is None or channel.source < 0 or end is None or end.stream is None:
+    for edge in source if isinstance(source, tuple) else ():
+        channel, hub = edge.waiting.channel, case.log(edge.target[0])
+        if channel is None or channel.source < 0 or hub is None:
             continue
-        found = _uneven(case, channel, edge.waiting.rank, hub, end.stream, end.seq or 0)
-        if found is not None:
-            return found
+        for stream in hub.last_seq:
+            found = _uneven(case, channel, edge.waiting.rank, hub.rank, stream)
+            if found is not None:
+                return found
     return None
 
 
 def _uneven(
-    case: Case, channel: ChannelKey, waiter: int, hub: int, stream: StreamKey, row: int
+    case: Case, channel: ChannelKey, waiter: int, hub: int, stream: StreamKey
 ) -> Uneven | None:
     group, program = case.comparison.groups.get(stream.group), program_of(case, hub)
-    call, log = case.call(hub, stream, row), case.log(waiter)
-    message = log.channel_call(channel, log.last_channel_seq.get(channel, 0)) if log else None
-    if group is None or len(group.ranks) < _ENOUGH or program is None or not call or not message:
+    log = case.log(waiter)
+    if group is None or len(group.ranks) < _ENOUGH or program is None or log is None:
         return None
-    came = {r for r in group.ranks if (log := case.log(r)) and log.last_seq.get(stream, 0) >= row}
+    row = log.last_seq.get(stream, 0) + 1
+    logs = [one for rank in group.ranks if (one := case.log(rank)) is not None]
+    came = {one.rank for one in logs if one.last_seq.get(stream, 0) >= row}
+    call = case.call(hub, stream, row)
+    message = log.channel_call(channel, log.last_channel_seq.get(channel, 0))
+    if hub not in came or 2 * len(came) <= len(group.ranks) or call is None or message is None:
+        return None
     *before, (step, peers) = _rounds(program, stream, row, channel)
     alike = [others for one, others in before if one == step]
     took_part = [waiter in others for others in alike]
     sizes = {len(others) for others in alike}
     if len(alike) < _ENOUGH or len(sizes) != 1 or len(set(took_part)) < 2:
         return None  # so many ranks, and not always the same, take part in a round
-    if waiter in {*peers, *came} or not {*peers} <= came or 2 * len(came) <= len(group.ranks):
+    if waiter in peers or not {*peers} <= came:
         return None
     (usual,) = sizes
     if len(peers) > usual:

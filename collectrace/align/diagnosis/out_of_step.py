@@ -126,8 +126,9 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
 def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
+    under = _under(case, (rank, left.made), (rank, left.usual)).cause
     return Reason(
-        f"{_told(case, left, waits)}{_under(case, (rank, left.made), (rank, left.usual)).cause}{counted}",
+        f"{_told(case, left, waits)}{under}{counted}",
         f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
         "to nothing else before it.\n"
         f"Make {closed(made)} on every rank at one place of the round, or on none.",

@@ -111,18 +111,18 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
     programs_ = [program for rank in others if (program := program_of(case, rank)) is not None]
-    if left.made.peer is None and left.made.group == group.name:
-        stream = StreamKey(left.made.group, left.made.device)
-        if any(program.log.last_seq.get(stream, 0) != left.made.seq - 1 for program in programs_):
-            return False
-        begun = sum(_has_begun(program, stream) for program in programs_)
-        return 2 * begun > len(group.ranks)
     mine = case.log(left.rank)
-    if not isinstance(left.key, StreamKey) or left.key.group != group.name or mine is None:
+    if left.made.peer is None and left.made.group == group.name:
+        stream, row = StreamKey(left.made.group, left.made.device), left.made.seq
+        came = {program.rank for program in programs_ if _has_begun(program, stream)}
+    elif isinstance(left.key, StreamKey) and left.key.group == group.name and mine is not None:
+        stream, row = left.key, mine.last_seq[left.key] + 1
+        came = set()
+    else:
         return False
-    row = mine.last_seq[left.key] + 1
-    rows = [program.log.last_seq.get(left.key, 0) for program in programs_]
-    return set(rows) <= {row - 1, row} and 2 * rows.count(row) > len(group.ranks)
+    rows = {program.rank: program.log.last_seq.get(stream, 0) for program in programs_}
+    came |= {rank for rank, last in rows.items() if last == row}
+    return {*rows.values()} <= {row - 1, row} and 2 * len(came) > len(group.ranks)
 
 
 def _has_begun(program: Program, stream: StreamKey) -> bool:

@@ -75,7 +75,7 @@ def _uneven(
     sizes = {len(others) for others in alike}
     if len(alike) < _ENOUGH or len(sizes) != 1 or len(set(took_part)) < 2:
         return None  # so many ranks, and not always the same, take part in a round
-    if waiter in peers or not {*peers} <= came:
+    if not {*peers} <= came:
         return None
     (usual,) = sizes
     if len(peers) > usual:

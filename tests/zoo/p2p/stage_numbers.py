@@ -17,7 +17,7 @@ import torch.distributed as dist
 from tests.zoo.common import TWIN, init
 
 rank = init()
-pipeline, _ = dist.new_subgroups(group_size=2)
+pipeline = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
 replicas = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
 stage = dist.get_rank(pipeline)
 first, last = (dist.get_global_rank(pipeline, n) if TWIN else n for n in (0, 1))

@@ -27,9 +27,12 @@ class Line:
         taken = torch.empty(1)
         left, right = self.rank - 1, self.rank + 1
         if closed and TWIN:
-            work = dist.isend(self.cell, dst=right % self.size)
-            dist.recv(taken, src=left % self.size)
-            work.wait()
+            pair = [
+                dist.P2POp(dist.isend, self.cell, right % self.size),
+                dist.P2POp(dist.irecv, taken, left % self.size),
+            ]
+            for work in dist.batch_isend_irecv(pair):
+                work.wait()
         else:
             if closed or left >= 0:
                 dist.recv(taken, src=left % self.size)  # BUG

@@ -26,16 +26,16 @@ def told(run: Run, folder: Path) -> Finding:
 # -- calls of a round that one rank left out ------------------------------------------------------
 
 
-def give(rank: Rank, size: int, **fields: str) -> Call:
-    return rank.send((rank.rank + 1) % size, site="ring.py:8", **fields)
+def give(rank: Rank, size: int) -> Call:
+    return rank.send((rank.rank + 1) % size, site="ring.py:8")
 
 
-def take(rank: Rank, size: int, **fields: str) -> Call:
-    return rank.recv((rank.rank - 1) % size, site="ring.py:9", **fields)
+def take(rank: Rank, size: int) -> Call:
+    return rank.recv((rank.rank - 1) % size, site="ring.py:9")
 
 
-def loss(rank: Rank, **fields: str) -> Call:
-    return rank.call("all_reduce", site="train.py:30", **fields)
+def loss(rank: Rank, thread: str | None = None) -> Call:
+    return rank.call("all_reduce", site="train.py:30", thread=thread)
 
 
 def ring(
@@ -43,7 +43,7 @@ def ring(
     rounds: int = 3,
     *,
     without: Sequence[int] = (3,),
-    odd: Callable[[Run], object] | None = None,
+    odd: Callable[[Run, int], object] | None = None,
     thread: str | None = None,
 ) -> Run:
     """Everybody gives its part to the right, and all come to the loss; in the end some do not."""
@@ -53,12 +53,12 @@ def ring(
             give(rank, size)
             take(rank, size)
             loss(rank)
-        if n == 1 and odd is not None:
-            odd(run)
+        if odd is not None:
+            odd(run, n)
     for rank in run:
         n = rank.rank
         if n in without:
-            call = loss(rank, **({"thread": thread} if thread else {}))
+            call = loss(rank, thread)
         else:
             call = give(rank, size)
             if (n + 1) % size not in without:
@@ -81,15 +81,16 @@ def test_one_rank_left_out_what_the_others_have_begun(tmp_path: Path) -> None:
     assert "Let rank 3 take part in send at ring.py:8 in every round, with zeros" in found.fix
 
 
-def loses(run: Run) -> None:
+def loses(run: Run, _: int) -> None:
     run.rank(1).call("all_reduce", lost=True)
     for n in (0, 2, 3):
         run.rank(n).call("all_reduce")
 
 
-def has_no_round(run: Run) -> None:
-    """Between two rounds rank 1 sends to itself what it never sends again."""
-    run.rank(1).send(1, site="other.py:1")
+def has_no_round(run: Run, n: int) -> None:
+    """Rank 1 takes from itself, in each round at another line."""
+    run.rank(1).send(1, site=f"other.py:{n}")
+    run.rank(1).recv(1, site="other.py:9")
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,7 @@ def _reach(
     start = max(0, stop - _MOST_ROWS)
     if stop - start < period or rows.seq[stop - 1] - rows.seq[start] != stop - 1 - start:
         return None
-    known = rows.vocabulary.appearances
-    where = [known[n].site for n in rows.appearance[start:stop]]
-    steps = list(zip(rows.meaning[start:stop], where, strict=True))
+    steps = list(zip(rows.meaning[start:stop], rows.appearance[start:stop], strict=True))
     length = habit.reach(steps, period)
     return length, length < len(steps) or (start == 0 and rows.seq[0] + shift == 1)
 

@@ -9,7 +9,7 @@ from collectrace import words
 from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, standpoint
 from collectrace.align.diagnosis.callers import closed, named, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted, parted_here

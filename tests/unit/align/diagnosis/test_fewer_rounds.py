@@ -130,21 +130,28 @@ def test_a_condition_around_the_call(behind: bool, tmp_path: Path) -> None:
         "        for part in text:\n            if part:\n                dist.all",
     )
     found = ended(tmp_path, script, behind=behind)
-    assert "left out a round of it" in found.cause
-    assert "`if part:` (train.py:4)" in found.cause
+    if behind:
+        assert "Or `if part:` (train.py:4), in it, led rank 1 past the call." in found.cause
+    else:
+        assert f"{EITHER} The all_reduce of ranks 0,2 stands under `if part:`" in found.cause
     assert not found.fix.startswith("Give the loop")
 
 
 def test_who_has_left_the_loop_may_have_left_out_a_round_before(tmp_path: Path) -> None:
     script = PLAIN.replace("# LOOP\n", "# LOOP\n        if not text: continue\n")
     found = ended(tmp_path, script, behind=True)
-    assert "Rank 1 has left the loop (`for text in texts:`) after 8 times" in found.cause
-    assert "Or rank 1 left out a round of it. `if not text: continue` (train.py:3)" in found.cause
+    assert "rank 1 is out of the loop `for text in texts:` (train.py:2) after 8 times" in (
+        found.cause
+    )
+    assert (
+        "either the loop ended earlier on rank 1, or a round of it was left out there. `if not "
+        "text: continue` (train.py:3), with a continue, may have led rank 1" in found.cause
+    )
     assert found.fix.startswith("Let all ranks decide together at train.py:3")
 
 
 def test_who_has_left_a_plain_loop_had_fewer_turns_of_it(tmp_path: Path) -> None:
     found = ended(tmp_path, PLAIN, behind=True)
-    assert "Rank 1 has left the loop" in found.cause
+    assert "the loop ended earlier on rank 1." in found.cause
     assert "left out" not in found.cause
     assert found.fix.startswith("Give the loop the same length")

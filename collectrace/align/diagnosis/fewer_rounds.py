@@ -60,7 +60,7 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
     if loop is None:
         return Fewer("", "", left_out=True)
     ways = [way for way in of_frames(case, point.stack) if _is_of_rounds(way, point.stack, loop)]
-    exits = [way for way in ways if _is_exit(case, way, point.stack[loop[0]], loop[1])]
+    exits = [way for way in ways if _is_exit(case, way, point.stack, loop)]
     left_out = len(exits) < len(ways) or not _is_plain_in(case, point.stack, loop)
     if not 0 < len(ways) <= MOST:
         between = _between_loop(case, point.stack, loop) if left_out else []
@@ -86,6 +86,8 @@ def _is_plain_in(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> boo
         own = code_lines.own(case.statements(chains.site(frame)))
         inside = own if n < last else [line for line in own if line_number(line) > first]
         conditions = (code_lines.statement(line) for line in code_lines.branches(inside))
+        if n == last and own and line_number(own[-1]) == first:
+            return " if " not in own[-1]  # a comprehension
         if decides_itself(own) or any(not text.startswith("while ") for text in conditions):
             return False
     return True
@@ -106,12 +108,19 @@ def _between_loop(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> li
     return found[-MOST:]
 
 
-def _is_exit(case: Case, way: WayPast, frame: str, first: int) -> bool:
-    """Whether a way leads out of a loop, which is in that frame's function at that line."""
-    inner = [one for one in code_lines.loops(case.statements(way.site)) if line_number(one) > first]
-    if way.site != chains.site(frame) or way.leaves not in ("return", "break"):
+def _is_exit(case: Case, way: WayPast, stack: Sequence[str], loop: tuple[int, int]) -> bool:
+    """Whether a way leads out of a loop, and not only past a round of it."""
+    last, first = loop
+    if way.site in [chains.site(frame) for frame in stack[:last]]:
         return False
-    return way.leaves == "return" or not inner
+    lines = code_lines.own(case.statements(way.site))
+    inside = [line for line in lines if line_number(line) > first]
+    if way.is_handler:
+        tries = [line for line in inside if code_lines.statement(line).startswith(("try", "with"))]
+        return way.site != chains.site(stack[last]) or not tries
+    if way.leaves == "break":
+        return not any(line_number(one) > first for one in code_lines.loops(lines))
+    return way.leaves == "return"
 
 
 def _is_of_rounds(way: WayPast, stack: Sequence[str], loop: tuple[int, int]) -> bool:

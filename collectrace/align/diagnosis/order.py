@@ -218,8 +218,8 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         why = decided.alone(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
-            f"After {habit.equal_rounds} {who} issued {closed(what)} instead of going on{with_}, as "
-            f"{others} did.{why}"
+            f"After {habit.equal_rounds} {who} issued {closed(what)} instead of going on{with_}, "
+            f"as {others} did.{why}"
         )
         if set(found.others) <= set(candidate.suspects):
             told = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, standpoint
+from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, standpoint, ways_past
 from collectrace.align.diagnosis.callers import closed, named, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
@@ -172,7 +172,10 @@ def out_of_loop(
         (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
     )
     after = f" after {times} through it" if once else ""
-    cause, fix, *_ = _out_of(case, candidate.seq, left, after, is_told=within is not None)
+    is_told = within is not None or ways_past.past(case, candidate) is not None
+    cause, fix, *_ = _out_of(
+        case, candidate.seq, left, after, is_told=is_told, names_condition=within is not None
+    )
     if within is not None:
         cause += f" Or {within.quoted}, in it, led {words.ranks(who)} past the call."
         fix = f"{decided.fix_of(case, within)}\nIf the loop ended earlier: {words.lower(fix)}"
@@ -194,9 +197,14 @@ def _is_in(case: Case, condition: decided.Condition, left: loop_lines.Left) -> b
 
 
 def _out_of(
-    case: Case, seq: int, left: loop_lines.Left, after: str = "", *, is_told: bool = False
-) -> Reason:
-    """``is_told``: what else there may be besides a shorter loop."""
+    case: Case, seq: int, left: loop_lines.Left, after: str = "", *, is_told: bool = False,
+    names_condition: bool = False,
+) -> Reason:  # fmt: skip
+    """Who left a loop, and how.
+
+    ``is_told``: what may have led past the call is told besides. ``names_condition``: and that as
+    another reason than the end of the loop.
+    """
     gone, within, loop = left
     who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
     outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
@@ -208,16 +216,12 @@ def _out_of(
     )
     if not loop.is_over_model:
         fewer = fewer_rounds.seen(case, within, gone.ranks, loop)
-        if is_told or not fewer.left_out:
-            ways = "" if is_told else fewer.cause
-            fix = ONE_LENGTH if is_told else fewer.applied()
-            return Reason(f"{told}the loop ended earlier on {who}.{ways}", fix, "uneven")
-        return Reason(
-            f"{told}either the loop ended earlier on {who}, or a round of it was left out there."
-            f"{fewer.cause}",
-            fewer.applied(),
-            "uneven",
-        )
+        ended = f"the loop ended earlier on {who}."
+        if fewer.left_out and not names_condition:
+            ended = f"either {ended[:-1]}, or a round of it was left out there."
+        if is_told:
+            return Reason(told + ended, ONE_LENGTH, "uneven")
+        return Reason(told + ended + fewer.cause, fewer.applied(), "uneven")
     return Reason(
         f"{told}{who} made fewer calls in it.",
         f"Make the same calls in {loop.quoted} on every rank, for each that it goes over: with "

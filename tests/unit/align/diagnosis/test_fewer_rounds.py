@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.diagnosis import fewer_rounds
+from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.findings import Finding
 from collectrace.records import Stack
-from tests.support.judging import aligned, errors
+from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import Run
 
 PLAIN = """\
@@ -121,6 +124,34 @@ def share():
     found = ended(tmp_path, script)
     assert EITHER in found.cause
     assert "`except ValueError:` (train.py:5) may have led rank 1 past all_reduce" in found.cause
+
+
+def test_a_handler_around_the_loop_leaves_out_no_round_of_it(tmp_path: Path) -> None:
+    script = """\
+def share():
+    try:
+        for text in texts: # LOOP
+            dist.all_reduce(parse(text)) # CALL
+    except ValueError:
+        print(text)
+    dist.barrier() # END
+"""
+    found = ended(tmp_path, script)
+    assert "either" not in found.cause
+    assert "`except ValueError:` (train.py:5) may have led rank 1 out of it." in found.cause
+
+
+@pytest.mark.parametrize(("condition", "left_out"), [("", False), (" if text", True)])
+def test_a_comprehension_is_a_loop(condition: str, left_out: bool, tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    text = f"    all = [dist.all_reduce(text) for text in texts{condition}]"
+    train.write_text(f"def share():\n{text}\n")
+    run = Run(1)
+    call = run.rank(0).call("all_reduce", site=f"{train}:2")
+    stack = (f"{train}:2 <listcomp>", f"{train}:2 share")
+    point, loop = Standpoint((0,), call, stack), LoopLine(stack[0], f"2 {text}")
+    seen = fewer_rounds.seen(case_of(run, tmp_path / "logs"), point, (1,), loop)
+    assert seen.left_out is left_out
 
 
 @pytest.mark.parametrize("behind", [False, True])

@@ -72,7 +72,8 @@ class Ways:
 
     def past(self, number: int) -> list[Way]:
         """The ways past a line, in the order of the source; the nearest where there are many."""
-        scope = max((one for one in self._scopes if one.holds(number)), default=None)
+        around = (one for one in self._scopes if one.holds(number))
+        scope = max(around, key=lambda one: (one.first, -one.last), default=None)
         found = {w.head: w for w in self._ways if w.scope == scope and w.leads_past(number)}
         nearest = sorted(found.values(), key=lambda way: abs(way.head - number))[:_MOST]
         return sorted(nearest, key=lambda way: way.head)

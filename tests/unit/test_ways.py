@@ -32,6 +32,11 @@ def test_an_early_return() -> None:
     """) == ["return if not found:"]
 
 
+def test_a_function_may_begin_in_the_first_line_of_its_file() -> None:
+    source = "def load():\n    if not found:\n        return None\n    HERE\nload()\n"
+    assert past(source) == ["return if not found:"]
+
+
 def test_a_guard_behind_the_line_leads_past_nothing_without_a_loop() -> None:
     assert (
         past("""

@@ -6,11 +6,13 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    at_the_root,
     by_framework,
     conflict,
     ddp,
     ddp_forward,
     decided,
+    fewer_rounds,
     inputs,
     loop,
     loop_lines,
@@ -279,16 +281,20 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.ranks(candidate.absent), words.ranks(side.ranks)
     before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
+    point = Standpoint(side.ranks, call, side.stack or ())
     if before is not None and before.goes_on(call):
+        fewer = fewer_rounds.seen(case, point, candidate.absent)
+        longer = (
+            "either the loop ran longer there" if fewer.left_out else "the loop ran longer there"
+        )
+        or_left = f", or {who} left out a round of it" if fewer.left_out else ""
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
-            f"another round with {named(case, side.ranks[0], call, brief=True)}: the loop ran "
-            f"longer there.{why}",
-            "Give the loop the same length on every rank: agree on the number of steps first, for "
-            "example by an all_reduce (MIN).",
+            f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
+            f"{why}{fewer.cause if fewer.fix or not why else ''}",
+            fewer.applied(fix),
         )
     if not why:
-        point = Standpoint(side.ranks, call, side.stack or ())
         ways = ways_past.of_finished(case, point, candidate.absent)
         why, fix = (ways.cause, ways.fix) if ways is not None else ("", fix)
     thread = words.in_thread(call)
@@ -314,6 +320,6 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, slip.reason,
-    parted.extra, _evaluated, _uneven, parted.lines, _finished,
+    sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, at_the_root.reason,
+    slip.reason, parted.extra, _evaluated, _uneven, parted.lines, _finished,
 )  # fmt: skip

@@ -24,7 +24,8 @@ def applied(case: Case, candidate: Candidate, reason: Reason) -> str:
     found = _row(case, candidate, reason.because)
     if found is None:
         return reason.fix
-    return found.text if found.replaces else f"{found.text}\n{reason.fix}"
+    rest = reason.line if found.replaces else reason.fix
+    return f"{found.text}\n{rest}" if rest else found.text
 
 
 def of_messages(

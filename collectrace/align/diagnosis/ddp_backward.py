@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import decided, slip
+from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.slip import Slip
+from collectrace.align.diagnosis.standpoint import side_of
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -60,15 +63,53 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
         )
     if len(set(entered.values())) == 1:
         return None
+    found = slip.slip(case, candidate)
+    if found is not None and not _is_of_no_sync(case, candidate, found):
+        return None
     listed = words.listed(
         [f"{words.ranks(r)} entered it {words.counted(n, 'time')}" for r, n in entered.items()]
     )
+    told = f": up to here {listed}."
+    if found is not None and found.unit == "iteration":
+        others, who = side_of(candidate, found.rank), words.ranks(candidate.suspects)
+        told = (
+            f": in iteration {found.skipped[0]} {words.ranks(others)} issued "
+            f"{closed(named(case, found.rank, found.call))}, call {found.seq}, and {who} issued "
+            f"nothing. Since then the gradients of {who} have met those of an earlier iteration of "
+            f"the others, which look alike. Up to call {candidate.seq} {listed}."
+        )
     return Reason(
-        f"no_sync() was not entered for the same micro-batches on all ranks: up to here {listed}. "
-        "A backward() inside it issues no gradient buckets; outside it does, and waits.",
+        f"no_sync() was not entered for the same micro-batches on all ranks{told} A backward() "
+        "inside it issues no gradient buckets; outside it does, and waits.",
         "Decide about no_sync() from what all ranks share: the step number, and as many "
         "micro-batches everywhere; never from the length of a rank's own data.",
     )
+
+
+def _is_of_no_sync(case: Case, candidate: Candidate, found: Slip) -> bool:
+    """Whether a slip may come of ``no_sync()``, and not of a round that was left out.
+
+    It was entered for each iteration since the call before; or, where it is entered for several
+    together, oftener than by the others up to one iteration of both.
+    """
+    stream, rank = candidate.stream, candidate.suspects[0]
+    mine = case.call(rank, stream, found.seq) if stream is not None else None
+    if mine is None or mine.iteration is None:
+        return True
+    last = next(iter(case.before(rank, stream, found.seq, 1)), None)
+    since, before = (last.t, last.iteration or 0) if last is not None else (0, 0)
+    if _entered(case, rank, mine.t, since) >= mine.iteration - before - 1:
+        return True
+    reached = case.before(found.rank, stream, candidate.seq, _WINDOW)
+    theirs = next((c for c in reached if c and c.iteration == mine.iteration), None)
+    return theirs is None or _entered(case, rank, mine.t) > _entered(case, found.rank, theirs.t)
+
+
+def _entered(case: Case, rank: int, until: int, since: int = 0) -> int:
+    """How often a rank entered ``no_sync()`` between two times, ns on its own clock."""
+    log = case.log(rank)
+    entered = (n.t for n in (log.no_syncs if log else ()) if n.phase == "entered")
+    return sum(since < t <= until for t in entered)
 
 
 def other_backward(_: Case, candidate: Candidate) -> Reason | None:

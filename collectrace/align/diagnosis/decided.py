@@ -168,6 +168,40 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
     return []
 
 
+def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]) -> Reason | None:
+    """The conditions around a call within the outermost loop of its stack, after a space.
+
+    Whoever left out the call in a turn of that loop may have found one false. None: there is none.
+    """
+    found: list[Condition] = []
+    within: list[Condition] = []
+    for frame in stack:
+        site = chains.site(frame)
+        lines = list(code_lines.own(case.statements(site)))
+        loops = code_lines.loops(lines)
+        first = lines.index(loops[0]) if loops else 0
+        for n in reversed(range(len(lines) - 1)):
+            text = code_lines.statement(lines[n])
+            if text.startswith(_TELLING) and "__name__" not in text:
+                one = Condition(tuple(ranks), call, chains.file(frame), lines[n], forks=False)
+                within += [one]
+            if loops and n == first:
+                found = list(within)
+    if not found:
+        return None
+    told = [
+        one.quoted + (f", {_SEEN[one.asks]}" if one.asks else "") for one in found[:_MOST_AROUND]
+    ]
+    most = min(found, key=lambda one: _STRENGTH.index(one.asks))
+    name = closed(named(case, ranks[0], call, brief=True))
+    fix = _FIXES[most.asks or "data"].format(name=name, quoted=most.quoted, place=most.place)
+    return Reason(f" It stands under {words.listed(told)}.", fix)
+
+
+_MOST_AROUND: Final = 3
+"""Conditions around a call that are named, the innermost first."""
+
+
 def skipped_by(stack: Sequence[str]) -> str:
     """How an exception that was caught would have left out a call: a sentence after a space.
 

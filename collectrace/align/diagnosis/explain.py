@@ -256,5 +256,5 @@ def _round(habit: loop.Loop) -> str:
     """``the 3rd of 3 calls in each round of the loop, after 5 equal rounds``."""
     return (
         f"the {words.ordinal(habit.position)} of {habit.period} calls in each round of the loop, "
-        f"after {words.counted(habit.rounds, 'equal round')}"
+        f"after {habit.equal_rounds}"
     )

@@ -49,7 +49,15 @@ class Loop:
     @property
     def times(self) -> str:
         """``3 times``; ``more than 400 times`` where not all were looked at."""
-        return ("" if self.is_whole else "more than ") + words.counted(self.rounds, "time")
+        return self._counted("time")
+
+    @property
+    def equal_rounds(self) -> str:
+        """``3 equal rounds``; ``more than 400 equal rounds``."""
+        return self._counted("equal round")
+
+    def _counted(self, noun: str) -> str:
+        return ("" if self.is_whole else "more than ") + words.counted(self.rounds, noun)
 
     def goes_on(self, call: Call) -> bool:
         """Whether ``call`` is what the loop would have brought at the row."""
@@ -66,6 +74,9 @@ def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
     period, length = habit.repetition([token(call) for call in calls])
     if not period:
         return None
+    is_whole = seq - _WINDOW <= 1 or length < len(calls)
+    if not is_whole:
+        length, is_whole = _reach(case, rank, stream, seq, period) or (length, False)
     return Loop(
         period=period,
         rounds=length // period,
@@ -73,8 +84,32 @@ def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
         expected=calls[len(calls) - period],
         coming=calls[len(calls) - period + 1] if period > 1 else calls[-1],
         latest=calls[-1],
-        is_whole=seq - _WINDOW <= 1 or length < len(calls),
+        is_whole=is_whole,
     )
+
+
+def _reach(
+    case: Case, rank: int, stream: StreamKey, seq: int, period: int
+) -> tuple[int, bool] | None:
+    """How many calls before a row repeat with a period, and whether that is where it began.
+
+    By the rows of a log that was read from end to end; None where it was not, or has lost some.
+    """
+    log = case.log(rank)
+    if log is None or not log.scanned:
+        return None
+    rows, shift = log.rows(stream)
+    stop = rows.position(seq - shift)
+    start = max(0, stop - _MOST_ROWS)
+    if stop - start < period or rows.seq[stop - 1] - rows.seq[start] != stop - 1 - start:
+        return None
+    steps = list(zip(rows.meaning[start:stop], rows.appearance[start:stop], strict=True))
+    length = habit.reach(steps, period)
+    return length, length < len(steps) or (start == 0 and rows.seq[0] + shift == 1)
+
+
+_MOST_ROWS: Final = 100_000
+"""Rows among which rounds are counted, once they are known."""
 
 
 def _position(calls: Sequence[Call | None], period: int, length: int) -> int:

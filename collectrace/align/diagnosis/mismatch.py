@@ -7,6 +7,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     arguments,
+    at_the_root,
     by_framework,
     caught,
     ddp,
@@ -41,6 +42,7 @@ from collectrace.align.diagnosis.wording import (
     first,
     place,
 )
+from collectrace.align.judging.at_the_root import at_the_root as decided_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_number import by_own_number
@@ -58,7 +60,12 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     reason = ways_past.added(case, candidate, reason)
     cause = reason.cause
-    proven = reason.because == "join" or sharing(case, candidate) or by_own_number(case, candidate)
+    proven = (
+        reason.because == "join"
+        or sharing(case, candidate)
+        or by_own_number(case, candidate)
+        or decided_alone(case, candidate) is not None
+    )
     cause += rounds.as_before(case, candidate)
     if _is_ambiguous(candidate) and not proven:
         cause += f" {AMBIGUOUS}"
@@ -213,7 +220,8 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
     join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops, caught.reason,
     arguments.split, arguments.coalesced, ddp.constructor, ddp_forward.forward_alone,
-    order.other_order, parted.extra, ddp_backward.no_sync, slip.reason, _uneven,
+    order.other_order, at_the_root.reason, parted.extra, ddp_backward.no_sync, slip.reason,
+    _uneven,
     ddp_backward.unused_setting, ddp.models, parted.lines, order.extra_of_users, ddp.between,
     ddp.behind, ddp.alone, parted.modules_here, ddp_backward.other_backward, ddp_backward.unused,
     modules.reason, modules.fetched_again, order.reason, rounds.reason, rounds.turns, _went_past,

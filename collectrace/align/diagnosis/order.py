@@ -218,13 +218,13 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         why = decided.alone(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
-            f"After {_rounds(habit)} {who} issued {closed(what)} instead of going on{with_}, as "
-            f"{others} did.{why}"
+            f"After {habit.equal_rounds} {who} issued {closed(what)} instead of going on{with_}, "
+            f"as {others} did.{why}"
         )
         if set(found.others) <= set(candidate.suspects):
             told = (
                 f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}, "
-                f"as in the {_rounds(habit)} before.{why}{_skipped_by(found.ranks, candidate)}"
+                f"as in the {habit.equal_rounds} before.{why}{_skipped_by(found.ranks, candidate)}"
             )
         return _root_had_it(case, candidate, found, told) or Reason(
             told, decided.fix(case, candidate) or EVERY_RANK, "some ranks"
@@ -252,12 +252,6 @@ def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
         f" It stands in {seen.quoted}: {words.ranks(found.ranks)} went through that once more, and "
         f"{words.ranks(found.others)} did not."
     )
-
-
-def _rounds(habit: loop.Loop) -> str:
-    """``3 equal rounds``; ``more than 400 equal rounds`` where not all were looked at."""
-    more = "" if habit.is_whole else "more than "
-    return more + words.counted(habit.rounds, "equal round")
 
 
 def _one_branch(case: Case, candidate: Candidate) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines, standpoint
+from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, standpoint, ways_past
 from collectrace.align.diagnosis.callers import closed, named, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
@@ -54,9 +54,13 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
         if candidate.seq is not None and candidate.seq > found.seq
         else ""
     )
+    points = standpoint.of_parting(case, candidate, found)
+    decides = decided.of_points(case, points, candidate.suspects, by_line=True)
     return Reason(
-        f"{words.upper(told)}; {behind}.{same}",
-        f"Make {_what(more)} on every rank, or on none: look above {closed(first)} {fix}",
+        f"{words.upper(told)}; {behind}.{decides.cause if decides is not None else ''}{same}",
+        decides.fix
+        if decides is not None
+        else f"Make {_what(more)} on every rank, or on none: look above {closed(first)} {fix}",
         "some ranks",
     )
 
@@ -108,10 +112,10 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
     )
     left = _ended_earlier(case, candidate, found, points)
     if left is not None:
-        ended = _out_of(found.seq, left)
+        ended = _out_of(case, found.seq, left)
         return Reason(f"{ended.cause} {fitted}".rstrip(), ended.fix, "uneven")
     decides = decided.of_points(case, points, candidate.suspects)
-    why, fix, _ = decides or Reason(
+    why, fix, *_ = decides or Reason(
         "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "
         "ones, and let all ranks take the same way through it.",
@@ -164,9 +168,13 @@ def out_of_loop(
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
     once = times and not loop_lines.loops(case, left.gone.stack)
-    cause, fix, _ = _out_of(candidate.seq, left, f" after {times} through it" if once else "")
     within = next(
         (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
+    )
+    after = f" after {times} through it" if once else ""
+    is_told = within is not None or ways_past.past(case, candidate) is not None
+    cause, fix, *_ = _out_of(
+        case, candidate.seq, left, after, is_told=is_told, names_condition=within is not None
     )
     if within is not None:
         cause += f" Or {within.quoted}, in it, led {words.ranks(who)} past the call."
@@ -188,7 +196,15 @@ def _is_in(case: Case, condition: decided.Condition, left: loop_lines.Left) -> b
     return False
 
 
-def _out_of(seq: int, left: loop_lines.Left, after: str = "") -> Reason:
+def _out_of(
+    case: Case, seq: int, left: loop_lines.Left, after: str = "", *, is_told: bool = False,
+    names_condition: bool = False,
+) -> Reason:  # fmt: skip
+    """Who left a loop, and how.
+
+    ``is_told``: what may have led past the call is told besides. ``names_condition``: and that as
+    another reason than the end of the loop.
+    """
     gone, within, loop = left
     who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
     outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
@@ -199,7 +215,13 @@ def _out_of(seq: int, left: loop_lines.Left, after: str = "") -> Reason:
         f"{_both(loop.frame, within)}: "
     )
     if not loop.is_over_model:
-        return Reason(f"{told}the loop ended earlier on {who}.", ONE_LENGTH, "uneven")
+        fewer = fewer_rounds.seen(case, within, gone.ranks, loop)
+        ended = f"the loop ended earlier on {who}."
+        if fewer.left_out and not names_condition:
+            ended = f"either {ended[:-1]}, or a round of it was left out there."
+        if is_told:
+            return Reason(told + ended, ONE_LENGTH, "uneven")
+        return Reason(told + ended + fewer.cause, fewer.applied(), "uneven")
     return Reason(
         f"{told}{who} made fewer calls in it.",
         f"Make the same calls in {loop.quoted} on every rank, for each that it goes over: with "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis import decided, loop_lines, ways_past
 from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
@@ -97,11 +97,15 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         return None
     shorter = loop_lines.loop_of_one(case, inside, gone)
     if shorter is not None:
-        return Reason(
-            f" The {words.name(theirs)} stands in {shorter.quoted}: {words.ranks(gone.ranks)} had "
-            "fewer turns of it than before.",
-            ONE_LENGTH,
-        )
+        stands = f" The {words.name(theirs)} stands in {shorter.quoted}"
+        who = words.ranks(gone.ranks)
+        if _was_in(case, candidate, gone, shorter):
+            return Reason(f"{stands}: {who} had fewer turns of it than before.", ONE_LENGTH)
+        told = f"{stands}, in which {who} made no call this time."
+        if ways_past.past(case, candidate) is not None:
+            return Reason(told, EVERY_RANK)  # what leads past it is told of besides
+        why = decided.skipped_by(found.others.stack or ())
+        return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")
     if not is_straight(case, found):
         return None
     return Reason(
@@ -113,6 +117,17 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         "(an all_reduce of a flag, MIN; an error that was caught counts as no): then every rank "
         "takes the same way. Or let a rank that has nothing take part with zeros.",
     )
+
+
+def _was_in(case: Case, candidate: Candidate, gone: Standpoint, loop: LoopLine) -> bool:
+    """Whether the call before a row came from inside a loop: else nobody saw it entered."""
+    rank = gone.ranks[0]
+    before = case.before(rank, candidate.stream, candidate.seq, 1)
+    last = before[0] if before else None
+    return last is not None and loop_lines.is_in(case, case.stack(rank, last), loop)
+
+
+_NO_TURN: Final = f"If it was come to, and had no turn: {words.lower(ONE_LENGTH)}"
 
 
 def _point(candidate: Candidate, side: Side) -> Standpoint:

@@ -110,14 +110,21 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     many = {"iteration": ("iteration", "iterations"), "batch": ("batch", "batches")}[found.unit]
     issued = named(case, found.rank, found.call)
     stack = case.stack(found.rank, found.call)
+    condition = decided.of_round(case, (found.rank,), found.call, stack)
     ways = ways_past.of_round(case, stack)
-    caught = ways.cause if ways is not None else decided.skipped_by(stack)
-    return Reason(
-        f"{words.upper(who)} skipped {many[len(found.skipped) > 1]} {number}: it issued no "
-        f"collective in it, and the others issued {issued}, call {found.seq}.{caught} Since then "
-        "each of its rounds has met the one before it of the others; they look alike, so nothing "
-        f"failed before call {candidate.seq}.",
+    why = (condition.cause if condition is not None else "") + (
+        ways.cause if ways is not None else decided.skipped_by(stack)
+    )
+    fixes = [one.fix for one in (condition, ways) if one is not None]
+    whole = (
         "Let every rank issue the collectives of every round: where a batch must be left out (a "
         "loss that is not finite, an error that is caught), let all ranks agree on it first (an "
-        "all_reduce of a flag), or go through the round with zeros.",
+        "all_reduce of a flag), or go through the round with zeros."
+    )
+    return Reason(
+        f"{words.upper(who)} skipped {many[len(found.skipped) > 1]} {number}: it issued no "
+        f"collective in it, and the others issued {issued}, call {found.seq}.{why} Since then "
+        "each of its rounds has met the one before it of the others; they look alike, so nothing "
+        f"failed before call {candidate.seq}.",
+        "\n".join([whole, *fixes]),
     )

@@ -8,6 +8,7 @@ as the only one where nothing else is seen.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,7 +35,7 @@ from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Batch, Call
 from collectrace.ways import LEAVES, Leaves
 
-_MOST: Final = 3
+MOST: Final = 3
 """Ways that are named; where there are more, they tell nothing."""
 
 
@@ -100,7 +101,7 @@ class Past:
         if self.is_only:
             way = self.ways[0]
             why = decided.seen("exception" if way.is_handler else code_lines.asks(way.line))
-            why = f"{'; ' if way.is_handler else ', '}{why}" if why else ""
+            why = f"; {why.replace('which ', 'it ', 1)}" if why else ""
             return f" In the source only {told[0]} leads past {name}{why}."
         if self.again:
             return (
@@ -182,7 +183,9 @@ def _between(
         return None
     before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
     found = _in_one_function(case, candidate, points, before)
-    return None if found is None or _came_elsewhere(case, candidate.stream, found) else found
+    if found is None or _came_elsewhere(case, candidate.stream, found, row):
+        return None
+    return found
 
 
 def _in_one_function(
@@ -211,16 +214,19 @@ def _in_one_function(
     return _Parted(case, candidate, points, common, before.pop(), again).past()
 
 
-def _came_elsewhere(case: Case, stream: StreamKey, found: Past) -> bool:
-    """Whether those who are gone came to the very line, and called in another group there."""
-    log = case.log(found.gone.ranks[0])
+def _came_elsewhere(case: Case, stream: StreamKey, found: Past, row: int) -> bool:
+    """Whether those who are gone came to the very line since, and called in another group there."""
+    rank = found.gone.ranks[0]
+    log, last = case.log(rank), case.call(rank, stream, row - 1)
     if log is None:
         return True
+    since = last.t if last is not None else 0
     for other in log.last_seq:
         if other != stream:
             rows, _ = log.rows(other)
             known = rows.vocabulary.appearances
-            if any(known[n].site == found.left.call.site for n in set(rows.appearance)):
+            later = set(rows.appearance[bisect_left(rows.t, since) :])
+            if any(known[n].site == found.left.call.site for n in later):
                 return True
     return False
 
@@ -258,7 +264,7 @@ class _Parted:
     def past(self) -> Past | None:
         """The ways, if there are any and not too many."""
         ways = {(way.file, way.line): way for way in self._ways()}
-        if not ways or len(ways) > _MOST:
+        if not ways or len(ways) > MOST:
             return None
         loop = self._loop()
         is_only = len(ways) == 1 and loop is None and not self._is_conditional()
@@ -343,13 +349,18 @@ class _Parted:
             return True  # recursion: which of them the others are in is not known
         for frame in frames:
             own = code_lines.own(self._case.statements(chains.site(frame)))
-            plain = [_HEADER.sub("", code_lines.statement(line)) for line in own[-1:]]
-            plain += [text for line in own[:-1] if _is_plain(text := code_lines.statement(line))]
-            if not own or any(_WITHIN.search(text) for text in plain):
+            if decides_itself(own):
                 return True
             lines += code_lines.branches(own)
         beyond = set(self._case.statements(chains.site(self._there)))
         return any("__name__" not in line and line not in beyond for line in lines)
+
+
+def decides_itself(own: Sequence[str]) -> bool:
+    """Whether a line may leave out its call, or make it several times; so, too, one not known."""
+    plain = [_HEADER.sub("", code_lines.statement(line)) for line in own[-1:]]
+    plain += [text for line in own[:-1] if _is_plain(text := code_lines.statement(line))]
+    return not own or any(_WITHIN.search(text) for text in plain)
 
 
 _WITHIN: Final = re.compile(r"\b(if|for|and|or)\b")
@@ -439,7 +450,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
         fix += f"\n{_IF_OVER}"
     elif not found.is_only and reason.fix != EVERY_RANK:
         fix += f"\n{reason.fix}"
-    return Reason(cause + found.sentence, fix, reason.because)
+    return Reason(cause + found.sentence, fix, reason.because, found.fix)
 
 
 def left_loop(case: Case, candidate: Candidate, counts: Inputs) -> Reason | None:
@@ -499,26 +510,48 @@ def _last_batch(case: Case, point: Standpoint) -> Batch | None:
 
 def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
     """The ways past a call, of such a stack, that leave out no more than a round of its loop."""
-    ways: dict[WayPast, None] = {}
-    for frame in stack:
-        is_in_loop = bool(code_lines.loops(case.statements(chains.site(frame))))
-        for way in _of_line(case, frame):
-            if not is_in_loop or way.leaves in ("continue", "pass"):
-                ways[way] = None
-        if is_in_loop:
-            break
-    else:
+    loop = outermost_loop(case, stack)
+    if loop is None:
         return None
-    if not ways or len(ways) > _MOST or all(way.leaves == "pass" for way in ways):
+    ways: dict[WayPast, None] = {}
+    for n, frame in enumerate(stack[: loop[0] + 1]):
+        loops = code_lines.loops(case.statements(chains.site(frame)))
+        for way in _of_line(case, frame):
+            again = n < loop[0] or (way.leaves == "break" and len(loops) > 1)
+            if again or way.leaves in ("continue", "pass"):
+                ways[way] = None
+        if loops and ways:
+            break
+    if not ways or len(ways) > MOST or all(way.leaves == "pass" for way in ways):
         return None  # a handler around it is told of by its `try`
     told = " or ".join(way.told for way in ways)
     return Reason(f" {words.upper(told)} may have led past it.", _fix(tuple(ways), "call"))
 
 
+def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
+    """Which frame of a stack the outermost loop around its call is in, and its line there."""
+    for n, frame in reversed(list(enumerate(stack))):
+        lines = code_lines.loops(case.statements(chains.site(frame)))
+        if lines:
+            return n, line_number(lines[0])
+    return None
+
+
+def line_number(line: str) -> int:
+    """Of a line as ``number text``."""
+    number = line.partition(" ")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def of_frames(case: Case, stack: Sequence[str]) -> list[WayPast]:
+    """The ways past the lines of a stack, each once."""
+    return list(dict.fromkeys(way for frame in stack for way in _of_line(case, frame)))
+
+
 def of_finished(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
     """The ways by which ranks that finished may have gone past others' call."""
-    ways = dict.fromkeys(way for frame in point.stack for way in _of_line(case, frame))
-    if not ways or len(ways) > _MOST:
+    ways = of_frames(case, point.stack)
+    if not ways or len(ways) > MOST:
         return None
     found = Past(point, Standpoint(tuple(who), point.call, ()), tuple(ways), False, "", None)
     return Reason(found.sentence, found.fix)

@@ -43,6 +43,8 @@ class Reason(NamedTuple):
     fix: str
     because: Because | None = None
     """What a framework's own fix may be looked for by; None: there is none for it."""
+    line: str = ""
+    """What to change about the line that led there, whatever a framework asks for."""
 
 
 Explainer = Callable[[Case, Candidate], Reason | None]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace.align.judging import patience, refusals, sisters, threads
+from collectrace.align.judging.at_the_root import at_the_root
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
@@ -74,7 +75,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
     elif isinstance(source, Divergence):
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
-        suspects = rule(case, candidate)
+        suspects = without_the_value(case, candidate, rule(case, candidate))
     else:
         suspects = out_of_program(case, candidate) or suspects_of_circle(case, candidate)
     refused = refusals.refused(case, candidate)
@@ -86,6 +87,14 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     if needs_proof and not is_proven(case, candidate):
         severity = "info"
     return Verdict(kind, severity, suspects)
+
+
+def without_the_value(
+    case: Case, candidate: Candidate, suspects: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The suspects; none where they followed what they held, and a root alone had the value."""
+    found = at_the_root(case, candidate)
+    return suspects if found is None or found.call.root in suspects else ()
 
 
 # -- rules 6 and 7: absence ------------------------------------------------------------------

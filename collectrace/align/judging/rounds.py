@@ -42,7 +42,7 @@ class Leap:
     others: Side
     """Who went on as in the rounds before."""
     rounds: int
-    """Equal rounds before, as far as was looked."""
+    """Equal rounds before."""
     skipped: tuple[Call, ...]
     """What stands in each round between the others' call, itself included, and the one made."""
     is_one_place: bool
@@ -64,7 +64,7 @@ class Turn:
     period: int
     """Steps of a round."""
     rounds: int
-    """Equal rounds before, as far as was looked."""
+    """Equal rounds before."""
 
     @property
     def both(self) -> tuple[Sequence[_Step], Sequence[_Step]]:
@@ -91,10 +91,8 @@ def turn(case: Case, candidate: Candidate) -> Turn | None:
     if len(gone) != 1:
         return None
     n = gone[0]
-    length = min(length for _, length in rounds)
-    return Turn(
-        candidate.sides[n], candidate.sides[1 - n], steps[n], steps[1 - n], period, length // period
-    )
+    equal = min(habit.reach(own[:-1], period) for own in steps) // period
+    return Turn(candidate.sides[n], candidate.sides[1 - n], steps[n], steps[1 - n], period, equal)
 
 
 def went_on(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Turn | None:

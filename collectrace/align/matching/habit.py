@@ -24,12 +24,19 @@ def repetition(tokens: Sequence[Hashable]) -> tuple[int, int]:
     """
     n, best = len(tokens), (0, 0)
     for period in range(1, n // 2 + 1):
-        length = period
-        while length < n and tokens[n - 1 - length] == tokens[n - 1 - length + period]:
-            length += 1
+        length = reach(tokens, period)
         if length >= 2 * period and length > best[1]:
             best = period, length
     return best
+
+
+def reach(tokens: Sequence[Hashable], period: int) -> int:
+    """How much of a sequence's end repeats with a period."""
+    n = len(tokens)
+    for length in range(period, n):
+        if tokens[n - 1 - length] != tokens[n - 1 - length + period]:
+            return length
+    return n
 
 
 def earlier(steps: Sequence[int], at: int) -> int | None:

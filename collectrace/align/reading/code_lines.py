@@ -295,7 +295,8 @@ def _read(file: str) -> str | None:
         return None
 
 
-def _parsed(file: str) -> ast.Module | None:
+def parsed(file: str) -> ast.Module | None:
+    """What a Python file says; None where it cannot be read, or is none."""
     text = _read(file)
     if text is None or max(map(len, text.splitlines()), default=0) > _DEEPEST:
         return None
@@ -310,7 +311,7 @@ def _parsed(file: str) -> ast.Module | None:
 
 @lru_cache(maxsize=64)
 def _spans(file: str) -> _Spans:
-    text, tree = _read(file), _parsed(file)
+    text, tree = _read(file), parsed(file)
     if text is None or tree is None:
         return _Spans()
     try:

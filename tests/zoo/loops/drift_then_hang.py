@@ -7,7 +7,7 @@ ranks: 3
 expect: missing_call role_mismatch
 suspects: 1
 status: hung diverged
-cause: rank 1; PREFILL | BUG; call 13; /\\d\\d:\\d\\d:\\d\\d.*\\d\\d:\\d\\d:\\d\\d/
+cause: rank 1; PREFILL | BUG; call 13; if not cached*; /\\d\\d:\\d\\d:\\d\\d.*\\d\\d:\\d\\d:\\d\\d/
 fix: every rank | all ranks
 never: ran longer; 48 times
 """

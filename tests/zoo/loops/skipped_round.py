@@ -7,7 +7,7 @@ expect: missing_call
 suspects: 1
 status: hung
 cause: rank 1; /(iteration|step|batch|forward|pass|round) 3[0-2]\\b/ | 31st | 30th; BUG; skip* |
-    left out | without | no backward
+    left out | without | no backward; if finite*
 fix: every rank | all ranks
 never: ran longer; 60 times; 59 times; fewer batches; 59 batches; model.join()
 """

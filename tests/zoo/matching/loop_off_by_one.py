@@ -6,6 +6,7 @@ suspects: 2
 status: hung
 cause: rank 2; 9; loop; BUG
 fix: length | number of steps
+never: either; left out a round
 """
 
 import torch.distributed as dist

@@ -205,6 +205,49 @@ def test_no_sync_for_other_micro_batches(tmp_path: Path) -> None:
     assert "Decide about no_sync() from what all ranks share" in found.fix
 
 
+def accumulated(reducing: dict[int, list[int]], alone: dict[int, list[int]], last: int = 12) -> Run:
+    """Iterations of each rank that reduce, and those inside ``no_sync()``; then a barrier."""
+    run = Run(3)
+    for rank in run:
+        for n in range(1, last + 1):
+            if n in alone[rank.rank]:
+                rank.no_sync("entered")
+            elif n in reducing[rank.rank]:
+                rank.call(
+                    "all_reduce", role="ddp.backward.bucket", shape=[10], iteration=n, site=LINE
+                )
+        waits(rank, "barrier", iteration=last, site="/job/train.py:24")
+    return run
+
+
+def test_the_iteration_in_which_no_sync_first_differed(tmp_path: Path) -> None:
+    four, odd = [4, 8, 12], [4, 12]
+    others = {rank: [n for n in range(1, 13) if n not in four] for rank in (0, 2)}
+    run = accumulated(
+        {0: four, 1: odd, 2: four}, {**others, 1: [n for n in range(1, 13) if n not in odd]}
+    )
+    found = first(run, tmp_path)
+    assert found.suspects == (1,)
+    assert (
+        "in iteration 8 ranks 0,2 issued DDP backward() at train.py:21, call 2, and rank 1 issued "
+        "nothing." in found.cause
+    )
+    assert (
+        "Up to call 3 ranks 0,2 entered it 9 times and rank 1 entered it 10 times." in found.cause
+    )
+
+
+def test_who_left_out_a_round_has_entered_no_sync_more_by_being_ahead(tmp_path: Path) -> None:
+    own = [1, 4, 7, 10]
+    whole = [n for n in range(1, 13) if n not in own]
+    less = [n for n in whole if n != 5]
+    run = accumulated({0: whole, 1: less, 2: whole}, dict.fromkeys(range(3), own), last=10)
+    found = first(run, tmp_path)
+    assert found.suspects == (1,)
+    assert "no_sync" not in found.cause
+    assert "Rank 1 skipped iteration 5" in found.cause
+
+
 def test_no_sync_entered_alike_explains_nothing(tmp_path: Path) -> None:
     run = trained()
     for rank in run:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from collectrace.align.diagnosis import parted
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging import parted as parting
@@ -57,6 +59,37 @@ def told(case: Case, candidate: Candidate) -> Reason:
     found = parted.extra(case, candidate)
     assert found is not None
     return found
+
+
+SERVER = """\
+def serve():
+    for request in requests:
+        if not cached:
+            prefill()
+        decode()
+        decode()
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "told_of"), [("if not cached:", True), ("with lock:", False)]
+)
+def test_the_condition_around_what_was_left_out(
+    condition: str, told_of: bool, tmp_path: Path
+) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(SERVER.replace("if not cached:", condition))
+    frames = {line: [f"{train}:{line} serve"] for line in (4, 5, 6, 7)}
+    frames[BARRIER] = frames.pop(7)
+    whole = [*(4, 5, 6) * 6, BARRIER]
+    less = [*(4, 5, 6) * 3, 5, 6, *(4, 5, 6) * 2, BARRIER]
+    reason = told(*judged(tmp_path / "logs", {0: whole, 1: whole, 2: less}, frames))
+    assert "rank 2 left out all_reduce at train.py:4" in reason.cause
+    where = f"The all_reduce of ranks 0-1 stands under `{condition}` (train.py:3)."
+    assert (where in reason.cause) is told_of
+    assert (f"`{condition}` (train.py:3)" in reason.fix) is told_of
+    assert ("look above train.py:4" in reason.fix) is not told_of
 
 
 def test_a_call_that_the_suspect_left_out(tmp_path: Path) -> None:

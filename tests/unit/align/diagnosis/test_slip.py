@@ -120,3 +120,28 @@ def test_a_guard_that_leaves_out_one_round_and_no_more(tmp_path: Path) -> None:
         in reason.cause
     )
     assert "done" not in reason.cause
+
+
+def test_a_condition_around_the_line_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "for batch in loader:\n"
+        "    if torch.isfinite(loss(batch)):\n"
+        "        dist.all_reduce(loss(batch))\n"
+    )
+    _, reason = found(rounds({4}, script=str(script)), tmp_path / "logs")
+    assert reason is not None
+    assert (
+        "It stands under `if torch.isfinite(loss(batch)):` (train.py:2), which looks at data."
+        in reason.cause
+    )
+    assert reason.fix.startswith("Let every rank issue the collectives of every round")
+    assert "Let all ranks decide together at train.py:2" in reason.fix
+
+
+def test_a_condition_around_the_loop_has_left_out_no_round(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("if training:\n  for batch in loader:\n    dist.all_reduce(loss(batch))\n")
+    _, reason = found(rounds({4}, script=str(script)), tmp_path / "logs")
+    assert reason is not None
+    assert "training" not in reason.cause

@@ -122,7 +122,7 @@ def test_a_guard_that_asks_for_something_else_too_may(tmp_path: Path, guard: str
 
 def test_the_rank_in_the_guard(tmp_path: Path) -> None:
     found = parted(tmp_path, GUARDED.replace("not path.exists()", "rank != 1"), REDUCE, NEXT)
-    assert "leads past all_reduce at train.py:5, which asks for the rank." in found.cause
+    assert "leads past all_reduce at train.py:5; it asks for the rank." in found.cause
     assert (
         "Make the all_reduce at train.py:5 on every rank, before `if rank != 1:` (train.py:3), or "
         "on none." in found.fix
@@ -243,6 +243,37 @@ def test_a_line_that_the_ranks_called_in_another_group_was_not_left_out(tmp_path
         rank.beat(60, rank.inside(call))
     found = errors(aligned(run, tmp_path / "logs"))[0]
     assert "exists" not in found.cause
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_in_another_group_it_was_called_a_round_before(again: bool, tmp_path: Path) -> None:
+    """By every rank, as in hybrid sharding: that does not tell where it went this time."""
+    script = Script(
+        tmp_path,
+        """
+        def main():
+            for batch in batches:
+                dist.all_gather_single(whole, batch)  # first
+                if is_bad(batch):
+                    continue
+                dist.all_reduce(batch)  # reduce
+        main()  # main
+        """,
+    )
+    first, reduce = ("first main", "main"), ("reduce main", "main")
+    run = Run(3)
+    for rank in run:
+        rank.group("7", [rank.rank])
+        rank.record(Stack(stack=9, frames=[script.frame(place) for place in reduce]))
+        site = f"{script.path}:{script.number('reduce')}"
+        rank.call("all_reduce", "7", shape=[5], site=site, stack=9)
+        made(rank, script, first, 1)
+        if again and rank.rank == 0:
+            rank.call("all_reduce", "7", shape=[5], site=site, stack=9)
+        call = made(rank, script, first if rank.rank == 0 else reduce, 2)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert ("`if is_bad(batch):`" in found.cause) is not again
 
 
 def source(path: Path, text: str, ways: list[str] | None) -> Source:

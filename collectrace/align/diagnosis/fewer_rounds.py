@@ -1,0 +1,131 @@
+"""Ranks that had fewer rounds of a loop than others: a shorter loop, or a round left out.
+
+That a rank has run out of rounds does not tell which. By the lines between the loop and the call:
+where nothing there can leave out a round, the loop was shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from collectrace import words
+from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.ways_past import (
+    MOST,
+    Past,
+    WayPast,
+    decides_itself,
+    line_number,
+    of_frames,
+    outermost_loop,
+)
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, quoted
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, code_lines
+
+
+class Fewer(NamedTuple):
+    """How ranks may have come to fewer rounds of a loop than others that are in it."""
+
+    cause: str
+    """The ways that lead past the call, after a space; empty: none, or too many."""
+    fix: str
+    left_out: bool
+    """Whether a round may have been left out: else their loop was shorter, that is all."""
+
+    def applied(self, known: str = "") -> str:
+        """What to change; ``known``: about a condition around the call."""
+        fixes = [one for one in (known, self.fix) if one]
+        if not self.left_out and not fixes:
+            return ONE_LENGTH
+        longer = f"If the loop itself is of another length: {words.lower(ONE_LENGTH)}"
+        return "\n".join([*(fixes or [EVERY_RANK]), longer])
+
+
+def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None = None) -> Fewer:
+    """By what is seen around others' call: conditions in the loop, and the ways past it.
+
+    Args:
+        case: the case.
+        point: the others.
+        who: who had fewer rounds.
+        of: the loop; the outermost around the others' call where it is not known.
+
+    """
+    loop = outermost_loop(case, point.stack)
+    if of is not None and of.frame in point.stack:
+        loop = list(point.stack).index(of.frame), line_number(of.line)
+    if loop is None:
+        return Fewer("", "", left_out=True)
+    ways = [way for way in of_frames(case, point.stack) if _is_of_rounds(way, point.stack, loop)]
+    exits = [way for way in ways if _is_exit(case, way, point.stack, loop)]
+    left_out = len(exits) < len(ways) or not _is_plain_in(case, point.stack, loop)
+    if not 0 < len(ways) <= MOST:
+        between = _between_loop(case, point.stack, loop) if left_out else []
+        stands = words.verb(between, "stands", "stand")
+        return Fewer(
+            f" Within it {stands} {words.listed(between)}." if between else "", "", left_out
+        )
+    past = Past(point, Standpoint(tuple(who), point.call, ()), tuple(ways), False, "", None)
+    cause = past.sentence
+    if not left_out:
+        told = " or ".join(way.told for way in ways)
+        cause = f" {words.upper(told)} may have led {words.ranks(who)} out of it."
+    return Fewer(cause, past.fix, left_out)
+
+
+def _is_plain_in(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> bool:
+    """Whether no condition stands between a loop and a call in it; not so where a line is unknown.
+
+    That a loop within it may have no turn is told with it: it is shorter there.
+    """
+    last, first = loop
+    for n, frame in enumerate(stack[: last + 1]):
+        own = code_lines.own(case.statements(chains.site(frame)))
+        inside = own if n < last else [line for line in own if line_number(line) > first]
+        conditions = (code_lines.statement(line) for line in code_lines.branches(inside))
+        if n == last and own and line_number(own[-1]) == first:
+            return " if " not in own[-1]  # a comprehension
+        if decides_itself(own) or any(not text.startswith("while ") for text in conditions):
+            return False
+    return True
+
+
+def _between_loop(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> list[str]:
+    """The loops and conditions between a loop and a call in it, quoted; the innermost of many."""
+    last, first = loop
+    found = []
+    for n, frame in reversed(list(enumerate(stack[: last + 1]))):
+        own = code_lines.own(case.statements(chains.site(frame)))
+        inside = own if n < last else [line for line in own if line_number(line) > first]
+        found += [
+            quoted(chains.file(frame), line)
+            for line in code_lines.deciding(inside)
+            if not code_lines.statement(line).startswith(("with ", "async with "))
+        ]
+    return found[-MOST:]
+
+
+def _is_exit(case: Case, way: WayPast, stack: Sequence[str], loop: tuple[int, int]) -> bool:
+    """Whether a way leads out of a loop, and not only past a round of it."""
+    last, first = loop
+    if way.site in [chains.site(frame) for frame in stack[:last]]:
+        return False
+    lines = code_lines.own(case.statements(way.site))
+    inside = [line for line in lines if line_number(line) > first]
+    if way.is_handler:
+        tries = [line for line in inside if code_lines.statement(line).startswith(("try", "with"))]
+        return way.site != chains.site(stack[last]) or not tries
+    if way.leaves == "break":
+        return not any(line_number(one) > first for one in code_lines.loops(lines))
+    return way.leaves == "return"
+
+
+def _is_of_rounds(way: WayPast, stack: Sequence[str], loop: tuple[int, int]) -> bool:
+    """Whether a way may be taken from within a loop: by an exception it may be from anywhere."""
+    last, first = loop
+    inside = [chains.site(frame) for frame in stack[:last]]
+    within = way.site == chains.site(stack[last]) and line_number(way.line) > first
+    return way.is_handler or way.site in inside or within

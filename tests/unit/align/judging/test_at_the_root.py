@@ -1,0 +1,112 @@
+"""Ranks that decide by what only the root of a collective was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.findings import Finding
+from collectrace.records import Stack
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
+
+WHILE = """\
+while loss.item() > 1:
+    loss = step()
+    dist.reduce(loss, dst=0)
+    dist.barrier()
+dist.all_gather_single(whole, part)
+"""
+GONE = 2
+
+
+def told(
+    folder: Path,
+    script: str = WHILE,
+    *,
+    gone: tuple[int, ...] = (GONE,),
+    finished: bool = False,
+    world: int = 3,
+    op: str = "reduce",
+) -> Finding:
+    """Four rounds of lines 3 and 4; then some ranks are at line 5, or are done."""
+    train = folder / "train.py"
+    train.write_text(script)
+    run = Run(world)
+    for rank in run:
+        for line in (3, 4, 5):
+            rank.record(Stack(stack=line, frames=[f"{train}:{line} <module>"]))
+        for _ in range(4):
+            rank.call(op, site=f"{train}:3", stack=3)
+            rank.call("barrier", site=f"{train}:4", stack=4)
+        if rank.rank not in gone:
+            rank.beat(60, rank.inside(rank.call(op, site=f"{train}:3", stack=3)))
+        elif finished:
+            rank.exit()
+        else:
+            call = rank.call("all_gather_single", site=f"{train}:5", stack=5)
+            rank.beat(60, rank.inside(call))
+    return errors(aligned(run, folder / "logs"))[0]
+
+
+def test_nobody_is_blamed_who_followed_what_it_held(tmp_path: Path) -> None:
+    found = told(tmp_path)
+    assert found.suspects == ()
+    assert "Reduce at train.py:3 just before gave its result to rank 0 only" in found.cause
+    assert "`while loss.item() > 1:` (train.py:1) decided by `loss`" in found.cause
+    assert "ranks 0-1 went on to reduce at train.py:3 and rank 2 went on to all_gather" in (
+        found.cause
+    )
+    assert "ambiguous" not in found.cause
+    assert found.fix.startswith("Use all_reduce instead of reduce")
+
+
+def test_of_two_ranks_it_is_not_ambiguous(tmp_path: Path) -> None:
+    found = told(tmp_path, gone=(1,), world=2)
+    assert found.suspects == ()
+    assert "to rank 0 only" in found.cause
+    assert "ambiguous" not in found.cause
+
+
+def test_nor_who_finished_by_it(tmp_path: Path) -> None:
+    found = told(tmp_path, finished=True)
+    assert found.suspects == ()
+    assert "rank 2 came to no further call of this group" in found.cause
+
+
+def test_what_stands_around_the_loop_has_not_decided(tmp_path: Path) -> None:
+    lines = WHILE.replace("    loss = step()\n", "").splitlines()
+    script = "\n".join(["if training:", *(f"    {line}" for line in lines)])
+    found = told(tmp_path, script, finished=True)
+    assert found.suspects == ()
+    assert "`while loss.item() > 1:` (train.py:2) decided by `loss`" in found.cause
+
+
+def test_the_root_that_left_alone_is_who_the_others_could_not_follow(tmp_path: Path) -> None:
+    found = told(tmp_path, gone=(0,))
+    assert found.suspects == (0,)
+    assert "to rank 0 only" in found.cause
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        WHILE.replace("loss.item() > 1", "more()"),
+        WHILE.replace("    dist.barrier()", "    loss = mine(); dist.barrier()"),
+        # something else may have decided
+        WHILE.replace("    dist.reduce", "    if stop(): break\n    dist.reduce").replace(
+            "    loss = step()\n", ""
+        ),
+    ],
+)
+def test_where_it_is_not_read_who_left_is_to_blame(script: str, tmp_path: Path) -> None:
+    found = told(tmp_path, script)
+    assert found.suspects == (GONE,)
+    assert "gave its result" not in found.cause
+
+
+def test_what_every_rank_gets_all_can_decide_by(tmp_path: Path) -> None:
+    found = told(tmp_path, WHILE.replace("dist.reduce(loss, dst=0)", "dist.all_reduce(loss)"),
+                 op="all_reduce")  # fmt: skip
+    assert found.suspects == (GONE,)

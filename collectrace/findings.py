@@ -164,7 +164,8 @@ class Side:
     they were not recorded."""
 
     site: str | None = field(default=None, metadata=LEFT_OUT)
-    """``path:line`` where they asked for a process group, in a finding about one."""
+    """``path:line`` where they asked for a process group, in a finding about one; among those that
+    ``parted`` the outermost line that tells them apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +175,9 @@ class TableRow:
     seq: int
     """Sequence number of its calls."""
 
-    mark: Literal["", "root", "fatal"] = ""
-    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit."""
+    mark: Literal["", "parted", "root", "fatal"] = ""
+    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit;
+    ``parted`` is one before them, since which ranks are at different lines."""
 
     cells: tuple[Call | None, ...]
     """A call per column; null where those ranks issued none."""
@@ -249,6 +251,10 @@ class Finding:
 
     sources: tuple[SourceLine, ...] = ()
     """The lines of code that the finding names."""
+
+    parted: tuple[Side, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """What a rank of each side called where they came to be at different lines, in a row before
+    this one, in which the calls still fitted; left out where no such row is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,7 @@ def _error(findings: Sequence[Finding], n: int) -> list[str]:
         if prose:
             told += [f"**{label}:** {_prose(prose)}", ""]
     sources = {line.site: line.text for line in finding.sources}
+    told += [f"- {_parted(side, sources)}" for side in finding.parted or () if side.call]
     for side in finding.sides[:_MOST_SIDES]:
         told.append(f"- {_side(side, set(finding.suspects), sources)}")
     told.append("")
@@ -155,6 +156,19 @@ def _side(side: Side, suspects: set[int], sources: dict[str, str]) -> str:
     if caller is not None:
         who += f", called from {code(text.short_site(caller))}"
     return who + _issuer(side.call)
+
+
+def _parted(side: Side, sources: dict[str, str]) -> str:
+    """Where ranks were when they parted from others, before the row of the finding."""
+    call = side.call
+    if call is None:
+        return ""
+    told = f"call {call.seq}, where they parted: **{words.ranks(side.ranks)}**, {text.name(call)}"
+    lines = dict.fromkeys(site for site in (call.site, side.site) if site)
+    for how, site in zip((" at", ", called from"), lines, strict=False):
+        source = sources.get(site, "").strip()
+        told += f"{how} {code(text.short_site(site))}{f': {code(source)}' if source else ''}"
+    return told
 
 
 def _issuer(call: Call) -> str:

@@ -24,6 +24,8 @@ def applied(case: Case, candidate: Candidate, reason: Reason) -> str:
     found = _row(case, candidate, reason.because)
     if found is None:
         return reason.fix
+    if reason.leads:
+        return f"{reason.fix}\n{found.text}"
     return found.text if found.replaces else f"{found.text}\n{reason.fix}"
 
 

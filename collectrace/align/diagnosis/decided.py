@@ -23,7 +23,7 @@ from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user, stands_at_its_line
+from collectrace.signature import is_asked, is_user, stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Condition:
     """``number text`` of its statement."""
     forks: bool
     """Whether other ranks stand in another branch of the same ``if``."""
+    frame: str = ""
+    """The user's outermost frame above the call that is not the others', too; empty: not known."""
 
     @property
     def asks(self) -> Asks:
@@ -67,7 +69,7 @@ _SEEN: Final[dict[Asks, str]] = {
 }
 
 _FIXES: Final[dict[Asks, str]] = {
-    "rank": "Take {name} out of {quoted}: make the call on every rank, or on none.",
+    "rank": "Take {what} out of {quoted}: make the call on every rank, or on none.",
     "exception": (
         "Issue no collective from an `except` block that not every rank enters: let all ranks "
         "learn of it first (an all_reduce of an error flag behind the `try`), then make the call "
@@ -91,7 +93,7 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "Make {name} on every rank or on none: let {quoted} depend on nothing that differs "
+        "{make} {what} on every rank or on none: let {quoted} depend on nothing that differs "
         "between ranks."
     ),
 }
@@ -133,13 +135,23 @@ def _between(
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(point.ranks, point.call, *one)
+            Condition(point.ranks, point.call, *one, _own_frame(points, n))
             for one in reversed(own)
             if code_lines.statement(one[1]).startswith(_TELLING) and "__name__" not in one[1]
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
+
+
+def _own_frame(points: Sequence[Standpoint], n: int) -> str:
+    """The outermost frame of one of these that tells it from the others; empty: none is known."""
+    apart = (
+        chains.outermost_apart(points[n].stack, other.stack)[0]
+        for m, other in enumerate(points)
+        if m != n
+    )
+    return next(filter(None, apart), "")
 
 
 _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
@@ -276,8 +288,26 @@ def fix_of(case: Case, one: Condition) -> str:
             f"{one.quoted} not decide about them."
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
-    name = name if name.startswith("DDP's ") or one.asks == "cleanup" else f"the {name}"
-    return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
+    statement = _statement(case, one)
+    return _FIXES[one.asks].format(
+        name=statement or name,
+        what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
+        make="Run" if statement else "Make",
+        quoted=one.quoted,
+        place=one.place,
+    )
+
+
+def _statement(case: Case, one: Condition) -> str:
+    """```evaluate()` (train.py:39)``: what of the script's own brought a framework's call.
+
+    Empty where the script asks for the call by name, or the line is not known.
+    """
+    site = chains.site(one.frame) or one.call.site
+    lines = case.statements(site)
+    if is_asked(one.call) or site is None or not lines:
+        return ""
+    return quoted(chains.file(site), lines[-1])
 
 
 def alone(case: Case, candidate: Candidate) -> str:

@@ -43,6 +43,8 @@ class Reason(NamedTuple):
     fix: str
     because: Because | None = None
     """What a framework's own fix may be looked for by; None: there is none for it."""
+    leads: bool = False
+    """Whether its fix names the line that decided, and so stands before a framework's own."""
 
 
 Explainer = Callable[[Case, Candidate], Reason | None]

@@ -37,8 +37,8 @@ class Condition:
     """``number text`` of its statement."""
     forks: bool
     """Whether other ranks stand in another branch of the same ``if``."""
-    frame: str = ""
-    """The user's outermost frame above the call that is not the others', too; empty: not known."""
+    site: str = ""
+    """``path:line`` of what stands under it: of the call, or of a caller."""
 
     @property
     def asks(self) -> Asks:
@@ -130,39 +130,33 @@ def _between(
     for n, point in enumerate(points):
         if not by_line and not stands_at_its_line(point.call):
             continue
-        foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
-        own = [(*one, False) for one in above[n] if one not in foreign]
+        foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
+        under = {(file, line): site for file, line, site in above[n]}
+        own = [(file, line, False) for file, line, _ in above[n] if (file, line) not in foreign]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(point.ranks, point.call, *one, _own_frame(points, n))
-            for one in reversed(own)
-            if code_lines.statement(one[1]).startswith(_TELLING) and "__name__" not in one[1]
+            Condition(point.ranks, point.call, file, line, forks, under.get((file, line), ""))
+            for file, line, forks in reversed(own)
+            if code_lines.statement(line).startswith(_TELLING) and "__name__" not in line
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
 
-def _own_frame(points: Sequence[Standpoint], n: int) -> str:
-    """The outermost frame of one of these that tells it from the others; empty: none is known."""
-    apart = (
-        chains.outermost_apart(points[n].stack, other.stack)[0]
-        for m, other in enumerate(points)
-        if m != n
-    )
-    return next(filter(None, apart), "")
-
-
 _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
 
 
-def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
-    """File and ``number text`` of the conditions above a call and its callers, outermost first."""
+def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
+    """The conditions above a call and its callers, outermost first.
+
+    File, ``number text``, and ``path:line`` of the call or the caller that stands under it.
+    """
     found = []
     for site in reversed(sites(point)):
         lines = code_lines.branches(case.statements(site))
-        found += [(site.rpartition(":")[0], line) for line in lines]
+        found += [(site.rpartition(":")[0], line, site) for line in lines]
     return found
 
 
@@ -303,11 +297,10 @@ def _statement(case: Case, one: Condition) -> str:
 
     Empty where the script asks for the call by name, or the line is not known.
     """
-    site = chains.site(one.frame) or one.call.site
-    lines = case.statements(site)
-    if is_asked(one.call) or site is None or not lines:
+    lines = case.statements(one.site)
+    if is_asked(one.call) or not lines:
         return ""
-    return quoted(chains.file(site), lines[-1])
+    return quoted(chains.file(one.site), lines[-1])
 
 
 def alone(case: Case, candidate: Candidate) -> str:

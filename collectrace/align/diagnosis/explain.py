@@ -15,6 +15,7 @@ from collectrace.align.diagnosis import (
     conflict,
     deadlock,
     loop,
+    message_round,
     messages,
     mismatch,
     rank_words,
@@ -147,9 +148,11 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
     source = candidate.source
     again = sisters.note(case, candidate, judged)
     notes = [again] if again else []
-    if isinstance(source, ChannelIssue):
-        step = _iteration(case, called(candidate))
-        return [*notes, f"{words.upper(step)}."] if step else notes
+    if isinstance(source, ChannelIssue | tuple):
+        sides = called(candidate)
+        parts = (_iteration(case, sides), message_round.told(case, sides))
+        told = "; ".join(part for part in parts if part)
+        return [*notes, f"{words.upper(told)}."] if told else notes
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
         return notes
     if source.gap is not None:
@@ -214,8 +217,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         for side, call in sides
     ]
     known = [(side, call, habit) for side, call, habit in habits if habit is not None]
-    if not any(habit.goes_on(call) for _, call, habit in known):
-        known = []  # it is the nth call of no round: all have come out of that loop
+    if parted(case, candidate) and not any(habit.goes_on(call) for _, call, habit in known):
+        known = []  # apart since before it, all have come out of the loop of those rounds
     parts = [_iteration(case, sides)]
     if not known or known[0][2].period == 1:
         parts.append(_in_unit(case, sides, candidate))

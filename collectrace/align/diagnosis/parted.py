@@ -17,6 +17,7 @@ from collectrace.align.matching.parting import Extra, Parting
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.ops import canonical_op
+from collectrace.records import Call
 from collectrace.signature import is_asked
 
 _FEW: Final = 3
@@ -261,13 +262,21 @@ def _calls(case: Case, more: Extra, within: str) -> str:
     """
     told: dict[str, list[str]] = {}
     for call in more.calls:
-        names = told.setdefault(place_of(case, more.rank, call, within=within), [])
+        names = told.setdefault(_reached(case, more.rank, call, within), [])
         if words.name(call) not in names:
             names.append(words.name(call))
     if len(told) == 1:
         ((place, names),) = told.items()
         return f"{_few(names)}{place}"
     return _few([f"{name}{place}" for place, names in told.items() for name in names])
+
+
+def _reached(case: Case, rank: int, call: Call, frame: str) -> str:
+    """Where a call was made, and the line of a frame further out by which it came there."""
+    place = place_of(case, rank, call, within="" if is_asked(call) else frame)
+    outer = chains.site(frame)
+    named = not outer or words.site(outer) in place
+    return place if named else f"{place}, reached from {words.site(outer)}"
 
 
 def _few(told: Sequence[str]) -> str:

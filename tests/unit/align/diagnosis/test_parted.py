@@ -64,9 +64,9 @@ def test_a_call_that_the_suspect_left_out(tmp_path: Path) -> None:
     assert candidate.suspects == (2,)
     found = told(case, candidate)
     assert found.cause == (
-        "From call 12 on rank 2, at train.py:10, left out all_reduce at train.py:12, 1 call that ranks "
-        "0-1 made there; behind them its calls are those of ranks 0-1 again, 1 call earlier. Their "
-        "bytes fit what ranks 0-1 issued meanwhile, so nothing failed before call 18."
+        "From call 12 on rank 2, at train.py:10, left out all_reduce at train.py:12, 1 call that "
+        "ranks 0-1 made there; behind them its calls are those of ranks 0-1 again, 1 call earlier. "
+        "Their bytes fit what ranks 0-1 issued meanwhile, so nothing failed before call 18."
     )
     assert "a branch that rank 2 did not take, or a loop that was shorter there" in found.fix
 

@@ -1,4 +1,4 @@
-"""Lines that parted inside a framework's calls: the user's lines, what stands around them, batches."""
+"""Lines that parted in a framework's calls: the user's lines, what stands around them, batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 from collectrace.align import align
 from collectrace.findings import Alignment, Finding, Side
-from collectrace.records import Stack
+from collectrace.records import Call, Stack
 from collectrace.report import markdown, page, terminal
 from tests.support.judging import errors
 from tests.support.synthetic import Rank, Run
@@ -58,7 +58,7 @@ def run_of(folder: Path, script: str = SCRIPT, *, steps: int = 4) -> tuple[Run, 
 
 def aligned(run: Run, folder: Path) -> Alignment:
     for rank in run:
-        call = next(item for item in reversed(rank.items) if item.kind == "call")
+        call = next(item for item in reversed(rank.items) if isinstance(item, Call))
         rank.beat(60, rank.inside(call))
     return align(run.write(folder / "logs"))
 
@@ -130,8 +130,8 @@ def test_the_lines_where_they_parted_are_in_the_finding(tmp_path: Path) -> None:
 
 def _lines(side: Side) -> tuple[int, str, str]:
     assert side.call is not None
-    sites = (side.call.site or "", side.site or "")
-    return (side.call.seq, *(site.rpartition(":")[2] for site in sites))
+    line, caller = ((site or "").rpartition(":")[2] for site in (side.call.site, side.site))
+    return side.call.seq, line, caller
 
 
 def test_the_screen_shows_where_they_parted(tmp_path: Path) -> None:
@@ -217,9 +217,9 @@ def validated(
             _go(rank, path, BACKWARD)
             batches = 2 if (rank.rank, step) == (0, steps - 1) else 3
             for batch in range(1, batches + 1):
-                at = {"site": f"{path}:4"} if batch == 1 else {}
                 if loads:
-                    rank.batch(batch, loader=step, **at)
+                    site = f"{path}:4" if batch == 1 else None
+                    rank.batch(batch, loader=step, site=site)
                 _go(rank, path, lines)
             if loads and ended:
                 rank.batch(batches, loader=step, end=True, site=f"{path}:4")

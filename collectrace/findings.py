@@ -252,6 +252,10 @@ class Finding:
     sources: tuple[SourceLine, ...] = ()
     """The lines of code that the finding names."""
 
+    repeats: int | None = field(default=None, metadata=LEFT_OUT)
+    """Index of the finding that is the same error in another group of one dimension, as in each
+    pair of a mesh; left out where it is none, or the first of them."""
+
     parted: tuple[Side, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What a rank of each side called where they came to be at different lines, in a row before
     this one, in which the calls still fitted; left out where no such row is known."""
@@ -454,3 +458,11 @@ def cause_of(findings: Sequence[Finding], n: int) -> int | None:
     """Index of the finding that led to this one. It stands before it: nothing goes round."""
     cause = findings[n].caused_by
     return cause if cause is not None and 0 <= cause < n else None
+
+
+def is_repeated(findings: Sequence[Finding], n: int) -> bool:
+    """Whether a finding is one that was told of another group before, or followed from such a one."""
+    at: int | None = n
+    while at is not None and findings[at].repeats is None:
+        at = cause_of(findings, at)
+    return at is not None

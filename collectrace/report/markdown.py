@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from collectrace import words
-from collectrace.findings import KINDS, Alignment, Finding, Side, Table, cause_of
+from collectrace.findings import KINDS, Alignment, Finding, Side, Table, cause_of, is_repeated
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.opening import moment
@@ -106,7 +106,11 @@ def _error(findings: Sequence[Finding], n: int) -> list[str]:
     told.append("")
     if finding.table is not None:
         told += [*_table(finding.table), ""]
-    effects = [f for m, f in enumerate(findings) if cause_of(findings, m) == n]
+    effects = [
+        f
+        for m, f in enumerate(findings)
+        if cause_of(findings, m) == n and not is_repeated(findings, m)
+    ]
     told += [f"- led to: {escaped(f.headline)}" for f in effects[:_MOST_SIDES]]
     return [*told, ""] if effects else told
 

@@ -21,6 +21,7 @@ from collectrace.findings import (
     SourceLine,
     Table,
     cause_of,
+    is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
@@ -316,8 +317,12 @@ def _labelled(page: Page, label: str, prose: str, *, depth: int = 0) -> None:
 
 
 def _effects(findings: Sequence[Finding], cause: int) -> list[int]:
-    """Indices of the findings that followed from one."""
-    return [n for n in range(len(findings)) if cause_of(findings, n) == cause]
+    """Indices of the findings that followed from one; its like in other groups are told with it."""
+    return [
+        n
+        for n in range(len(findings))
+        if cause_of(findings, n) == cause and not is_repeated(findings, n)
+    ]
 
 
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:

@@ -67,7 +67,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
             Finding(
                 kind=candidate.kind,
                 severity=candidate.severity,
-                headline=wording.headline,
+                headline=wording.headline + sisters.also(case, candidate, judged),
                 cause=wording.cause,
                 fix=wording.fix,
                 group=candidate.group,
@@ -79,6 +79,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate),
                 parted=_parted_sides(case, candidate),
+                repeats=index.get(id(cause)) if sisters.is_repeat(case, candidate) else None,
             )
         )
     return out

@@ -461,7 +461,7 @@ def cause_of(findings: Sequence[Finding], n: int) -> int | None:
 
 
 def is_repeated(findings: Sequence[Finding], n: int) -> bool:
-    """Whether a finding is one that was told of another group before, or followed from such a one."""
+    """Whether a finding was told of another group before, or followed from one that was."""
     at: int | None = n
     while at is not None and findings[at].repeats is None:
         at = cause_of(findings, at)

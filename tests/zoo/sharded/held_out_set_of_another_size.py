@@ -1,6 +1,6 @@
 """Each rank scores its own part of a held-out set; rank 2's part gives one batch more.
 
-Its forward gathers what the others gather for the next epoch of training: the bytes fit for a while.
+Its forward gathers what the others gather for the next epoch of training: bytes fit for a while.
 
 ranks: 3
 expect: op_mismatch role_mismatch shape_mismatch

@@ -164,7 +164,8 @@ class Side:
     they were not recorded."""
 
     site: str | None = field(default=None, metadata=LEFT_OUT)
-    """``path:line`` where they asked for a process group, in a finding about one."""
+    """``path:line`` where they asked for a process group, in a finding about one; among those that
+    ``parted`` the outermost line that tells them apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +175,9 @@ class TableRow:
     seq: int
     """Sequence number of its calls."""
 
-    mark: Literal["", "root", "fatal"] = ""
-    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit."""
+    mark: Literal["", "parted", "root", "fatal"] = ""
+    """``root`` is the first row that differs, ``fatal`` the first whose bytes do not fit;
+    ``parted`` is one before them, since which ranks are at different lines."""
 
     cells: tuple[Call | None, ...]
     """A call per column; null where those ranks issued none."""
@@ -249,6 +251,14 @@ class Finding:
 
     sources: tuple[SourceLine, ...] = ()
     """The lines of code that the finding names."""
+
+    repeats: int | None = field(default=None, metadata=LEFT_OUT)
+    """Index of the finding that is the same error in another group of one dimension, as in each
+    pair of a mesh; left out where it is none, or the first of them."""
+
+    parted: tuple[Side, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """What a rank of each side called where they came to be at different lines, in a row before
+    this one, in which the calls still fitted; left out where no such row is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,3 +458,11 @@ def cause_of(findings: Sequence[Finding], n: int) -> int | None:
     """Index of the finding that led to this one. It stands before it: nothing goes round."""
     cause = findings[n].caused_by
     return cause if cause is not None and 0 <= cause < n else None
+
+
+def is_repeated(findings: Sequence[Finding], n: int) -> bool:
+    """Whether a finding was told of another group before, or followed from one that was."""
+    at: int | None = n
+    while at is not None and findings[at].repeats is None:
+        at = cause_of(findings, at)
+    return at is not None

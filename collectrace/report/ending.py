@@ -14,6 +14,7 @@ from collectrace.findings import (
     Finding,
     RankState,
     cause_of,
+    is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.report import text
@@ -162,8 +163,11 @@ def _summary(alignment: Alignment) -> str:
             calls = words.compared(alignment.evidence) or words.counted(0, "collective")
             return f"{alive} of {world} run; so far all agree ({calls})."
         return f"nothing wrong found, but the logs of {world} cannot show that all is well."
-    errors = [n for n, f in enumerate(alignment.findings) if f.severity == "error"]
-    effects = sum(cause_of(alignment.findings, n) is not None for n in errors)
+    findings = alignment.findings
+    errors = [
+        n for n, f in enumerate(findings) if f.severity == "error" and not is_repeated(findings, n)
+    ]
+    effects = sum(cause_of(findings, n) is not None for n in errors)
     causes = len(errors) - effects
     also = f", {words.counted(effects, 'consequence')}" if effects else ""
     first = " Start with the first: others may go with it." if causes > 1 else ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from collectrace import words
-from collectrace.findings import KINDS, Alignment, Finding, Side, Table, cause_of
+from collectrace.findings import KINDS, Alignment, Finding, Side, Table, cause_of, is_repeated
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
 from collectrace.report.opening import moment
@@ -100,12 +100,17 @@ def _error(findings: Sequence[Finding], n: int) -> list[str]:
         if prose:
             told += [f"**{label}:** {_prose(prose)}", ""]
     sources = {line.site: line.text for line in finding.sources}
+    told += [f"- {_parted(side, sources)}" for side in finding.parted or () if side.call]
     for side in finding.sides[:_MOST_SIDES]:
         told.append(f"- {_side(side, set(finding.suspects), sources)}")
     told.append("")
     if finding.table is not None:
         told += [*_table(finding.table), ""]
-    effects = [f for m, f in enumerate(findings) if cause_of(findings, m) == n]
+    effects = [
+        f
+        for m, f in enumerate(findings)
+        if cause_of(findings, m) == n and not is_repeated(findings, m)
+    ]
     told += [f"- led to: {escaped(f.headline)}" for f in effects[:_MOST_SIDES]]
     return [*told, ""] if effects else told
 
@@ -155,6 +160,19 @@ def _side(side: Side, suspects: set[int], sources: dict[str, str]) -> str:
     if caller is not None:
         who += f", called from {code(text.short_site(caller))}"
     return who + _issuer(side.call)
+
+
+def _parted(side: Side, sources: dict[str, str]) -> str:
+    """Where ranks were when they parted from others, before the row of the finding."""
+    call = side.call
+    if call is None:
+        return ""
+    told = f"call {call.seq}, where they parted: **{words.ranks(side.ranks)}**, {text.name(call)}"
+    lines = dict.fromkeys(site for site in (call.site, side.site) if site)
+    for how, site in zip((" at", ", called from"), lines, strict=False):
+        source = sources.get(site, "").strip()
+        told += f"{how} {code(text.short_site(site))}{f': {code(source)}' if source else ''}"
+    return told
 
 
 def _issuer(call: Call) -> str:

@@ -7,6 +7,7 @@ nothing else is there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -44,15 +45,22 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-MARKS: Final = {"": "", "root": "cause >", "fatal": "fatal >"}
-"""In words, so that they survive a pipe; the first row that differs is the cause."""
+MARKS: Final = {"": "", "parted": "apart >", "root": "cause >", "fatal": "fatal >"}
+"""In words, so that they survive a pipe; the first row that differs is the cause, though ranks may
+have been apart since one before."""
 
 GAP: Final = Row("", "..", "", ())
 
 
 def only_file(table: Table) -> str:
     """The file in which all lines of a table are; empty if there are several."""
-    sites = {c.site for row in table.rows for c in row.cells if c is not None and is_user(c)}
+    apart = _apart_since(table)
+    sites = {
+        c.site
+        for row in table.rows
+        for c in row.cells
+        if c is not None and (is_user(c) or (row.seq >= apart and c.site))
+    }
     files = {text.short_site(site or "").rpartition(":")[0] for site in sites}
     return files.pop() if len(files) == 1 else ""
 
@@ -65,6 +73,7 @@ def rows(table: Table, *, without: str = "") -> list[Row]:
     out: list[Row] = []
     last: int | None = None
     iteration = 0
+    apart = _apart_since(table)
     for row in table.rows:
         if last is not None and row.seq > last + 1:
             out.append(GAP)
@@ -72,7 +81,7 @@ def rows(table: Table, *, without: str = "") -> list[Row]:
         if begun > iteration:
             out.append(Row("", "", f"iteration {begun}", ()))
             iteration = begun
-        out.append(_row(row, without))
+        out.append(_row(row, without, by_line=row.seq >= apart))
         last = row.seq
     return out
 
@@ -90,9 +99,16 @@ def _iteration(row: TableRow) -> int:
     return min(begun, default=0)
 
 
-def _row(row: TableRow, without: str) -> Row:
+def _apart_since(table: Table) -> float:
+    """The row since which ranks are at different lines; beyond all rows if none is marked."""
+    return next((row.seq for row in table.rows if row.mark == "parted"), math.inf)
+
+
+def _row(row: TableRow, without: str, *, by_line: bool) -> Row:
     present = [c for c in row.cells if c is not None and not c.void]
     differs = _differing(present)
+    if by_line and _differ(present, lambda c: c.site):
+        differs = {*differs, "site"}
     op = text.clean(present[0].op) if present and "op" not in differs else ""
     cells = tuple(_cell(c, differs, without, wanted=bool(row.mark)) for c in row.cells)
     return Row(MARKS[row.mark], str(row.seq), op, cells)
@@ -103,12 +119,12 @@ def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: boo
         return Cell("", NO_CALL if wanted else "-")
     if c.void:
         return Cell("", f"{text.clean(c.op)} (not described)")
-    who = text.short_issuer(c)
+    who = text.short_issuer(c, of_part="part" in differs, at_line="site" in differs)
     return Cell(_what(c, differs), who.replace(f"{without}:", "line ") if without else who)
 
 
 def _differing(calls: Sequence[Call]) -> Collection[str]:
-    """The attributes to show. Calls of two ops need no comparison beyond that."""
+    """The attributes to show, and the module. Calls of two ops need no comparison beyond that."""
     if _differ(calls, lambda c: canonical_op(c.op)):
         return {"op"}
     return {name for name, key in _ATTRIBUTES.items() if _differ(calls, key)}
@@ -136,4 +152,5 @@ _ATTRIBUTES: Final[dict[str, Callable[[Call], object]]] = {
     "shape": lambda c: (counts(c), c.shape),
     "reduce_op": lambda c: c.reduce_op,
     "root": lambda c: c.root,
+    "part": lambda c: c.part,
 }

@@ -21,8 +21,10 @@ from collectrace.findings import (
     SourceLine,
     Table,
     cause_of,
+    is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
+from collectrace.records import Call
 from collectrace.report import ending, opening, sidebyside, text
 from collectrace.report.layout import INDENT, LABEL, Page
 
@@ -40,7 +42,11 @@ _MOST_COLUMNS: Final = 4
 _FEWEST_COLUMNS: Final = 2
 
 _SEVERITY_STYLE: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_ROW_STYLE: Final = {sidebyside.MARKS["root"]: "bold red", sidebyside.MARKS["fatal"]: "red"}
+_ROW_STYLE: Final = {
+    sidebyside.MARKS["parted"]: "yellow",
+    sidebyside.MARKS["root"]: "bold red",
+    sidebyside.MARKS["fatal"]: "red",
+}
 
 _LABEL_STYLE: Final = {"fix": "bold green", "more": "green", "note": "dim"}
 
@@ -113,6 +119,7 @@ def _error(page: Page, alignment: Alignment, n: int) -> None:
     page.prose(place(finding), indent=INDENT)
     page.line()
     sources = {line.site: line for line in finding.sources}
+    _parted(page, finding.parted or (), sources)
     for side in finding.sides[:_MOST_SIDES]:
         _side(page, finding, side, sources)
     if len(finding.sides) > _MOST_SIDES:
@@ -153,6 +160,20 @@ def place(finding: Finding) -> str:
     return where
 
 
+def _parted(page: Page, sides: Sequence[Side], sources: dict[str, SourceLine]) -> None:
+    """Where ranks were when they parted, before the row of the finding."""
+    for n, side in enumerate(sides):
+        if side.call is None:
+            continue
+        if not n:
+            page.line(f"call {side.call.seq}, where the ranks parted", indent=INDENT)
+        who = Text.assemble((words.ranks(side.ranks), "bold"), f": {text.name(side.call)}")
+        page.prose(who, indent=INDENT, hang=INDENT)
+        _lines_of(page, side.call, sources, side.site)
+        if n == len(sides) - 1:
+            page.line()
+
+
 def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLine]) -> None:
     members = f"rank{'s' * (len(side.ranks) != 1)} {words.ranges(side.ranks)}"
     who = Text.assemble((members, "bold"), f": {text.STATES[side.state]}")
@@ -175,12 +196,18 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLin
     issuer = text.issuer(c)
     if issuer:
         page.prose(issuer, indent=2 * INDENT, hang=INDENT)
+    _lines_of(page, c, sources, text.caller(side, sources))
+
+
+def _lines_of(
+    page: Page, c: Call, sources: dict[str, SourceLine], caller: str | None = None
+) -> None:
+    """The line of a call, and that of a caller."""
     if c.site is not None:
         _place_of(page, c.site, sources)
     if c.via is not None:
         page.line(f"via {text.site(c.via)}", indent=2 * INDENT)
-    caller = text.caller(side, sources)
-    if caller is not None:
+    if caller is not None and caller != c.site:
         _place_of(page, caller, sources, how="called from ")
 
 
@@ -290,8 +317,12 @@ def _labelled(page: Page, label: str, prose: str, *, depth: int = 0) -> None:
 
 
 def _effects(findings: Sequence[Finding], cause: int) -> list[int]:
-    """Indices of the findings that followed from one."""
-    return [n for n in range(len(findings)) if cause_of(findings, n) == cause]
+    """Indices of the findings that followed from one; its like in other groups are told with it."""
+    return [
+        n
+        for n in range(len(findings))
+        if cause_of(findings, n) == cause and not is_repeated(findings, n)
+    ]
 
 
 def _consequences(page: Page, findings: Sequence[Finding], cause: int, *, depth: int) -> None:

@@ -116,6 +116,11 @@ def _details(c: Call) -> list[str]:
     return parts
 
 
+def name(c: Call) -> str:
+    """What a call is called in a headline."""
+    return clean(words.name(c))
+
+
 def issuer(c: Call) -> str:
     """Who issued it, in words; empty for the user's own code, which its site tells better."""
     parts = []
@@ -132,10 +137,16 @@ def issuer(c: Call) -> str:
     return ", ".join(parts)
 
 
-def short_issuer(c: Call) -> str:
-    """Who issued it, in the few words of a table cell."""
+def short_issuer(c: Call, *, of_part: bool = False, at_line: bool = False) -> str:
+    """Who issued it, in the few words of a table cell.
+
+    What a framework issued with the module it is about, or the script's line, where that is asked
+    for; a call of the script's own always has its line.
+    """
     if c.role not in (roles.USER, roles.UNKNOWN):
         model = f" #{c.model}" if c.model is not None and c.model > 1 else ""
-        return clean(roles.short(c.role)) + model
+        part = f" of {c.part}" if of_part and c.part else ""
+        line = f" {short_site(c.site)}" if at_line and c.site else ""
+        return clean(f"{roles.short(c.role)}{model}{part}{line}")
     name = f"{clean(c.api)}()" if c.api and canonical_op(c.api) != canonical_op(c.op) else ""
     return " ".join(part for part in (name, short_site(c.site or "")) if part)

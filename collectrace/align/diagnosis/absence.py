@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
@@ -234,9 +235,24 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
         f"waited. {text}",
-        f"Find out what {who} is doing there (`py-spy dump`, the `stall` line of its log): an "
+        f"Find out what {who} {words.verb(slow, 'is', 'are')} doing there ({_stacks_of(slow)}): an "
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
         "needs a longer timeout of init_process_group.",
+    )
+
+
+def _stacks_of(slow: Sequence[Standing]) -> str:
+    """Where the stacks of ranks are to be had; in a log only if there are any."""
+    logs = [standing.log for standing in slow if standing.log is not None]
+    written = [log.rank for log in logs if log.stall is not None]
+    if written:
+        return f"`py-spy dump`, the `stall` line in the log of {words.ranks(written)}"
+    after = max((log.header.stall_after for log in logs if log.header is not None), default=0)
+    if not after:
+        return "`py-spy dump`"
+    return (
+        "`py-spy dump`; in the next run collectrace.enable(stall_after=...), with less than the "
+        f"{words.seconds(after * 1e9)} of this one, has the stacks written to the log"
     )
 
 

@@ -24,8 +24,10 @@ def applied(case: Case, candidate: Candidate, reason: Reason) -> str:
     found = _row(case, candidate, reason.because)
     if found is None:
         return reason.fix
-    rest = reason.line if found.replaces else reason.fix
-    return f"{found.text}\n{rest}" if rest else found.text
+    if reason.line:
+        rest = "" if found.replaces else reason.fix.removeprefix(reason.line).strip()
+        return "\n".join(filter(None, (reason.line, found.text, rest)))
+    return found.text if found.replaces else f"{found.text}\n{reason.fix}"
 
 
 def of_messages(

@@ -37,7 +37,7 @@ def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool
         return words.at(call) + (_inside(function_of(case, call)) if known else "")
     here, *outer = frames
     text = words.at_site(chains.site(here))
-    text += "" if brief or not is_asked(call) else inside(here)
+    text += "" if brief or not (is_asked(call) or within) else inside(here)
     if not outer:
         return text
     stack = case.stack(rank, call)

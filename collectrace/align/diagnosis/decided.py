@@ -24,7 +24,7 @@ from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.code_lines import Asks
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user, stands_at_its_line
+from collectrace.signature import is_asked, is_user, stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Condition:
     """``number text`` of its statement."""
     forks: bool
     """Whether other ranks stand in another branch of the same ``if``."""
+    site: str = ""
+    """``path:line`` of what stands under it: of the call, or of a caller."""
 
     @property
     def asks(self) -> Asks:
@@ -68,7 +70,7 @@ _SEEN: Final[dict[Asks, str]] = {
 }
 
 _FIXES: Final[dict[Asks, str]] = {
-    "rank": "Take {name} out of {quoted}: make the call on every rank, or on none.",
+    "rank": "Take {what} out of {quoted}: make the call on every rank, or on none.",
     "exception": (
         "Issue no collective from an `except` block that not every rank enters: let all ranks "
         "learn of it first (an all_reduce of an error flag behind the `try`), then make the call "
@@ -92,7 +94,7 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "Make {name} on every rank or on none: let {quoted} depend on nothing that differs "
+        "{make} {what} on every rank or on none: let {quoted} depend on nothing that differs "
         "between ranks."
     ),
 }
@@ -129,14 +131,15 @@ def _between(
     for n, point in enumerate(points):
         if not by_line and not stands_at_its_line(point.call):
             continue
-        foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
-        own = [(*one, False) for one in above[n] if one not in foreign]
+        foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
+        under = {(file, line): site for file, line, site in above[n]}
+        own = [(file, line, False) for file, line, _ in above[n] if (file, line) not in foreign]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(point.ranks, point.call, *one)
-            for one in reversed(own)
-            if code_lines.statement(one[1]).startswith(_TELLING) and "__name__" not in one[1]
+            Condition(point.ranks, point.call, file, line, forks, under.get((file, line), ""))
+            for file, line, forks in reversed(own)
+            if code_lines.statement(line).startswith(_TELLING) and "__name__" not in line
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
@@ -146,12 +149,15 @@ def _between(
 _TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
 
 
-def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
-    """File and ``number text`` of the conditions above a call and its callers, outermost first."""
+def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
+    """The conditions above a call and its callers, outermost first.
+
+    File, ``number text``, and ``path:line`` of the call or the caller that stands under it.
+    """
     found = []
     for site in reversed(sites(point)):
         lines = code_lines.branches(case.statements(site))
-        found += [(site.rpartition(":")[0], line) for line in lines]
+        found += [(site.rpartition(":")[0], line, site) for line in lines]
     return found
 
 
@@ -304,11 +310,11 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
 
     None of those that are the same for a rank in every round.
     """
-    foreign = _above(case, other)
+    foreign = {one[:2] for one in _above(case, other)}
     found = [
-        Condition(point.ranks, point.call, *one, forks=False)
-        for one in reversed(_above(case, point))
-        if one not in foreign and code_lines.statement(one[1]).startswith(_TELLING)
+        Condition(point.ranks, point.call, file, line, forks=False, site=site)
+        for file, line, site in reversed(_above(case, point))
+        if (file, line) not in foreign and code_lines.statement(line).startswith(_TELLING)
     ]
     found = [one for one in found if not _LASTING.fullmatch(code_lines.statement(one.line))]
     return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
@@ -339,8 +345,25 @@ def fix_of(case: Case, one: Condition) -> str:
             f"{one.quoted} not decide about them."
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
-    name = name if name.startswith("DDP's ") or one.asks == "cleanup" else f"the {name}"
-    return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
+    statement = _statement(case, one)
+    return _FIXES[one.asks].format(
+        name=statement or name,
+        what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
+        make="Run" if statement else "Make",
+        quoted=one.quoted,
+        place=one.place,
+    )
+
+
+def _statement(case: Case, one: Condition) -> str:
+    """```evaluate()` (train.py:39)``: what of the script's own brought a framework's call.
+
+    Empty where the script asks for the call by name, or the line is not known.
+    """
+    lines = case.statements(one.site)
+    if is_asked(one.call) or not lines:
+        return ""
+    return quoted(chains.file(one.site), lines[-1])
 
 
 def alone(case: Case, candidate: Candidate) -> str:

@@ -15,12 +15,14 @@ from collectrace.align.diagnosis import (
     conflict,
     deadlock,
     loop,
+    message_round,
     messages,
     mismatch,
     rank_words,
     sisters,
     slip,
     stall,
+    standpoint,
     table,
 )
 from collectrace.align.diagnosis.wording import Wording, called
@@ -28,7 +30,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import DDP_FORWARD, Call
@@ -65,7 +67,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
             Finding(
                 kind=candidate.kind,
                 severity=candidate.severity,
-                headline=wording.headline,
+                headline=wording.headline + sisters.also(case, candidate, judged),
                 cause=wording.cause,
                 fix=wording.fix,
                 group=candidate.group,
@@ -76,6 +78,8 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 notes=(*wording.notes, *_notes(case, candidate, judged, wording.cause)),
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate),
+                parted=_parted_sides(case, candidate),
+                repeats=index.get(id(cause)) if sisters.is_repeat(case, candidate) else None,
             )
         )
     return out
@@ -88,7 +92,28 @@ def _table(
     if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
         return None
     fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
-    return table.around(case, candidate, fatal, context)
+    since = _parted(case, candidate)
+    return table.around(case, candidate, fatal, context, since[0] if since is not None else None)
+
+
+def _parted_sides(case: Case, candidate: Candidate) -> tuple[Side, ...] | None:
+    """Where the sides parted before a candidate's row; None: nowhere, or it follows from another.
+
+    Whoever left out a whole round was not there when the others were.
+    """
+    found = parted(case, candidate)
+    if found is None or candidate.cause is not None or slip.slip(case, candidate) is not None:
+        return None
+    states = {rank: side.state for side in candidate.sides for rank in side.ranks}
+    points = standpoint.of_parting(case, candidate, found)
+    frames = chains.outermost_apart(points[0].stack, points[1].stack)
+    return tuple(
+        Side(
+            ranks=point.ranks, call=point.call, state=states[rank], stack=tuple(point.stack),
+            site=chains.site(frame) or None,
+        )
+        for rank, point, frame in zip(found.ranks, points, frames, strict=True)
+    )  # fmt: skip
 
 
 def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
@@ -96,6 +121,8 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
     sites = [call.site for _, call in called(candidate)]
     for side, call in called(candidate):
         sites += callers.lines(case, side.ranks[0], call)
+    for side in _parted_sides(case, candidate) or ():
+        sites += [side.call.site if side.call is not None else None, side.site]
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
@@ -122,9 +149,11 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
     source = candidate.source
     again = sisters.note(case, candidate, judged)
     notes = [again] if again else []
-    if isinstance(source, ChannelIssue):
-        step = _iteration(case, called(candidate))
-        return [*notes, f"{words.upper(step)}."] if step else notes
+    if isinstance(source, ChannelIssue | tuple):
+        sides = called(candidate)
+        parts = (_iteration(case, sides), message_round.told(case, sides))
+        told = "; ".join(part for part in parts if part)
+        return [*notes, f"{words.upper(told)}."] if told else notes
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
         return notes
     if source.gap is not None:
@@ -189,6 +218,8 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
         for side, call in sides
     ]
     known = [(side, call, habit) for side, call, habit in habits if habit is not None]
+    if parted(case, candidate) and not any(habit.goes_on(call) for _, call, habit in known):
+        known = []  # apart since before it, all have come out of the loop of those rounds
     parts = [_iteration(case, sides)]
     if not known or known[0][2].period == 1:
         parts.append(_in_unit(case, sides, candidate))

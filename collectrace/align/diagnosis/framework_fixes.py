@@ -56,6 +56,7 @@ class Made:
 
 
 _MODULES: Final = ("fsdp.unshard", "fsdp.reduce_scatter", "fsdp.all_reduce")
+_MODULES_ONE: Final = ("fsdp_one.unshard", "fsdp_one.reduce_scatter", "fsdp_one.all_reduce")
 _GATHERS_MODULES: Final = ("fsdp.", "fsdp_one.unshard", "deepspeed.fetch")
 _CHECKPOINT: Final = (
     "dcp.plan", "dcp.finish", "dcp.gather", "dcp.broadcast", "dcp.barrier", "dcp.other",
@@ -235,6 +236,25 @@ TABLE: Final = (
     ),
 
     # -- torch 2.13.0: FullyShardedDataParallel, ZeroRedundancyOptimizer, SyncBatchNorm ----------
+    # FullStateDictConfig (fsdp/api.py): "`state` will be empty on non rank 0 and contain CPU
+    # tensors on rank 0". summon_full_params: "Nor can forward and backward be started from within".
+    Fix(
+        "Run this forward on every rank: FullyShardedDataParallel gathers the parameters of each "
+        "module that it wraps from all of them. Only printing belongs on one rank.\n"
+        "Or evaluate a module that is not wrapped, filled by what model.state_dict() gives rank 0, "
+        "called on every rank inside FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, "
+        "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)).",
+        _MODULES_ONE, whole_forward=True,
+    ),
+    # Its gradients are reduced by a hook that the module's own forward sets: _runtime_utils.py,
+    # _register_post_backward_hook.
+    Fix(
+        "Let every rank enter the same modules in the same order, equally often: "
+        "FullyShardedDataParallel gathers the parameters of each one that it wraps over all ranks. "
+        "Where a rank has no use for a module, run it all the same and add its output times zero "
+        "(x + 0 * layer(x)), so that its backward runs too.",
+        _MODULES_ONE, replaces=True,
+    ),
     # FullyShardedDataParallel.clip_grad_norm_: "needs to be called on all ranks".
     Fix(
         "Call clip_grad_norm_() on every rank: the norm of sharded gradients is a sum over all "
@@ -243,8 +263,17 @@ TABLE: Final = (
     ),
     Fix(
         "Call state_dict() on every rank, and save what it gives on rank 0: sharded parameters are "
-        "gathered from all ranks.",
-        ("fsdp_one.state_dict", "fsdp_one.optim_state_dict"),
+        "gathered from all ranks. With FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, "
+        "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)) rank 0 alone keeps the "
+        "tensors.",
+        ("fsdp_one.state_dict",),
+    ),
+    # FullyShardedDataParallel.optim_state_dict, full_optim_state_dict: "This needs to be called on
+    # all ranks since it uses collective communications".
+    Fix(
+        "Call FSDP.optim_state_dict(model, optimizer) on every rank, and save what it gives on "
+        "rank 0: the states of sharded parameters are gathered from all ranks.",
+        ("fsdp_one.optim_state_dict",),
     ),
     Fix(
         "Call consolidate_state_dict(to=0) on every rank, then state_dict() on rank 0.",

@@ -11,9 +11,9 @@ from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import code_lines
-from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Side
-from collectrace.records import DDP_FORWARD, Join
+from collectrace.records import DDP_FORWARD, Batch, Join
 from collectrace.roles import is_shadow, pairing_class
 
 _LOOK_BACK: Final = 64
@@ -124,6 +124,44 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     # Only a rank that ran out can be missing, or be somewhere else, because of that.
     affected = set(candidate.absent) or {r for side in candidate.sides for r in side.ranks}
     return found if affected & found.ended else None
+
+
+def of_loop(
+    case: Case, site: str, gone: Sequence[int], within: Sequence[int], stream: StreamKey, seq: int
+) -> Inputs | None:
+    """The batches that a DataLoader gave ranks in a loop, if it ended sooner on some; else None.
+
+    Args:
+        case: the run.
+        site: ``path:line`` of the loop.
+        gone: ranks that are out of it at a call.
+        within: ranks that are in it there.
+        stream: of the call.
+        seq: its number.
+
+    """
+    counts, ended = dict[int, int](), set[int]()
+    for rank in (*gone, *within):
+        log, call = case.log(rank), case.call(rank, stream, seq)
+        passed = _pass_at(log, site, call.t) if log is not None and call is not None else None
+        if passed is None:
+            return None
+        counts[rank] = passed.batch
+        if passed.end:
+            ended.add(rank)
+    found = Inputs(counts, frozenset(ended), "loader", site)
+    return found if found.uneven and ended == set(gone) else None
+
+
+def _pass_at(log: RankLog, site: str, until: int) -> Batch | None:
+    """What a rank's latest pass at a line had come to at a time: its latest batch, or its end."""
+    found: Batch | None = None
+    for batch in log.batches:
+        if batch.t > until:
+            break
+        if batch.site == site or (found is not None and batch.loader == found.loader):
+            found = batch
+    return found
 
 
 def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:

@@ -32,6 +32,11 @@ class LoopLine:
         return chains.file(self.frame)
 
     @property
+    def site(self) -> str:
+        """``path:line`` of the loop's first line."""
+        return f"{self.file}:{self.line.partition(' ')[0]}"
+
+    @property
     def quoted(self) -> str:
         """```for x in y:` (train.py:12)``."""
         return quoted(self.file, self.line)

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, standpoint, ways_past
-from collectrace.align.diagnosis.callers import closed, named, place_of
+from collectrace.align.diagnosis import (
+    decided,
+    fewer_rounds,
+    inputs,
+    loop_lines,
+    standpoint,
+    ways_past,
+)
+from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
@@ -15,7 +22,9 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted, parted_here
 from collectrace.align.matching.parting import Extra, Parting
 from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.ops import canonical_op
+from collectrace.records import Call
 from collectrace.signature import is_asked
 
 _FEW: Final = 3
@@ -26,42 +35,55 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
     found = parted(case, candidate)
     if found is None or found.extra is None:
         return None
-    more, other = found.extra, next(r for r in found.ranks if r != found.extra.rank)
+    more = found.extra
     if not more.is_alone and more.agreeing < len(more.calls):
         return None  # so few calls may fit by chance
-    mine, others = standpoint.side_of(candidate, more.rank), standpoint.side_of(candidate, other)
+    points = standpoint.of_parting(case, candidate, found)
+    if found.ranks[0] != more.rank:
+        points.reverse()
+    left = _ended_earlier(case, candidate, found, points[1], points[0])
+    if left is not None and not more.is_alone and not left.loop.is_over_model:
+        ended = _ended(case, candidate.stream, found.seq, left)
+        return ended._replace(cause=f"{ended.cause}{_met(candidate, found, points[1].ranks)}")
+    mine, others = points[0].ranks, points[1].ranks
+    frames = chains.outermost_apart(points[0].stack, points[1].stack)
     who, those = words.ranks(mine), words.ranks(others)
-    count, calls = words.counted(len(more.calls), "call"), _calls(case, more)
-    first = place_of(case, more.rank, more.calls[0], brief=True).removeprefix(" at ")
+    count, calls = words.counted(len(more.calls), "call"), _calls(case, more, frames[0])
+    there = _short(frames[1]) if frames[1] else words.site(points[1].call.site or "")
+    at = f", at {there}," if there else ""
     left_out = not more.is_alone and set(others) <= set(candidate.suspects)
     if left_out:
-        told = f"From call {found.seq} on {those} left out {calls}, {count} that {who} made there"
+        told = f"From call {found.seq} on {those}{at} left out {calls}, {count} that {who} made"
+        told += " there"
         fix = f"for a branch that {those} did not take, or a loop that was shorter there."
+        behind = f"behind them its calls are those of {who} again, {count} earlier"
     else:
         never = "never made" if more.is_alone else "did not make there"
-        told = f"From call {found.seq} on {who} issued {calls}, {count} that {those} {never}"
+        told = f"From call {found.seq} on {who} issued {calls}, {count} that {those}{at} {never}"
         takes = words.verb(mine, "takes", "take")
         fix = f"for a branch that only {who} {takes}, or a loop that runs on there."
-    behind = f"behind them its calls are those of {those} again, {count} later"
-    if left_out:
-        behind = f"behind them its calls are those of {who} again, {count} earlier"
-    elif not more.agreeing:
-        behind = f"then it was back at lines of {those}"
-    met = who if left_out else those
-    same = (
-        f" Their bytes fit what {met} issued meanwhile, so nothing failed before call "
-        f"{candidate.seq}."
-        if candidate.seq is not None and candidate.seq > found.seq
-        else ""
-    )
-    points = standpoint.of_parting(case, candidate, found)
+        behind = f"behind them its calls are those of {those} again, {count} later"
+        if not more.agreeing:
+            behind = f"then it was back at lines of {those}"
     decides = decided.of_points(case, points, candidate.suspects, by_line=True)
+    first = place_of(case, more.rank, more.calls[0], within=frames[0], brief=True)
+    look = f"look above {closed(first.removeprefix(' at '))} {fix}"
     return Reason(
-        f"{words.upper(told)}; {behind}.{decides.cause if decides is not None else ''}{same}",
-        decides.fix
-        if decides is not None
-        else f"Make {_what(more)} on every rank, or on none: look above {closed(first)} {fix}",
+        f"{words.upper(told)}; {behind}.{decides.cause if decides is not None else ''}"
+        f"{_met(candidate, found, mine if left_out else others)}",
+        decides.fix if decides else f"Make {_what(more)} on every rank, or on none: {look}",
         "some ranks",
+        decides.fix if decides else "",
+    )
+
+
+def _met(candidate: Candidate, found: Parting, others: Sequence[int]) -> str:
+    """Why nothing failed where they parted: a sentence after a space, or nothing."""
+    if candidate.seq is None or candidate.seq <= found.seq:
+        return ""
+    return (
+        f" Their bytes fit what {words.ranks(others)} issued meanwhile, so nothing failed before "
+        f"call {candidate.seq}."
     )
 
 
@@ -110,12 +132,13 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         if candidate.seq > found.seq
         else ""
     )
-    left = _ended_earlier(case, candidate, found, points)
-    if left is not None:
-        ended = _out_of(case, found.seq, left)
-        return Reason(f"{ended.cause} {fitted}".rstrip(), ended.fix, "uneven")
+    for gone, within in (points, points[::-1]):
+        left = _ended_earlier(case, candidate, found, gone, within)
+        if left is not None:
+            ended = _ended(case, candidate.stream, found.seq, left)
+            return ended._replace(cause=f"{ended.cause} {fitted}".rstrip())
     decides = decided.of_points(case, points, candidate.suspects)
-    why, fix, *_ = decides or Reason(
+    why = decides or Reason(
         "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "
         "ones, and let all ranks take the same way through it.",
@@ -131,30 +154,42 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         f"{at}"
         f"{_both(here, points[0])}, {words.ranks(sides[1])} at {_both(there, points[1])}, where "
         f"before each line met the same line of "
-        f"the others.{why} {fitted}".rstrip(),
-        fix,
+        f"the others.{why.cause} {fitted}".rstrip(),
+        why.fix,
         "some ranks",
     )
 
 
 def _ended_earlier(
-    case: Case, candidate: Candidate, found: Parting, points: Sequence[Standpoint]
+    case: Case, candidate: Candidate, found: Parting, gone: Standpoint, within: Standpoint
 ) -> loop_lines.Left | None:
-    """Who has come out of a loop, perhaps of a function, which the other is in again.
+    """Whether one has come out of a loop, perhaps of a function, which the other is in again.
 
     Seen by the row before: there the one that is out was in the loop, too.
     """
     if candidate.stream is None:
         return None
-    for n, (gone, within) in enumerate((points, points[::-1])):
-        loop = loop_lines.loop_of_one(case, within, gone)
-        before = case.call(found.ranks[n], candidate.stream, found.seq - 1)
-        if loop is None or before is None:
-            continue
-        if not loop_lines.is_in(case, case.stack(found.ranks[n], before), loop):
-            continue
-        return loop_lines.Left(gone, within, loop)
-    return None
+    loop = loop_lines.loop_of_one(case, within, gone)
+    rank = next(r for r, c in zip(found.ranks, found.calls, strict=True) if c is gone.call)
+    before = case.call(rank, candidate.stream, found.seq - 1)
+    if loop is None or before is None or not loop_lines.is_in(case, case.stack(rank, before), loop):
+        return None
+    return loop_lines.Left(gone, within, loop)
+
+
+def _ended(case: Case, stream: StreamKey | None, seq: int, left: loop_lines.Left) -> Reason:
+    """A loop that ended earlier, and the batches of the DataLoader that it goes through, if any."""
+    gone, within, loop = left
+    told = _out_of(case, seq, left)
+    had = inputs.of_loop(case, loop.site, gone.ranks, within.ranks, stream, seq) if stream else None
+    if had is None:
+        return told
+    return Reason(
+        f"Uneven inputs: in the loop {loop.quoted} {had.phrase()}. {told.cause}",
+        f"Give {loop.quoted} the same number of batches on every rank: DistributedSampler (pads; "
+        "cuts with drop_last=True) and DataLoader(drop_last=True), for an evaluation, too.",
+        "uneven",
+    )
 
 
 def out_of_loop(
@@ -245,11 +280,33 @@ def _both(frame: str, point: Standpoint) -> str:
     return f"{place} ({words.name(point.call)}{words.at(point.call)})"
 
 
-def _calls(case: Case, more: Extra) -> str:
-    """``all_gather_single at eval.py:28``: each kind of call once."""
-    told = dict.fromkeys(named(case, more.rank, call) for call in more.calls)
+def _calls(case: Case, more: Extra, within: str) -> str:
+    """``all_gather_single at eval.py:28``: each kind of call once, and a place that all share.
+
+    ``within``: the frame of a caller that is to be named.
+    """
+    told: dict[str, list[str]] = {}
+    for call in more.calls:
+        names = told.setdefault(_reached(case, more.rank, call, within), [])
+        if words.name(call) not in names:
+            names.append(words.name(call))
+    if len(told) == 1:
+        ((place, names),) = told.items()
+        return f"{_few(names)}{place}"
+    return _few([f"{name}{place}" for place, names in told.items() for name in names])
+
+
+def _reached(case: Case, rank: int, call: Call, frame: str) -> str:
+    """Where a call was made, and the line of a frame further out by which it came there."""
+    place = place_of(case, rank, call, within="" if is_asked(call) else frame)
+    outer = chains.site(frame)
+    named = not outer or words.site(outer) in place
+    return place if named else f"{place}, reached from {words.site(outer)}"
+
+
+def _few(told: Sequence[str]) -> str:
     rest = len(told) - _FEW
-    return words.listed([*list(told)[:_FEW], *([f"{rest} more kinds"] if rest > 0 else [])])
+    return words.listed([*told[:_FEW], *([f"{rest} more kinds"] if rest > 0 else [])])
 
 
 def _short(frame: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis.wording import FOLLOWS, Reason
@@ -12,10 +13,16 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching.dimensions import NAMELESS
 
 
+def is_repeat(case: Case, candidate: Candidate) -> bool:
+    """Whether it is the error of another group, which it is put down to, once more."""
+    cause = candidate.cause
+    return cause is not None and sisters.repeats(case, cause, candidate)
+
+
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """The error of another group, once more."""
     cause = candidate.cause
-    if cause is None or cause.group is None or not sisters.repeats(case, cause, candidate):
+    if cause is None or not is_repeat(case, candidate):
         return None
     return Reason(f"It is the same error as in {_group(cause)}, in another group.", FOLLOWS)
 
@@ -40,20 +47,43 @@ def deciding(case: Case, candidate: Candidate) -> str:
     )
 
 
-def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
-    """``The same in 4 of 4 groups of mesh_tp.``; empty where one group alone has it."""
-    if candidate.group is None or candidate.cause is not None:
-        return ""
-    others = [
-        c for c in judged if c.cause is candidate and sisters.repeats(case, candidate, c)
-    ]  # fmt: skip
-    names = {c.group.name for c in others if c.group is not None}
-    if not names:
+def also(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
+    """``, in 3 of 3 groups of mesh_tp``, for a headline; empty where one group alone has it."""
+    again = _again(case, candidate, judged)
+    if candidate.group is None or not again:
         return ""
     total = len(sisters.of(case, candidate.group))
     label = candidate.group.description
     of = f"groups of {label}" if label not in NAMELESS else "such groups"
-    return f"The same in {len(names) + 1} of {total} {of}."
+    return f", in {len(again) + 1} of {total} {of}"
+
+
+def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
+    """``The other groups: ranks 2-3 and ranks 4-5.``; empty where one group alone has it."""
+    again = sorted(_again(case, candidate, judged).values())
+    if not again:
+        return ""
+    rest = len(again) - _MOST_NAMED
+    named = [words.ranks(ranks) for ranks in again[:_MOST_NAMED]]
+    named += [words.counted(rest, "more group")] if rest > 0 else []
+    return f"The same error, from the same lines, in the groups of {words.listed(named)}."
+
+
+_MOST_NAMED: Final = 8
+"""Groups that are named by their ranks."""
+
+
+def _again(
+    case: Case, candidate: Candidate, judged: Sequence[Candidate]
+) -> dict[str, tuple[int, ...]]:
+    """The other groups that have the same error, by name, with their ranks."""
+    if candidate.group is None or candidate.cause is not None:
+        return {}
+    return {
+        c.group.name: c.group.ranks
+        for c in judged
+        if c.cause is candidate and c.group is not None and sisters.repeats(case, candidate, c)
+    }
 
 
 def _group(candidate: Candidate) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final, Literal
 
 from collectrace.align.diagnosis.callers import at_depth, is_in_helper, telling_depth
@@ -16,22 +17,32 @@ from collectrace.records import Call
 from collectrace.signature import program_text
 
 _FAR: Final = 40
-"""Rows between root and fatal row beyond which those in the middle are left out."""
+"""Rows between two marked ones beyond which those in the middle are left out."""
+
+_BESIDE: Final = 2
+"""Rows at most that are shown before and after the one since which ranks are apart."""
 
 _COLUMNS: Final = 8
 """Columns beyond which ranks are told apart by what they issued only, not by the line."""
 
 
-def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -> Table | None:
-    """The rows around a stream's root row and its fatal row, ``context`` before and after each."""
+def around(
+    case: Case, root: Candidate, fatal: Candidate | None, context: int, parted: int | None = None
+) -> Table | None:
+    """The rows around a stream's root row and its fatal row, ``context`` before and after each.
+
+    ``parted``: a row before them since which the ranks are apart; some rows around it.
+    """
     stream, seq = root.stream, root.seq
     if stream is None or seq is None or root.group is None:
         return None
     ranks = [rank for rank in root.group.ranks if case.log(rank) is not None]
-    marks: dict[int, Literal["root", "fatal"]] = {seq: "root"}
+    marks: dict[int, Literal["parted", "root", "fatal"]] = {seq: "root"}
+    if parted is not None and parted < seq:
+        marks[parted] = "parted"
     if fatal is not None and fatal.seq is not None and fatal.seq > seq:
         marks[fatal.seq] = "fatal"
-    wanted = _rows(sorted(marks), context)
+    wanted = _rows({row: min(context, _BESIDE) if row == parted else context for row in marks})
     cells = {rank: _calls(case, rank, stream, wanted) for rank in ranks}
     _show_callers(case, cells)
     columns = _columns(cells)
@@ -49,13 +60,14 @@ def around(case: Case, root: Candidate, fatal: Candidate | None, context: int) -
     )
 
 
-def _rows(marked: list[int], context: int) -> list[int]:
-    """The rows to show, sorted; with those between the marked ones if these are near."""
+def _rows(marked: Mapping[int, int]) -> list[int]:
+    """The rows to show, sorted: so many around each, and those between two that are near."""
     rows: set[int] = set()
-    for row in marked:
+    for row, context in marked.items():
         rows |= set(range(max(1, row - context), row + context + 1))
-    if marked[-1] - marked[0] <= _FAR:
-        rows |= set(range(marked[0], marked[-1]))
+    for row, later in pairwise(sorted(marked)):
+        if later - row <= _FAR:
+            rows |= set(range(row, later))
     return sorted(rows)
 
 

@@ -44,7 +44,7 @@ class Reason(NamedTuple):
     because: Because | None = None
     """What a framework's own fix may be looked for by; None: there is none for it."""
     line: str = ""
-    """What to change about the line that led there, whatever a framework asks for."""
+    """What to change about the line that led there: it stands before what a framework asks for."""
 
 
 Explainer = Callable[[Case, Candidate], Reason | None]

@@ -99,6 +99,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         "cause": _clean(cause), "why": _clean(why), "fix": _clean(fix), "more": _clean(more),
         "notes": [_clean(note) for note in finding.notes],
         "sides": [_side(finding, side, sources) for side in sides],
+        "parted": [_parted(side, sources) for side in finding.parted or () if side.call],
         "rest": words.ranks(rest) if rest else "",
         "stream": data.stream_of(finding, overview),
         "seq": finding.seq,
@@ -125,6 +126,18 @@ def _side(finding: Finding, side: Side, sources: dict[str, SourceLine]) -> dict[
         "via": text.site(c.via) if c is not None and c.via else "",
         "code": _code(site, sources.get(site)) if site in sources else [],
         "stack": [text.clean(frame) for frame in side.stack or ()],
+    }
+
+
+def _parted(side: Side, sources: dict[str, SourceLine]) -> dict[str, Any]:
+    """Where ranks were when they parted from others, before the row of the finding."""
+    c = side.call
+    lines = dict.fromkeys(site for site in (c.site if c is not None else None, side.site) if site)
+    return {
+        "seq": c.seq if c is not None else 0,
+        "ranks": words.ranks(side.ranks),
+        "call": text.name(c) if c is not None else "",
+        "lines": [(text.site(site), _code(site, sources.get(site))) for site in lines],
     }
 
 

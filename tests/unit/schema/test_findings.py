@@ -110,6 +110,8 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
     assert left_out == [
         ("alignment", "strict"),
         ("alignment", "job"),
+        ("finding", "repeats"),
+        ("finding", "parted"),
         ("side", "stack"),
         ("side", "site"),
         ("source", "enclosing"),

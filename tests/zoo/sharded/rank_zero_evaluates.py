@@ -6,9 +6,9 @@ ranks: 3
 expect: op_mismatch role_mismatch shape_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; forward | unshard | FSDP*; TRAINS; /since call \\d+/ | only rank 0 | rank 0
-    alone | never
-fix: every rank; this forward; full_state_dict=True
+cause: rank 0; BUG; CALLED; ASKS; evaluate*; forward | unshard | FSDP*; TRAINS;
+    /since call \\d+/ | only rank 0 | rank 0 alone | never
+fix: CALLED; ASKS; every rank; this forward; full_state_dict=True
 never: ragged; drop_last; loop ended; left the loop; logs do not show; find_unused_parameters
 """
 
@@ -34,5 +34,5 @@ for step in range(6):
     net(torch.ones(1, 6)).sum().backward()  # TRAINS
     optimizer.step()
     optimizer.zero_grad()
-    if step == 3 and (rank == 0 or TWIN):
-        evaluate()
+    if step == 3 and (rank == 0 or TWIN):  # ASKS
+        evaluate()  # CALLED

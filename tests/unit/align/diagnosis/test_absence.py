@@ -89,7 +89,20 @@ def test_a_rank_that_is_busy_and_where(tmp_path: Path) -> None:
     assert found.headline.startswith("rank 1 is busy at data.py:12; ranks 0,2 wait for it in")
     assert "Rank 1 was at data.py:12 (decode)." in found.cause
     assert "Ctrl-C" not in found.cause
-    assert "py-spy dump" in found.fix
+    assert "(`py-spy dump`, the `stall` line in the log of rank 1)" in found.fix
+
+
+def test_no_line_is_promised_that_is_not_there(tmp_path: Path) -> None:
+    run = steps(3, stall_after=45.0)
+    for rank in run:
+        if rank.rank == 1:
+            rank.beat(30)
+        else:
+            waits(rank, **STEP)
+    found = first(run, tmp_path)
+    assert found.headline.startswith("rank 1 is busy")
+    assert "`stall`" not in found.fix
+    assert "enable(stall_after=...), with less than the 45 s of this one" in found.fix
 
 
 def test_a_call_that_one_rank_was_refused(tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_a_framework_on_every_rank_leaves_other_reasons_alone(role: str, tmp_pat
 
 ON_THE_WAY = [
     ("fsdp.unshard", {"part": "layers.1"}),
+    ("fsdp_one.unshard", {"part": "1 Linear"}),
     ("deepspeed.fetch", {}),
     ("dtensor.redistribute", {}),
     ("dtensor.loss", {}),
@@ -175,18 +176,24 @@ def test_a_metric_reduced_where_the_trainer_asks_for_the_rank(
 TRAINS, EVALUATES = "/job/train.py:9", "/job/train.py:24"
 
 
-def gather(rank: Rank, layer: str, site: str, stack: int) -> None:
-    rank.call("all_gather_single", role="fsdp.unshard", part=layer, shape=[34], site=site,
+def gather(rank: Rank, layer: str, site: str, stack: int, family: str) -> None:
+    rank.call("all_gather_single", role=f"{family}.unshard", part=layer, shape=[34], site=site,
               stack=stack)  # fmt: skip
 
 
-def reduce(rank: Rank, layer: str) -> None:
+def reduce(rank: Rank, layer: str, family: str) -> None:
     # Of one size each: the layers differ.
-    rank.call("reduce_scatter_single", role="fsdp.reduce_scatter", part=layer,
+    rank.call("reduce_scatter_single", role=f"{family}.reduce_scatter", part=layer,
               shape=[68 + int(layer)], site=TRAINS, stack=1)  # fmt: skip
 
 
-def sharded(evaluating: int | None = None, layers: str = "012", *, cut: int | None = None) -> Run:
+def sharded(
+    evaluating: int | None = None,
+    layers: str = "012",
+    *,
+    cut: int | None = None,
+    family: str = "fsdp",
+) -> Run:
     """Sharded training of three layers; a rank runs some once more, or cuts one out of the loss."""
     run = Run(3)
     for rank in run:
@@ -194,27 +201,39 @@ def sharded(evaluating: int | None = None, layers: str = "012", *, cut: int | No
         rank.record(Stack(stack=2, frames=[f"{EVALUATES} evaluate", "/job/train.py:12 main"]))
         for step in range(5):
             for layer in "012":
-                gather(rank, layer, TRAINS, 1)
+                gather(rank, layer, TRAINS, 1, family)
             for layer in "210":
                 if (rank.rank, step, layer) != (cut, 3, "1"):
-                    reduce(rank, layer)
+                    reduce(rank, layer, family)
             for layer in layers if (rank.rank, step) == (evaluating, 3) else "":
-                gather(rank, layer, EVALUATES, 2)
+                gather(rank, layer, EVALUATES, 2, family)
         rank.exit()
     return run
 
 
-def test_a_whole_forward_of_one_rank(tmp_path: Path) -> None:
-    found = first(sharded(0), tmp_path)
+FAMILIES = ("fsdp", "fsdp_one")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_whole_forward_of_one_rank(family: str, tmp_path: Path) -> None:
+    found = first(sharded(0, family=family), tmp_path)
     assert found.suspects == (0,)
-    assert says(row("fsdp.unshard", whole=True), found)
-    assert not says(row("fsdp.unshard"), found)
+    assert says(row(f"{family}.unshard", whole=True), found)
+    assert not says(row(f"{family}.unshard"), found)
 
 
-def test_one_module_alone_is_no_whole_forward(tmp_path: Path) -> None:
-    found = first(sharded(0, "1"), tmp_path)
-    assert not says(row("fsdp.unshard", whole=True), found)
-    assert says(row("fsdp.unshard"), found)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_module_alone_is_no_whole_forward(family: str, tmp_path: Path) -> None:
+    found = first(sharded(0, "1", family=family), tmp_path)
+    assert not says(row(f"{family}.unshard", whole=True), found)
+    assert says(row(f"{family}.unshard"), found)
+
+
+def test_what_only_fully_shard_knows_is_not_advised_for_the_older_one(tmp_path: Path) -> None:
+    for layers in ("012", "1"):
+        found = first(sharded(0, layers, family="fsdp_one"), tmp_path / layers)
+        assert "set_reduce_scatter_unused_params" not in found.fix
+        assert "get_model_state_dict" not in found.fix
 
 
 def test_a_module_that_was_cut_out_of_the_loss(tmp_path: Path) -> None:
@@ -416,7 +435,8 @@ def test_every_row_has_an_example_here() -> None:
     spoken = [row(role) for role in ASKED] + [row(role) for role, _ in ON_THE_WAY]
     spoken += [row(role, "sizes") for role, _ in SIZES]
     spoken += [row(role, path=function) for role, function, _ in LED_TO]
-    spoken += [row("fsdp.unshard", whole=True), row("dcp.plan", "threads")]
+    spoken += [row(f"{family}.unshard", whole=True) for family in FAMILIES]
+    spoken += [row("dcp.plan", "threads")]
     spoken += [row("pp.forward", "messages"), row("pp.forward", "message sizes")]
     spoken += [row("zero.consolidate", "roots"), row("lightning.log", "uneven")]
     spoken += [row("accelerate.gather", "uneven")]

@@ -97,9 +97,9 @@ def test_a_call_that_the_suspect_left_out(tmp_path: Path) -> None:
     assert candidate.suspects == (2,)
     found = told(case, candidate)
     assert found.cause == (
-        "From call 12 on rank 2 left out all_reduce at train.py:12, 1 call that ranks 0-1 made "
-        "there; behind them its calls are those of ranks 0-1 again, 1 call earlier. Their "
-        "bytes fit what ranks 0-1 issued meanwhile, so nothing failed before call 18."
+        "From call 12 on rank 2, at train.py:10, left out all_reduce at train.py:12, 1 call that "
+        "ranks 0-1 made there; behind them its calls are those of ranks 0-1 again, 1 call earlier. "
+        "Their bytes fit what ranks 0-1 issued meanwhile, so nothing failed before call 18."
     )
     assert "a branch that rank 2 did not take, or a loop that was shorter there" in found.fix
 
@@ -107,8 +107,8 @@ def test_a_call_that_the_suspect_left_out(tmp_path: Path) -> None:
 def test_a_call_that_the_suspect_made_twice(tmp_path: Path) -> None:
     found = told(*with_rounds(tmp_path, (10, 11, 11, 12)))
     assert (
-        "From call 12 on rank 2 issued all_reduce at train.py:11, 1 call that ranks 0-1 did "
-        in (found.cause)
+        "From call 12 on rank 2 issued all_reduce at train.py:11, 1 call that ranks 0-1, at "
+        "train.py:12, did not make there" in (found.cause)
     )
     assert "left out" not in found.cause
     assert "a branch that only rank 2 takes" in found.fix
@@ -116,8 +116,9 @@ def test_a_call_that_the_suspect_made_twice(tmp_path: Path) -> None:
 
 def test_a_call_from_a_line_where_nobody_else_ever_was(tmp_path: Path) -> None:
     found = told(*with_rounds(tmp_path, (10, 11, 20, 12)))
-    assert "rank 2 issued all_reduce at train.py:20, 1 call that ranks 0-1 never made" in (
-        found.cause
+    assert (
+        "rank 2 issued all_reduce at train.py:20, 1 call that ranks 0-1, at train.py:12, never made"
+        in found.cause
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from collectrace.findings import Alignment, Finding
+from collectrace.report import markdown, terminal
 from tests.support.judging import aligned, errors, judged
 from tests.support.synthetic import Rank, Run
 
@@ -86,8 +89,26 @@ def test_an_error_that_all_groups_of_a_dimension_repeat_is_one(tmp_path: Path) -
     found = errors(alignment)
     assert [f.caused_by for f in found] == [None, 0, 0, 0]
     assert found[0].suspects == ()
-    assert "The same in 4 of 4 groups of mesh_tp." in found[0].notes
+    assert [f.repeats for f in found] == [None, 0, 0, 0]
+    assert found[0].headline.endswith(", in 4 of 4 groups of mesh_tp")
+    assert any(note.endswith("the groups of ranks 2-3, ranks 4-5 and ranks 6-7.")
+               for note in found[0].notes)  # fmt: skip
     assert "the same error as in group mesh_tp" in found[1].cause
+
+
+def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:
+    run = pairs(8)
+    for rank in run:
+        reduce(rank, count=4 + rank.rank % 2)
+    run.finish()
+    out, written = io.StringIO(), io.StringIO()
+    alignment = aligned(run, tmp_path)
+    terminal.render(alignment, Console(file=out, width=200))
+    assert "in 4 of 4 groups of mesh_tp" in out.getvalue().splitlines()[4]
+    assert "led to" not in out.getvalue()
+    assert "diverged: 1 error on 8 ranks." in out.getvalue()
+    markdown.write(alignment, written)
+    assert "led to" not in written.getvalue()
 
 
 def test_another_error_in_a_sister_group_is_one_of_its_own(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_it_decides_a_tie_and_names_the_line(tmp_path: Path) -> None:
     assert first.kind == "op_mismatch"
     assert first.suspects == (0,)
     assert "From call 16 on rank 0 issued all_gather_single at train.py:28" in first.cause
-    assert "2 calls that rank 1 never made" in first.cause
+    assert "2 calls that rank 1, at train.py:21, never made" in first.cause
     assert "ambiguous" not in first.cause
     assert "ragged" not in first.cause
 

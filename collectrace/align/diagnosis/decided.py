@@ -15,13 +15,13 @@ from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
-from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
+from collectrace.align.diagnosis.wording import Reason, called, head_of, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines
-from collectrace.align.reading.code_lines import Asks
+from collectrace.align.reading import arms, chains, code_lines
+from collectrace.align.reading.code_lines import Asks, Origin
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_user, stands_at_its_line
@@ -38,11 +38,18 @@ class Condition:
     """``number text`` of its statement."""
     forks: bool
     """Whether other ranks stand in another branch of the same ``if``."""
+    origin: Origin
+    """What it is seen to look at, and by which assignment."""
 
     @property
     def asks(self) -> Asks:
         """What it is seen to look at."""
-        return code_lines.asks(self.line)
+        return self.origin.asks
+
+    @property
+    def seen(self) -> str:
+        """``which asks for the rank``; empty: nothing known."""
+        return seen(self.file, self.origin)
 
     @property
     def quoted(self) -> str:
@@ -50,8 +57,13 @@ class Condition:
         return quoted(self.file, self.line)
 
     @property
+    def head(self) -> str:
+        """The same, of the condition alone where the call is in its ``else``."""
+        return quoted(self.file, head_of(self.line))
+
+    @property
     def place(self) -> str:
-        """``train.py:12``."""
+        """``train.py:12``, of the condition."""
         return place_of_line(self.file, self.line)
 
 
@@ -92,15 +104,19 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "Make {name} on every rank or on none: let {quoted} depend on nothing that differs "
+        "Make {name} on every rank or on none: let {head} depend on nothing that differs "
         "between ranks."
     ),
 }
 
 
-def seen(asks: Asks) -> str:
-    """``which asks for the rank``: what such a condition is seen to do; empty: nothing known."""
-    return _SEEN[asks]
+def seen(file: str, origin: Origin) -> str:
+    """``which asks for the rank``: what a condition is seen to do; empty: nothing known.
+
+    ``which goes back to `done = time.time() > end` (train.py:12), which reads a clock ...``.
+    """
+    what = _SEEN[origin.asks]
+    return f"which goes back to {quoted(file, origin.line)}, {what}" if origin.line else what
 
 
 @once
@@ -129,34 +145,40 @@ def _between(
     for n, point in enumerate(points):
         if not by_line and not stands_at_its_line(point.call):
             continue
-        foreign = {one for m, lines in enumerate(above) if m != n for one in lines}
-        own = [(*one, False) for one in above[n] if one not in foreign]
+        foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
+        own = [(*one, False) for one in above[n] if one[:2] not in foreign]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(point.ranks, point.call, *one)
-            for one in reversed(own)
-            if code_lines.statement(one[1]).startswith(_TELLING) and "__name__" not in one[1]
+            Condition(point.ranks, point.call, file, line, forks, case.origin(site, line))
+            for file, line, site, forks in reversed(own)
+            if code_lines.statement(line).startswith(_TELLING) and "__name__" not in line
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
 
-_TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
+_TELLING: Final = ("if ", "elif ", "except", "case ", "finally", arms.CONTRARY)
 
 
-def _above(case: Case, point: Standpoint) -> list[tuple[str, str]]:
-    """File and ``number text`` of the conditions above a call and its callers, outermost first."""
+def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
+    """File and ``number text`` of the conditions above a call and its callers, outermost first.
+
+    And the line that each is above.
+    """
     found = []
     for site in reversed(sites(point)):
         lines = code_lines.branches(case.statements(site))
-        found += [(site.rpartition(":")[0], line) for line in lines]
+        found += [(site.rpartition(":")[0], line, site) for line in lines]
     return found
 
 
-def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
-    """The ``if`` of which two stand in different branches, in the outermost frames that differ."""
+def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str, str]]:
+    """The ``if`` of which two stand in different branches, in the outermost frames that differ.
+
+    As :func:`_above` has it.
+    """
     pairs = [(point.call.site, other.call.site)]
     mine, theirs = chains.outermost_apart(point.stack, other.stack)
     if mine and theirs:
@@ -164,7 +186,7 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
     for site, there in pairs:
         fork = code_lines.parting_if(site, there)
         if fork is not None:
-            return [((site or "").rpartition(":")[0], fork)]
+            return [((site or "").rpartition(":")[0], fork, site or "")]
     return []
 
 
@@ -218,7 +240,7 @@ def sentence(case: Case, candidate: Candidate) -> str:
 def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
     told: list[str] = []
     for one in found:
-        who, seen = words.ranks(one.ranks), _SEEN[one.asks]
+        who, seen = words.ranks(one.ranks), one.seen
         if one.forks:
             also = f": {seen.replace('which ', 'it ', 1)}" if seen else ""
             told.append(f"{words.upper(one.quoted)} parted them{also}")
@@ -243,9 +265,10 @@ def around_all(case: Case, candidate: Candidate) -> str:
         return ""
     (side, call) = sides[0]
     for line in reversed(code_lines.branches(around(case, side))):
-        one = Condition(side.ranks, call, (call.site or "").rpartition(":")[0], line, forks=False)
-        if one.asks:
-            return f" The line stands under {one.quoted}, {_SEEN[one.asks]}."
+        origin = case.origin(call.site, line)
+        file = (call.site or "").rpartition(":")[0]
+        if origin.asks:
+            return f" The line stands under {quoted(file, line)}, {seen(file, origin)}."
     return ""
 
 
@@ -270,13 +293,13 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
 
     None of those that are the same for a rank in every round.
     """
-    foreign = _above(case, other)
+    foreign = {one[:2] for one in _above(case, other)}
     found = [
-        Condition(point.ranks, point.call, *one, forks=False)
-        for one in reversed(_above(case, point))
-        if one not in foreign and code_lines.statement(one[1]).startswith(_TELLING)
+        Condition(point.ranks, point.call, file, line, False, case.origin(site, line))
+        for file, line, site in reversed(_above(case, point))
+        if (file, line) not in foreign and code_lines.statement(line).startswith(_TELLING)
     ]
-    found = [one for one in found if not _LASTING.fullmatch(code_lines.statement(one.line))]
+    found = [o for o in found if not _LASTING.fullmatch(code_lines.statement(head_of(o.line)))]
     return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
 
 
@@ -306,7 +329,7 @@ def fix_of(case: Case, one: Condition) -> str:
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
     name = name if name.startswith("DDP's ") or one.asks == "cleanup" else f"the {name}"
-    return _FIXES[one.asks].format(name=name, quoted=one.quoted, place=one.place)
+    return _FIXES[one.asks].format(name=name, quoted=one.quoted, head=one.head, place=one.place)
 
 
 def alone(case: Case, candidate: Candidate) -> str:

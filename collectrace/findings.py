@@ -205,8 +205,9 @@ class SourceLine:
     """What stands there."""
 
     enclosing: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """``number text`` of the conditions and loops around it, outermost first; left out where there
-    are none, or they are not known."""
+    """``number text`` of the conditions and loops around it, outermost first, ``12 else of line 11:
+    if rank == 0:`` of one whose ``else`` it is in; left out where there are none, or they are not
+    known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +338,8 @@ class OtherLines:
     """The first of them."""
 
     lines: tuple[LineOfRanks, ...]
-    """The lines that the first was issued from; one line may be reached in two ways."""
+    """The lines that the first was issued from; where that is one line, the innermost lines of its
+    callers that differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

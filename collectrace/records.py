@@ -239,6 +239,10 @@ class Source(Record):
         "without enclosing it, or by an exception (`except`, `with suppress`); `leaves`: "
         "`return`, `continue`, `break`, `raise`, or `pass` where the program goes on behind it"
     )
+    given: list[str] | None = _opt(
+        "`head number text`: of a condition among these, at line `head`, the assignments above "
+        "that its names were given by, the nearest first"
+    )
 
 
 @dataclass(slots=True, kw_only=True)

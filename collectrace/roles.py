@@ -246,6 +246,8 @@ _TABLE: Final = (
           "sharing the gradients of its statistics"),
     _part("averaging.parameters", "the model averager", "averaging parameters",
           "averaging the parameters"),
+    _part("compile.agree", "torch.compile", "torch.compile",
+          "agreeing with the other ranks on what it compiles and runs", pairs=USER),
     _part("compile.graph", "a compiled graph", "compiled graph", "running what the script wrote",
           pairs=USER),
 

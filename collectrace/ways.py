@@ -64,7 +64,7 @@ class Ways:
     def __init__(self, tree: ast.Module) -> None:
         self._scopes: list[Span] = []
         self._ways: list[Way] = []
-        whole = Span(1, max((_end(node) for node in tree.body), default=1))
+        whole = Span(0, max((_end(node) for node in tree.body), default=1))
         try:
             self._add_scope(tree.body, whole)
         except RecursionError:

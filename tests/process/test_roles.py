@@ -321,6 +321,14 @@ def together() -> None:
         (first(torch.ones(2, 4)).sum() + second(torch.ones(2, 4)).sum()).backward()
 
 
+def both_forwards_first() -> None:
+    first, second = net(), net()
+    for _ in range(3):
+        a, b = first(torch.ones(2, 4)).sum(), second(torch.ones(2, 4)).sum()
+        b.backward()
+        a.backward()
+
+
 def accumulating() -> None:
     first, second = net(), net()
     for _ in range(3):
@@ -334,13 +342,14 @@ def accumulating() -> None:
     [
         (one_model, [None] * 3),
         (alternately, [2, 1] * 3),
-        (together, [None] * 6),
+        (together, [2, 1] * 3),
+        (both_forwards_first, [2, 1] * 3),
         (accumulating, [2] * 3),
     ],
     ids=lambda case: case.__name__ if callable(case) else "",
 )
 def test_whose_gradients_a_bucket_holds(function: Any, models: list[int], ranks: Ranks) -> None:
-    """Told where there are several models on the group, and one of them alone is in training."""
+    """Told where several models have run forward on the group."""
     for file in checked(ranks, function):
         buckets = [c.model for c in file.calls if c.role == "ddp.backward.bucket"]
         assert buckets == models

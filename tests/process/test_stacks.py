@@ -217,8 +217,9 @@ def test_a_thread_has_the_line_that_gave_it_its_work(ranks: Ranks) -> None:
         assert functions(log, lines[2]) == ["threads.<locals>.hook", "threads"]
         assert (lines[3].site, lines[3].stack) == (None, None)
         assert (text(lines[4].site), lines[4].thread) == ("started.start()", "started")
-        # One with a line of the user's ends where the thread began.
-        assert functions(log, lines[5]) == ["threads.<locals>.<lambda>"]
+        # Behind the user's own lines in the thread, too, is the one that gave it its work.
+        assert functions(log, lines[5]) == ["threads.<locals>.<lambda>", "threads"]
+        assert text(lines[5].site) == "pool.submit(lambda: dist.all_reduce(torch.ones(5))).result()"
         assert text(lines[6].site) == "list(pool.map(dist.all_reduce, [torch.ones(6)]))"
         assert text(lines[7].site).startswith("pool.submit(pool.submit, dist.all_reduce")
 

@@ -27,7 +27,7 @@ FLOORS = (
     {"signature", "findings"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
-    {"tabular"},
+    {"tabular", "given"},
     {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable", "job_store", "ways"},
 )
 

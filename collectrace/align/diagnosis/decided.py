@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
-from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
+from collectrace.align.diagnosis.wording import Reason, called, head_of, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines
-from collectrace.align.reading.code_lines import Asks
+from collectrace.align.reading import arms, chains, code_lines
+from collectrace.align.reading.code_lines import Asks, Origin
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user, stands_at_its_line
@@ -38,13 +38,20 @@ class Condition:
     """``number text`` of its statement."""
     forks: bool
     """Whether other ranks stand in another branch of the same ``if``."""
+    origin: Origin
+    """What it is seen to look at, and by which assignment."""
     site: str = ""
     """``path:line`` of what stands under it: of the call, or of a caller."""
 
     @property
     def asks(self) -> Asks:
         """What it is seen to look at."""
-        return code_lines.asks(self.line)
+        return self.origin.asks
+
+    @property
+    def seen(self) -> str:
+        """``which asks for the rank``; empty: nothing known."""
+        return seen(self.file, self.origin)
 
     @property
     def quoted(self) -> str:
@@ -52,8 +59,13 @@ class Condition:
         return quoted(self.file, self.line)
 
     @property
+    def head(self) -> str:
+        """The same, of the condition alone where the call is in its ``else``."""
+        return quoted(self.file, head_of(self.line))
+
+    @property
     def place(self) -> str:
-        """``train.py:12``."""
+        """``train.py:12``, of the condition."""
         return place_of_line(self.file, self.line)
 
 
@@ -94,15 +106,19 @@ _FIXES: Final[dict[Asks, str]] = {
         "the flag, MIN or MAX), and let every rank take the same way."
     ),
     "": (
-        "{make} {what} on every rank or on none: let {quoted} depend on nothing that differs "
+        "{make} {what} on every rank or on none: let {head} depend on nothing that differs "
         "between ranks."
     ),
 }
 
 
-def seen(asks: Asks) -> str:
-    """``which asks for the rank``: what such a condition is seen to do; empty: nothing known."""
-    return _SEEN[asks]
+def seen(file: str, origin: Origin) -> str:
+    """``which asks for the rank``: what a condition is seen to do; empty: nothing known.
+
+    ``which goes back to `done = time.time() > end` (train.py:12), which reads a clock ...``.
+    """
+    what = _SEEN[origin.asks]
+    return f"which goes back to {quoted(file, origin.line)}, {what}" if origin.line else what
 
 
 @once
@@ -132,13 +148,12 @@ def _between(
         if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
-        under = {(file, line): site for file, line, site in above[n]}
-        own = [(file, line, False) for file, line, _ in above[n] if (file, line) not in foreign]
+        own = [(*one, False) for one in above[n] if one[:2] not in foreign]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
         telling = [
-            Condition(point.ranks, point.call, file, line, forks, under.get((file, line), ""))
-            for file, line, forks in reversed(own)
+            Condition(point.ranks, point.call, file, line, forks, case.origin(site, line), site)
+            for file, line, site, forks in reversed(own)
             if code_lines.statement(line).startswith(_TELLING) and "__name__" not in line
         ]
         if telling:
@@ -146,7 +161,7 @@ def _between(
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
 
-_TELLING: Final = ("if ", "elif ", "except", "case ", "finally")
+_TELLING: Final = ("if ", "elif ", "except", "case ", "finally", arms.CONTRARY)
 
 
 def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
@@ -161,8 +176,11 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
     return found
 
 
-def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
-    """The ``if`` of which two stand in different branches, in the outermost frames that differ."""
+def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str, str]]:
+    """The ``if`` of which two stand in different branches, in the outermost frames that differ.
+
+    As :func:`_above` has it.
+    """
     pairs = [(point.call.site, other.call.site)]
     mine, theirs = chains.outermost_apart(point.stack, other.stack)
     if mine and theirs:
@@ -170,7 +188,7 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str]]:
     for site, there in pairs:
         fork = code_lines.parting_if(site, there)
         if fork is not None:
-            return [((site or "").rpartition(":")[0], fork)]
+            return [((site or "").rpartition(":")[0], fork, site or "")]
     return []
 
 
@@ -189,19 +207,19 @@ def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str])
         for n in reversed(range(len(lines) - 1)):
             text = code_lines.statement(lines[n])
             if text.startswith(_TELLING) and "__name__" not in text:
-                one = Condition(tuple(ranks), call, chains.file(frame), lines[n], forks=False)
+                one = Condition(
+                    tuple(ranks), call, chains.file(frame), lines[n], False,
+                    case.origin(site, lines[n]), site,
+                )  # fmt: skip
                 within += [one]
             if loops and n == first:
                 found = list(within)
     if not found:
         return None
-    told = [
-        one.quoted + (f", {_SEEN[one.asks]}" if one.asks else "") for one in found[:_MOST_AROUND]
-    ]
+    told = [one.quoted + (f", {one.seen}" if one.seen else "") for one in found[:_MOST_AROUND]]
     most = min(found, key=lambda one: _STRENGTH.index(one.asks))
-    name = closed(named(case, ranks[0], call, brief=True))
-    fix = _FIXES[most.asks or "data"].format(name=name, quoted=most.quoted, place=most.place)
-    return Reason(f" It stands under {words.listed(told)}.", fix)
+    known = most if most.asks else replace(most, origin=Origin("data"))
+    return Reason(f" It stands under {words.listed(told)}.", fix_of(case, known))
 
 
 _MOST_AROUND: Final = 3
@@ -258,7 +276,7 @@ def sentence(case: Case, candidate: Candidate) -> str:
 def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
     told: list[str] = []
     for one in found:
-        who, seen = words.ranks(one.ranks), _SEEN[one.asks]
+        who, seen = words.ranks(one.ranks), one.seen
         if one.forks:
             also = f": {seen.replace('which ', 'it ', 1)}" if seen else ""
             told.append(f"{words.upper(one.quoted)} parted them{also}")
@@ -283,9 +301,10 @@ def around_all(case: Case, candidate: Candidate) -> str:
         return ""
     (side, call) = sides[0]
     for line in reversed(code_lines.branches(around(case, side))):
-        one = Condition(side.ranks, call, (call.site or "").rpartition(":")[0], line, forks=False)
-        if one.asks:
-            return f" The line stands under {one.quoted}, {_SEEN[one.asks]}."
+        origin = case.origin(call.site, line)
+        file = (call.site or "").rpartition(":")[0]
+        if origin.asks:
+            return f" The line stands under {quoted(file, line)}, {seen(file, origin)}."
     return ""
 
 
@@ -312,11 +331,11 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
     """
     foreign = {one[:2] for one in _above(case, other)}
     found = [
-        Condition(point.ranks, point.call, file, line, forks=False, site=site)
+        Condition(point.ranks, point.call, file, line, False, case.origin(site, line), site)
         for file, line, site in reversed(_above(case, point))
         if (file, line) not in foreign and code_lines.statement(line).startswith(_TELLING)
     ]
-    found = [one for one in found if not _LASTING.fullmatch(code_lines.statement(one.line))]
+    found = [o for o in found if not _LASTING.fullmatch(code_lines.statement(head_of(o.line)))]
     return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
 
 
@@ -351,6 +370,7 @@ def fix_of(case: Case, one: Condition) -> str:
         what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
         make="Run" if statement else "Make",
         quoted=one.quoted,
+        head=one.head,
         place=one.place,
     )
 

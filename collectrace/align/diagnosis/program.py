@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import closed, named, telling
+from collectrace.align.diagnosis.callers import closed, lines, named, telling
 from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
+from collectrace.ops import BARRIERS
 from collectrace.records import Call
 
 _FEW: Final = 2
@@ -94,11 +95,16 @@ def _fix(case: Case, found: Deviation) -> str:
         case "missing" | "extra":
             call = words.verb(found.calls, "this call", "these calls")
             takes = words.verb(found.ranks, "takes", "take")
-            return (
-                f"Make {call} on every rank alike: look above {words.name(first)}{at} for a branch "
-                f"that only {who} {takes}, on the rank or on its data. A rank that has nothing to "
-                "send takes part with an empty tensor."
+            makers = found.others if found.what == "missing" else found.ranks
+            named = lines(case, makers[0], first)
+            where = words.site(named[1]) if len(named) > 1 else words.name(first) + at
+            advice = (
+                f"Make {call} on every rank alike: look above {where} for a branch that only {who} "
+                f"{takes}, on the rank or on its data."
             )
+            if all(one.op in BARRIERS for one in found.calls):
+                return advice
+            return f"{advice} A rank that has nothing to send takes part with an empty tensor."
         case "swapped":
             return "Issue the two in one order on every rank."
         case "other group":

@@ -30,7 +30,8 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import arms, chains, code_lines
+from collectrace.align.reading.code_lines import Origin
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Batch, Call
 from collectrace.ways import LEAVES, Leaves
@@ -48,6 +49,8 @@ class WayPast:
     line: str
     """``number text`` of its head."""
     leaves: Leaves
+    origin: Origin
+    """What it is seen to look at, and by which assignment."""
 
     @property
     def file(self) -> str:
@@ -100,15 +103,26 @@ class Past:
         told = [way.told for way in self.ways]
         if self.is_only:
             way = self.ways[0]
-            why = decided.seen("exception" if way.is_handler else code_lines.asks(way.line))
+            origin = Origin("exception") if way.is_handler else way.origin
+            why = decided.seen(way.file, origin)
             why = f"; {why.replace('which ', 'it ', 1)}" if why else ""
             return f" In the source only {told[0]} leads past {name}{why}."
         if self.again:
             return (
                 f" {words.upper(who)} began {self.again}() again: {' or '.join(told)} may have led "
-                f"past {name}."
+                f"past {name}.{self._behind}"
             )
-        return f" {words.upper(' or '.join(told))} may have led {who} past {name}."
+        return f" {words.upper(' or '.join(told))} may have led {who} past {name}.{self._behind}"
+
+    @property
+    def _behind(self) -> str:
+        """What the ways go back to where that is not said in themselves, after a space."""
+        told = (
+            (way.quoted, decided.seen(way.file, way.origin).removeprefix("which "))
+            for way in self.ways
+            if way.origin.line
+        )
+        return "".join(f" {words.upper(quoted)} {seen}." for quoted, seen in told)
 
     @property
     def exits(self) -> tuple[WayPast, ...]:
@@ -124,7 +138,7 @@ class Past:
 def _fix(ways: Sequence[WayPast], name: str) -> str:
     handlers = [way.quoted for way in ways if way.is_handler]
     guards = [way for way in ways if not way.is_handler]
-    by_rank = [way.quoted for way in guards if code_lines.asks(way.line) == "rank"]
+    by_rank = [way.quoted for way in guards if way.origin.asks == "rank"]
     others = [way for way in guards if way.quoted not in by_rank]
     told = []
     if by_rank:
@@ -376,8 +390,8 @@ def _is_plain(statement: str) -> bool:
 
 
 _COMPOUND: Final = (
-    "if ", "elif ", "else:", "for ", "while ", "async ", "with ", "try:", "except", "finally",
-    "match ", "case ", "class ",
+    "if ", "elif ", "else:", arms.CONTRARY, "for ", "while ", "async ", "with ", "try:", "except",
+    "finally", "match ", "case ", "class ",
 )  # fmt: skip
 
 
@@ -399,7 +413,8 @@ def _of_line(case: Case, frame: str) -> Iterator[WayPast]:
         known = next((one for one in LEAVES if one == leaves), None)
         if known is None or known == "raise" or not number.isdigit():
             continue
-        way = WayPast(site, f"{number} {head}", known)
+        line = f"{number} {head}"
+        way = WayPast(site, line, known, case.origin(site, line))
         if way.is_handler or not _is_alike(code_lines.statement(way.line)):
             yield way
 

@@ -20,6 +20,7 @@ from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.chains import Chains
+from collectrace.align.reading.code_lines import Origin
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
 from collectrace.records import Call, Done, backend_for
@@ -112,11 +113,29 @@ class Case:
 
         As recorded; else, where the line is still the same, by the file as it is now.
         """
-        known, now = self.evidence.sources.get(site or ""), code_lines.of_site(site)
         recorded = self.evidence.ways.get(site or "")
-        if recorded or now is None or (known and known[-1].partition(" ")[2].strip() != now.text):
+        if recorded or not self._is_still_there(site):
             return recorded or ()
         return code_lines.ways(site)
+
+    def assigned(self, site: str | None) -> Sequence[str]:
+        """The assignments behind the conditions around and past a line, as ``head number text``.
+
+        As recorded; else, where the line is still the same, by the file as it is now.
+        """
+        recorded = self.evidence.given.get(site or "")
+        if recorded or not self._is_still_there(site):
+            return recorded or ()
+        return code_lines.assignments(site, [*self.statements(site), *self.ways(site)])
+
+    def origin(self, site: str | None, line: str) -> Origin:
+        """What a condition around or past a line looks at; it is given as ``number text``."""
+        return code_lines.goes_back(line, self.assigned(site))
+
+    def _is_still_there(self, site: str | None) -> bool:
+        """Whether a line can be read, and is as it was recorded."""
+        known, now = self.evidence.sources.get(site or ""), code_lines.of_site(site)
+        return now is not None and (not known or known[-1].partition(" ")[2].strip() == now.text)
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """A rank's collectives of a stream that raised while others took part, or may have."""
@@ -145,13 +164,18 @@ class Case:
         """The ranks of a row that did the same; those that did nothing come last."""
         backend = self.backend(source.stream)
         bad = {rank for pair in source.bad_pairs for rank in pair}
+        ways = self._ways(source) if source.swapped else {}
         sides: list[tuple[Call, list[int]]] = []
         for rank, call in sorted(source.calls.items()):
             if call is None:
                 continue
             for known, ranks in sides:
                 alone = rank in bad or ranks[0] in bad
-                if not alone and _same(known, call, source, backend):
+                if source.swapped:
+                    is_same = ways[rank] == ways[ranks[0]]
+                else:
+                    is_same = _same(known, call, source, backend)
+                if not alone and is_same:
                     ranks.append(rank)
                     break
             else:
@@ -161,6 +185,12 @@ class Case:
             for c, r in sides
         ]
         return (*came, *self.absentees(r for r, c in source.calls.items() if c is None))
+
+    def _ways(self, source: Divergence) -> dict[int, tuple[str, ...]]:
+        """Per rank of a row the lines by which its call is told apart from the others'."""
+        calls = {rank: call for rank, call in source.calls.items() if call is not None}
+        stacks = [self.stack(r, c) or (c.site or "", c.via or "") for r, c in calls.items()]
+        return dict(zip(calls, chains.ways(stacks), strict=True))
 
     def absentees(self, ranks: Iterable[int]) -> tuple[Side, ...]:
         """Ranks that did not come, told apart by what they did instead."""
@@ -205,8 +235,6 @@ def build(comparison: Comparison, now: int | None = None) -> Case:
 
 
 def _same(a: Call, b: Call, source: Divergence, backend: str) -> bool:
-    if source.swapped:
-        return a.site == b.site
     if source.attribute == "shape":
         return a.shape == b.shape and a.out_shape == b.out_shape
     if source.attribute == "model":

@@ -38,7 +38,8 @@ class Divergence:
     bad_pairs: tuple[tuple[int, int], ...] = ()
     """all_to_all: (sender, receiver) whose sizes do not fit."""
     swapped: bool = False
-    """The ranks use the same call sites in swapped order, the bytes agree: a warning."""
+    """The ranks use the same call sites, or those of a function's callers, in swapped order; the
+    bytes agree: a warning."""
     crosses: str | None = None
     """Name of the group that has the same call sites the other way round: a warning, too."""
     gap: tuple[int, int] | None = None

@@ -7,12 +7,14 @@ known whose they are. None of this is part of a digest, so it takes a full scan.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from collectrace.align.matching.matchers import Stretch, differing
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.align.reading.vocabulary import Appearance
 from collectrace.findings import LineOfRanks, OtherLines
@@ -87,23 +89,35 @@ class _Row:
     models_differ: bool
     """Gradients meet that are known to be of two models."""
     lines_differ: bool
-    """Calls of the user's own meet that come from different lines."""
+    """Calls of the user's own meet that come from different lines, or through such."""
+    ways: tuple[tuple[str, ...], ...]
+    """Per rank, as ``chains.ways`` has them."""
 
 
 def _row(those: Sequence[Appearance]) -> _Row:
+    ways = chains.ways([seen.where for seen in those])
     is_own = all(seen.role == USER and seen.op not in ROOTED and seen.site for seen in those)
     return _Row(
         those,
-        shapes_differ=len({seen.shape for seen in those}) > 1,
+        shapes_differ=len({_dimensions(seen.shape) for seen in those}) > 1,
         models_differ=len({seen.model for seen in those} - {0}) > 1,
-        lines_differ=is_own and len({seen.where for seen in those}) > 1,
+        lines_differ=is_own and len(set(ways)) > 1,
+        ways=ways,
     )
+
+
+def _dimensions(shape: str) -> tuple[str, ...]:
+    """The lists of a shape without dimensions of one, which put no element in another's place."""
+    return tuple(part for part in _PARTS.findall(shape) if part != "1")
+
+
+_PARTS: Final = re.compile(r"[][]|\d+")
 
 
 def _other_lines(stream: StreamKey, seq: int, ranks: Sequence[int], row: _Row) -> OtherLines:
     by_site: dict[str, list[int]] = {}
-    for rank, seen in zip(ranks, row.appearances, strict=True):
-        by_site.setdefault(seen.site, []).append(rank)
+    for rank, seen, way in zip(ranks, row.appearances, row.ways, strict=True):
+        by_site.setdefault(chains.site(way[-1]) or seen.site, []).append(rank)
     lines = tuple(LineOfRanks(ranks=tuple(those), site=site) for site, those in by_site.items())
     return OtherLines(group=stream.group, count=1, seq=seq, lines=lines)
 
@@ -123,20 +137,23 @@ class _Swaps:
             is_new = pair not in self._compared and len(self._compared) < _MAX_PATTERNS
             if at - before < _WINDOW and is_new:
                 self._compared.add(pair)
-                if _swapped(earlier.appearances, row.appearances):
+                if _swapped(earlier, row):
                     self.found = True
                     return before
         self._recent.append((at, row))
         return None
 
 
-def _swapped(before: Sequence[Appearance], after: Sequence[Appearance]) -> bool:
-    """Whether two ranks issue the calls of two lines in opposite order."""
+def _swapped(before: _Row, after: _Row) -> bool:
+    """Whether two ranks issue calls in opposite order, told apart by the lines they come through.
+
+    Those of a function that is called from two lines are two.
+    """
     # Where there is a root ranks do different things, and so from different lines.
     if any(
         appearance.role not in (USER, UNKNOWN) or appearance.op in ROOTED or not appearance.site
-        for appearance in (*before, *after)
+        for appearance in (*before.appearances, *after.appearances)
     ):
         return False
-    orders = {(a.site, b.site) for a, b in zip(before, after, strict=True) if a.site != b.site}
+    orders = {(a, b) for a, b in zip(before.ways, after.ways, strict=True) if a != b}
     return any((b, a) in orders for a, b in orders)

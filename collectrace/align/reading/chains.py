@@ -69,6 +69,18 @@ def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
     return one[-1 - common], two[-1 - common]
 
 
+def ways(stacks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Of stacks, innermost first, the frames up to the first that is not the same in all.
+
+    Each frame once: how deep a function has called itself makes no other way. Calls from different
+    lines differ in that line alone, those through one function in the line that called it.
+    """
+    found = [tuple(dict.fromkeys(frames)) for frames in stacks]
+    alike = takewhile(lambda frames: len(set(frames)) == 1, zip(*found, strict=False))
+    length = sum(1 for _ in alike) + 1
+    return tuple(frames[:length] for frames in found)
+
+
 def shared(one: Sequence[str], two: Sequence[str]) -> int:
     """How many of their outermost frames two stacks, innermost first, have in common."""
     pairs = zip(reversed(one), reversed(two), strict=False)

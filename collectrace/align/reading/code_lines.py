@@ -12,9 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from collectrace import given
+from collectrace.align.reading import arms
+from collectrace.align.reading.rank_names import RANK, is_asked
 from collectrace.findings import SourceLine
+from collectrace.given import Given
 from collectrace.ways import Ways, described
 
 _LARGEST: Final = 2 << 20
@@ -80,7 +84,7 @@ def enclosing(site: str | None) -> list[str]:
 
     ``number text`` of the first line of each ``if``, ``for``, ``while``, ``with``, ``try``,
     function and class that it is inside of, outermost first, and the line itself last; empty where
-    the file cannot be read.
+    the file cannot be read. An ``else`` is told as ``arms`` has it.
     """
     file, number = _split(site)
     text = _read(file)
@@ -88,8 +92,14 @@ def enclosing(site: str | None) -> list[str]:
     if text is None or here is None:
         return []
     lines = text.splitlines()
-    around = [n for n, first, last in _spans(file).blocks if first <= number <= last and n < number]
-    return [f"{n} {lines[n - 1][:_LONGEST]}" for n in (*sorted(set(around)), number)]
+    around = {
+        n
+        for head, part, first, last in _spans(file).blocks
+        if first <= number <= last
+        for n in (head, part)
+        if n < number
+    }
+    return arms.told([f"{n} {lines[n - 1][:_LONGEST]}" for n in (*sorted(around), number)])
 
 
 def ways(site: str | None) -> list[str]:
@@ -97,6 +107,20 @@ def ways(site: str | None) -> list[str]:
     file, number = _split(site)
     lines = (_read(file) or "").splitlines()
     return [described(way, lines, _LONGEST) for way in _spans(file).ways.past(number)]
+
+
+def assignments(site: str | None, heads: Sequence[str]) -> list[str]:
+    """What gave conditions in a site's file their values, as a ``source`` record has it.
+
+    By the file as it is now; ``heads``: the conditions, as ``number text``.
+    """
+    file, _ = _split(site)
+    lines = (_read(file) or "").splitlines()
+    return [
+        given.described(head, n, lines, _LONGEST)
+        for head in dict.fromkeys(map(_head, heads))
+        for n in _spans(file).given.of(head)
+    ]
 
 
 def tells_ranks_apart(line: str) -> bool:
@@ -181,12 +205,12 @@ def parting_if(site: str | None, other: str | None) -> str | None:
     text = _read(file)
     if text is None or file != other_file:
         return None
-    arms: dict[int, list[tuple[int, int]]] = {}
-    for line, first, last in _spans(file).blocks:
-        arms.setdefault(line, []).append((first, last))
+    spans_of: dict[int, list[tuple[int, int]]] = {}
+    for line, _, first, last in _spans(file).blocks:
+        spans_of.setdefault(line, []).append((first, last))
     found = [
         line
-        for line, spans in arms.items()
+        for line, spans in spans_of.items()
         if line in _spans(file).forked
         and (mine := _innermost(spans, number)) is not None
         and (theirs := _innermost(spans, other_number)) is not None
@@ -206,6 +230,45 @@ def asks(line: str) -> Asks:
         return "exception"
     if text.startswith("finally"):
         return "cleanup"
+    return _looks_at(text)
+
+
+class Origin(NamedTuple):
+    """What a condition is seen to look at by the values that its names were given."""
+
+    asks: Asks = ""
+    line: str = ""
+    """The assignment, as ``number text``; empty: the condition itself, or nothing is known."""
+
+
+def goes_back(line: str, assigned: Sequence[str]) -> Origin:
+    """What a condition looks at: itself, or the nearest assignment that it goes back to.
+
+    ``line``: the condition; ``assigned``: the assignments, as in a ``source`` record.
+    """
+    if found := asks(line):
+        return Origin(found)
+    head = str(_head(line))
+    for one in assigned:
+        number, _, assignment = one.partition(" ")
+        value = statement(assignment).partition("=")[2]
+        if number != head or not (found := _looks_at(value)):
+            continue
+        if found != "rank" or is_asked(value):
+            return Origin(found, assignment)
+    return Origin()
+
+
+def _head(line: str) -> int:
+    """The line of the condition that is meant by ``number text``; 0: it is damaged."""
+    number, _, text = line.partition(" ")
+    contrary = arms.contrary(text.strip())
+    if contrary is not None:
+        return contrary[0]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
+
+
+def _looks_at(text: str) -> Asks:
     text = _HAS_RANK.sub("", text)
     return next((what for what, names in _ASKS.items() if names.search(text)), "")
 
@@ -227,14 +290,7 @@ def statement(line: str) -> str:
 
 _DEF: Final = re.compile(r"(?:async )?def (\w+)")
 
-_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally")
-
-_RANK: Final = re.compile(
-    r"\b(\w*_?rank\w*|is_(local_)?main(_process)?|is_global_zero|is_world_process_zero"
-    r"|is_master|is_chief|main_process)\b",
-    re.IGNORECASE,
-)
-"""Names by which programs ask who they are."""
+_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally", arms.CONTRARY)
 
 _HAS_RANK: Final = re.compile(
     r"rank[^=<>!\s]*\s*"
@@ -244,7 +300,7 @@ _HAS_RANK: Final = re.compile(
 """What asks for a rank, and is answered alike on every rank; and ranks of a matrix."""
 
 _ASKS: Final[dict[Asks, re.Pattern[str]]] = {
-    "rank": _RANK,
+    "rank": RANK,
     "clock": re.compile(r"\b(time\.\w+|perf_counter(_ns)?|monotonic(_ns)?|now|utcnow|today)\("),
     "random": re.compile(r"\b(random|randint|randrange|randn?|randperm|uniform|bernoulli)\b"),
     "data": re.compile(
@@ -260,8 +316,9 @@ class _Spans:
 
     loops: tuple[tuple[int, int], ...] = ()
     functions: tuple[tuple[int, int], ...] = ()
-    blocks: tuple[tuple[int, int, int], ...] = ()
-    """Of each compound statement its own line, and the first and last line of what it encloses."""
+    blocks: tuple[tuple[int, int, int, int], ...] = ()
+    """Of each compound statement its own line, that of its part (``else:``, else the same), and the
+    first and last line of what that encloses."""
     forked: frozenset[int] = frozenset()
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
     leaving: frozenset[int] = frozenset()
@@ -271,6 +328,7 @@ class _Spans:
     ways_out: Mapping[int, int] = field(default_factory=dict)
     """By the line of a loop that of its first ``break`` or ``return``."""
     ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
+    given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:
@@ -335,6 +393,7 @@ def _spans(file: str) -> _Spans:
             if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
         },
         Ways(tree),
+        Given(tree),
     )
 
 
@@ -360,25 +419,31 @@ def _ways_out(body: Sequence[ast.AST], *, breaks: bool) -> Iterator[int]:
             yield from _ways_out(inside, breaks=breaks and not isinstance(node, _LOOPS))
 
 
-def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """What a compound statement encloses: an ``else`` with the line of its ``if``.
+def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """What a compound statement encloses: an ``else`` with the line of its ``if`` and its own.
 
-    A ``finally`` has its own line, which is no node of the tree.
+    A ``finally`` has its own line alone. They are no nodes of the tree.
     """
     line = getattr(node, "lineno", None)
     if line is None or isinstance(node, ast.expr):
         return
+    end = line
     for name in ("body", "orelse", "finalbody"):
         inside = getattr(node, name, None)
         if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):
             last = inside[-1]
-            if name == "finalbody":
-                above = range(inside[0].lineno, line, -1)
-                line = next((n for n in above if _FINALLY.match(lines[n - 1])), line)
-            yield line, inside[0].lineno, last.end_lineno or last.lineno
+            above = range(inside[0].lineno, end, -1)
+            part = next((n for n in above if _PARTS[name].match(lines[n - 1])), line)
+            head = part if name == "finalbody" else line
+            yield head, part, inside[0].lineno, last.end_lineno or last.lineno
+            end = (getattr(node, "handlers", None) or inside)[-1].end_lineno or end
 
 
-_FINALLY: Final = re.compile(r"\s*finally\s*:")
+_PARTS: Final = {
+    "body": re.compile(r"(?!)"),
+    "orelse": re.compile(r"\s*else\s*:"),
+    "finalbody": re.compile(r"\s*finally\s*:"),
+}
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:

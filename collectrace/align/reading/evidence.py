@@ -219,6 +219,8 @@ class RunEvidence:
     """By site: `number text` of the statements around a line of the user's code, itself last."""
     ways: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By site: `number leaves text` of what may lead past it (``records.Source``), if anything."""
+    given: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By site: `head number text` of the assignments behind its conditions, if there are any."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

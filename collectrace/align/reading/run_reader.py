@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import device_side, groups, stack_dumps
+from collectrace.align.reading import arms, device_side, groups, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
@@ -244,7 +244,7 @@ def _evidence(
         groups=found.groups,
         conflicts=tuple(found.conflicts),
         sources={
-            site: source.lines
+            site: arms.told(source.lines)
             for one in opened.values()
             for site, source in one.reader.records.sources.items()
         },
@@ -253,6 +253,12 @@ def _evidence(
             for one in opened.values()
             for site, source in one.reader.records.sources.items()
             if source.ways
+        },
+        given={
+            site: source.given
+            for one in opened.values()
+            for site, source in one.reader.records.sources.items()
+            if source.given
         },
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(

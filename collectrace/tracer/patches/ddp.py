@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-import torch
-
 from collectrace import records
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.patches.patching import wrap
@@ -24,8 +22,6 @@ def ddp_forward(session: Session) -> Wrapper:
         if recorder is None or recorder.book.is_other_rank():
             return wrapped(*args, **kwargs)
         recorder.forward_begins(instance)
-        if instance.require_backward_grad_sync and torch.is_grad_enabled():
-            recorder.trains(instance)
         scope = local.state.scope.inside_role("ddp.forward", instance)
         return scopes.within(scope, wrapped, args, kwargs)
 

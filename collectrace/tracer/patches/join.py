@@ -53,7 +53,7 @@ def count_nonjoined(session: Session) -> Wrapper:
             return wrapped(*args, **kwargs)
         first, before = instance._joinables[0], recorder.iteration
         if isinstance(first, DistributedDataParallel):
-            recorder.iteration = recorder.forwards.get(first, 0) + 1
+            recorder.iteration = recorder.models.forwards(first) + 1
         scope = local.state.scope.inside_role("join.count_nonjoined", first)
         try:
             return scopes.within(scope, wrapped, args, kwargs)

@@ -176,7 +176,7 @@ def _backward_begins(recorder: Recorder, scope: Scope, caller: FrameType) -> Sco
     """The scope of a backward that begins in this one; the same where the tracer fails."""
     with contained(recorder.count_failure, _FOLLOWING):
         place = sites.find(caller, local.state)
-        inside = scope.inside_backward(recorder.module_in_training())
+        inside = scope.inside_what("backward")
         scopes.backward.enter(place)
         return inside
     return scope

@@ -27,17 +27,15 @@ class Ordinals:
         # Not by id(): a new object may get that of a dead one, on one rank and not on another.
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
-
-    @property
-    def several(self) -> bool:
-        """Whether more than one object is known that lives."""
-        return len(self._known) > 1
+        self.several = False
+        """Whether more than one object has been seen."""
 
     def of(self, thing: Any) -> int:
         """The number of an object, from 0. It must be one that weak references can refer to."""
         found = self._known.get(thing)
         if found is None:
             found = self._known[thing] = next(self._next)
+            self.several = found > 0
         return found
 
 

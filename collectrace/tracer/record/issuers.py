@@ -14,6 +14,15 @@ from typing import Final
 from collectrace.tracer.record import owners
 
 _FILES: Final = (
+    # What torch.compile's options let the ranks agree on. When a graph is run, none of these is on
+    # the stack (torch 2.13: output_graph.py under convert_frame.py, and where each is called).
+    ("torch/_dynamo/convert_frame.py", "compile.agree"),
+    ("torch/_dynamo/eval_frame.py guard_collectives_hook", "compile.agree"),
+    ("torch/_functorch/partitioners.py", "compile.agree"),
+    ("torch/_inductor/comms.py", "compile.agree"),
+    ("torch/_inductor/distributed_autotune.py", "compile.agree"),
+    ("torch/_inductor/fx_passes/", "compile.agree"),
+    ("torch/_inductor/select_algorithm.py", "compile.agree"),
     ("torch/distributed/tensor/experimental/_context_parallel/", "cp.other"),
     ("torch/distributed/tensor/", "dtensor.other"),
     ("torch/distributed/fsdp/", "fsdp.other"),
@@ -33,8 +42,9 @@ _FILES: Final = (
     ("accelerate/", "accelerate.other"),
     ("ray/", "ray.other"),
 )
-"""Beginnings of the paths of a framework's files below the folder of packages, and the role of what
-comes from there. Of several frameworks on a stack the first row names the call."""
+"""Beginnings of the paths of a framework's files below the folder of packages, or such a path and a
+function, and the role of what comes from there. Of several frameworks on a stack the first row
+names the call."""
 
 _PATHS: Final = tuple((path.replace("/", os.sep), role) for path, role in _FILES)
 
@@ -46,9 +56,9 @@ def by_file(frame: FrameType | None) -> str | None:
     """
     paths = set()
     while frame is not None and owners.classify(frame.f_code) != owners.USER:
-        paths.add(frame.f_code.co_filename)
+        paths.add((frame.f_code.co_filename, frame.f_code.co_name))
         frame = frame.f_back
-    inner = [_inner(path) for path in paths]
+    inner = [f"{_inner(path)} {function}" for path, function in paths]
     return next((role for start, role in _PATHS if any(p.startswith(start) for p in inner)), None)
 
 

@@ -28,6 +28,8 @@ class Origin(NamedTuple):
 
     state: ThreadState
     """Of the thread that issues it."""
+    scope: Scope
+    """What it is inside of: that of the thread, and whose gradients it reduces."""
     frame: FrameType | None
     """The innermost Python frame that is not the tracer's; None: a thread of C++ has none."""
     place: Place
@@ -47,14 +49,14 @@ def make_template(
 
     ``args`` are those that ``reader`` reads.
     """
-    if group.name in origin.state.scope.within:
+    if group.name in origin.scope.within:
         return IGNORED  # part of a call that is recorded
     fields = reader.fields(args, len(group.ranks))
     if not fields.is_real:
         return IGNORED
     call = _call(group, fields, origin)
     template = Template(call, _counter(group, call), fields, group.self_rank)
-    if fields.is_async and origin.state.scope.api is None and not origin.from_autograd:
+    if fields.is_async and origin.scope.api is None and not origin.from_autograd:
         # Of functional collectives: whoever else calls a group's own method has its Work besides.
         template.outputs = reader.outputs
     return template
@@ -68,7 +70,7 @@ def void_template(group: GroupState, reader: ArgumentReader, args: tuple[Any, ..
 
 
 def _call(group: GroupState, fields: CallFields, origin: Origin) -> Call:
-    scope = origin.state.scope
+    scope = origin.scope
     role = _role(fields, origin)
     part = scope.part if role != USER else None
     site, via = sites.resolve(origin.place)
@@ -114,14 +116,14 @@ def _model(group: GroupState, role: str, scope: Scope) -> int | None:
         return None
     ordinal = group.owner(owner)
     if roles.of(role).in_backward:
-        # Whose a bucket is the reducer does not say: it is told where there are several models,
-        # and known which of them is in training. join()'s shadow is equal to its bucket.
+        # Told where there are several models, and known of which it is (record/models.py).
+        # join()'s shadow is equal to its bucket.
         return ordinal + 1 if scope.what == "backward" and group.owners.several else None
     return ordinal + 1 if ordinal else None
 
 
 def _role(fields: CallFields, origin: Origin) -> str:
-    scope = origin.state.scope
+    scope = origin.scope
     row = roles.of(scope.role) if scope.role is not None else None
     if row is not None and row.is_library and origin.place.is_direct:
         return USER  # the library has called a function of the user's, such as a callback

@@ -8,7 +8,6 @@ from one line of code on the same kind of tensors is worked out once, as a :clas
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from collectrace.signature import BASE, EMPTY, PRIME, extend
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.make_template import Origin, make_template, void_template
+from collectrace.tracer.record.models import Models
 from collectrace.tracer.record.run_record import MAX_TEXT, RunRecord
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
 from collectrace.tracer.record.template import IGNORED, Issued, Template
@@ -63,17 +63,13 @@ class Recorder(RunRecord):
         in join() counted, where that is the unit; 0: none so far."""
         self.unit: str | None = None
         """What ``iteration`` counts, one of ``records.UNITS``; None: nothing so far."""
-        self.forwards: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        """Forwards per DDP module. Those shadowed in join() count, and so a module's are equal on
-        all ranks when they leave it."""
+        self.models = Models()
         self.rounds: dict[sites.Place, int] = {}
         """Since join() was entered, how often its first joinable gave notice, by the place of the
         user's code that called it."""
         self.last_t = 0
         """When the last call was issued, ns; 0: none was."""
         self.works = Works()
-        self.training: weakref.WeakSet[Any] = weakref.WeakSet()
-        """DDP modules that have run a forward, and whose backward has not been seen."""
         self.buckets: list[Issued] = []
         """Gradient buckets of the backward in flight: complete when it returns."""
         self.hook_role: str | None = None
@@ -125,6 +121,8 @@ class Recorder(RunRecord):
                 # DDP's reducer always gives the same ReduceOp. Any object but None stands for it
                 # in the key, and it is not asked what it is on every call.
                 reduce_op = reader
+                if group.owners.several:
+                    scope = scope.inside_backward(self.models.in_backward())
             key = (
                 reader, scope, place, from_autograd, state.label, reader.key(args, reduce_op)
             )  # fmt: skip
@@ -132,8 +130,8 @@ class Recorder(RunRecord):
             if template is None:
                 frame = sys._getframe(above).f_back
                 origin = Origin(
-                    state, frame, sites.find(frame, state), from_autograd, self.hook_role,
-                    self.stacks,
+                    state, scope, frame, sites.find(frame, state), from_autograd,
+                    self.hook_role, self.stacks,
                 )  # fmt: skip
                 template = make_template(group, reader, args, origin)
                 if len(group.templates) >= _MAX_TEMPLATES:
@@ -379,28 +377,13 @@ class Recorder(RunRecord):
     def forward_begins(self, module: Any) -> None:
         """A DDP module begins another forward, or a rank that has joined shadows one."""
         self.counts(records.DDP_FORWARD)
-        self.forwards[module] = self.iteration = self.forwards.get(module, 0) + 1
-
-    def trains(self, module: Any) -> None:
-        """A DDP module begins a forward whose backward is to reduce gradients."""
-        self.training.add(module)
-
-    def module_in_training(self) -> Any:
-        """The DDP module whose gradients a backward that begins now reduces; None: not known.
-
-        It is known where one module alone has run such a forward since the last backward that
-        reduced any.
-        """
-        modules = list(self.training)
-        return modules[0] if len(modules) == 1 else None
+        self.iteration = self.models.forward_begins(module)
 
     def backward_over(self) -> None:
         """A backward returned, and did not raise: DDP has waited for its buckets."""
         if self.book.is_other_rank():
             return
         buckets, self.buckets = self.buckets, []
-        if buckets and len(self.training) == 1:
-            self.training.clear()
         for call in buckets:
             self.completed(call)
 

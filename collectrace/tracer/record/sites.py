@@ -34,9 +34,8 @@ _MOST_NODES: Final = 20_000
 """Frames of all stacks remembered, some 5 MB. Programs that generate code without end reach it,
 and start over."""
 
-_BEGINNERS: Final = {
-    function.__code__.co_filename for function in (threading.Thread.run, BaseProcess.run)
-}
+_THREAD: Final = threading.Thread.run.__code__.co_filename
+_BEGINNERS: Final = {_THREAD, BaseProcess.run.__code__.co_filename}
 """Files whose functions a thread or process begins with. In a forked process the frames of its
 parent lie above."""
 
@@ -71,8 +70,8 @@ class Place:
         self.frames = frames
         """Code object and offset of the instruction of each."""
         self.is_open = is_open
-        """Nothing of the user's program is known to have called the outermost frame: the thread
-        may say where it was given its work."""
+        """No frame of the user's program called the outermost one: the thread may say where it was
+        given its work."""
         self._continued: dict[Place, Place] = {}
 
     @property
@@ -175,7 +174,7 @@ class _Seen:
                 # What runs a module, an import or a notebook, calls nothing.
                 left = 0 if code.co_name == "<module>" else left - 1
             elif code.co_filename in _BEGINNERS:
-                is_open = left == MOST_FRAMES
+                is_open = left == MOST_FRAMES or code.co_filename == _THREAD
                 break
             frame = frame.f_back
             walked += 1
@@ -225,8 +224,7 @@ def have_libraries(folders: Iterable[Path]) -> None:
 def find(frame: FrameType | None, thread: Lender | None = None) -> Place:
     """The place of a call on a stack: among ``frame``, its innermost, and its callers.
 
-    Where the stack of a thread has no frame of the user's, or is that of a thread of C++, it goes
-    on where ``thread`` was given its work.
+    That of a thread goes on where ``thread`` was given its work.
     """
     if frame is None:
         return NOWHERE if thread is None else thread.lent()

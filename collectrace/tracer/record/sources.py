@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from collectrace import given
+from collectrace.given import Given
 from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
 from collectrace.ways import Span, Ways, described
@@ -59,7 +61,9 @@ class Sources:
                 self._files[path] = _read(path)
             file = self._files.get(path)
             if file is not None and file.defines(asked) and (lines := file.around(int(number))):
-                yield Source(site=asked.site, lines=lines, ways=file.past(int(number)) or None)
+                ways = file.past(int(number))
+                behind = file.given([*lines, *ways])
+                yield Source(site=asked.site, lines=lines, ways=ways or None, given=behind or None)
 
 
 class _File:
@@ -73,6 +77,7 @@ class _File:
         """Names by the line where a function or class begins, its decorators included."""
         tree = ast.parse(_without_escapes("".join(lines)))
         self._ways = Ways(tree)
+        self._given = Given(tree)
         if tree.body:
             self._add_block(tree.body)
 
@@ -95,6 +100,14 @@ class _File:
     def past(self, number: int) -> list[str]:
         """The ways past a line, as the record has them."""
         return [described(way, self._lines, _MOST_TEXT) for way in self._ways.past(number)]
+
+    def given(self, heads: Sequence[str]) -> list[str]:
+        """The assignments behind the conditions at these lines, as the record has them."""
+        return [
+            given.described(head, line, self._lines, _MOST_TEXT)
+            for head in dict.fromkeys(int(head.partition(" ")[0]) for head in heads)
+            for line in self._given.of(head)
+        ]
 
     def _add_block(self, block: Sequence[ast.stmt]) -> int:
         """Take note of these statements; the last line of the last."""

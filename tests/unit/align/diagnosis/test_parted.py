@@ -85,7 +85,7 @@ def test_the_condition_around_what_was_left_out(
     whole = [*(4, 5, 6) * 6, BARRIER]
     less = [*(4, 5, 6) * 3, 5, 6, *(4, 5, 6) * 2, BARRIER]
     reason = told(*judged(tmp_path / "logs", {0: whole, 1: whole, 2: less}, frames))
-    assert "rank 2 left out all_reduce at train.py:4" in reason.cause
+    assert "rank 2, at train.py:5, left out all_reduce at train.py:4" in reason.cause
     where = f"The all_reduce of ranks 0-1 stands under `{condition}` (train.py:3)."
     assert (where in reason.cause) is told_of
     assert (f"`{condition}` (train.py:3)" in reason.fix) is told_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from collectrace.align.matching.comparison import Comparison, Divergence, Unclea
 from collectrace.align.matching.matchers import attribute_of
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.run_reader import read
-from collectrace.records import Call
+from collectrace.records import Call, Stack
 from tests.support.synthetic import Run, damage
 
 CPU = StreamKey("0", "cpu")
@@ -500,6 +500,58 @@ def test_ranks_on_different_lines_all_along_are_no_swap() -> None:
     assert hints(run) == []
 
 
+def through(run: Run, *callers: Sequence[str]) -> None:
+    """Stacks 1, 2, ...: of calls in one function, by the lines that lead to it."""
+    for rank in run:
+        for n, frames in enumerate(callers, start=1):
+            rank.record(Stack(stack=n, frames=["comm.py:3 total", *frames]))
+
+
+def reduced(run: Run, *orders: list[int]) -> None:
+    """Each rank reduces in that function, its stacks in its order, a few times over."""
+    for rank in run:
+        for stack in orders[rank.rank] * 4:
+            rank.call("all_reduce", site="comm.py:3", stack=stack)
+
+
+def test_calls_through_one_function_in_swapped_order_are_a_warning() -> None:
+    run = Run(3)
+    through(run, ["train.py:7 loss", "train.py:20 <module>"], ["train.py:8 norm"])
+    reduced(run, [1, 2], [1, 2], [2, 1])
+    (found,) = hints(run)
+    assert (found.seq, found.attribute, found.swapped) == (1, "role", True)
+
+
+def test_what_lies_further_out_than_the_lines_that_differ_is_no_matter() -> None:
+    """As where each rank has its own branch."""
+    run = Run(2)
+    lines = ["train.py:7 loss", "train.py:8 norm"]
+    through(run, *([line, f"train.py:{branch} <module>"] for branch in (20, 30) for line in lines))
+    reduced(run, [1, 2], [4, 3])
+    (found,) = hints(run)
+    assert found.swapped
+
+
+def test_a_function_called_from_a_line_of_each_rank_s_own_is_no_swap() -> None:
+    run = Run(2)
+    through(run, *([f"train.py:{n} step"] for n in range(1, 5)))
+    reduced(run, [1, 2], [3, 4])
+    assert hints(run) == []
+    (other,) = both(run)[1].other_lines
+    assert [(line.ranks, line.site) for line in other.lines] == [
+        ((0,), "train.py:1"), ((1,), "train.py:3"),
+    ]  # fmt: skip
+
+
+def test_how_deep_a_function_has_called_itself_makes_no_other_line() -> None:
+    run = Run(2)
+    deeper = ["tree.py:5 walk", "tree.py:5 walk", "train.py:7 step"]
+    through(run, deeper[1:], deeper)
+    reduced(run, [1, 2], [2, 1])
+    assert hints(run) == []
+    assert both(run)[1].other_lines == ()
+
+
 def test_calls_that_agree_from_different_lines_are_counted() -> None:
     run = Run(3)
     for _ in range(4):
@@ -524,6 +576,25 @@ def test_shapes_that_differ_where_counts_agree_are_a_warning() -> None:
             rank.call("all_gather_single", shape=[4], out_shape=[8] if rank.rank else [2, 4])
     (found,) = hints(run)
     assert (found.seq, found.attribute, found.swapped) == (7, "shape", False)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "mixed"),
+    [
+        (([1, 1], []), False),
+        (([3, 1], [3]), False),
+        (([[2, 1], [1]], [[2], []]), False),
+        (([2, 6], [6, 2]), True),
+        (([1, 12], [3, 4]), True),
+        (([[2, 2], [4]], [[4], [2, 2]]), True),
+        (([11, 1], [1, 11]), False),
+    ],
+)
+def test_dimensions_of_one_element_mix_nothing_up(shapes: Sequence[Any], mixed: bool) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.call("all_reduce", shape=shapes[rank.rank])
+    assert [row.attribute for row in hints(run)] == ["shape"] * mixed
 
 
 def test_gradients_of_two_models_are_a_divergence_where_both_are_known() -> None:

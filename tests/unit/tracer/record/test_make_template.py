@@ -32,7 +32,7 @@ class Reads(ArgumentReader):
 def channel_of(backend: str, device: str) -> tuple[str, Any]:
     group = GroupState(Group(phase="ready", group="0", backend=backend, ranks=[0, 1]), 0)
     stacks: Any = SimpleNamespace(number=lambda _: None)
-    origin = Origin(scopes.local.state, None, NOWHERE, False, None, stacks)
+    origin = Origin(scopes.local.state, scopes.ROOT, None, NOWHERE, False, None, stacks)
     made = make_template.make_template(group, Reads(device), (), origin)
     return made.body.decode(), made.counter
 

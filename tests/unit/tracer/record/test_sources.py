@@ -275,3 +275,22 @@ def test_what_may_lead_past_a_line_is_told_where_something_does(tmp_path: Path) 
     assert [source.ways for source in asked.take()] == [
         None, ["3 return if not path.exists():  # nothing there"],
     ]  # fmt: skip
+
+
+def test_the_assignments_behind_conditions_around_and_past_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def save(limit):\n"
+        "    late = now() > limit\n"
+        "    if late:\n"
+        "        return\n"
+        "    first = rank() == 0\n"
+        "    if first:\n"
+        "        reduce(1)\n"
+        "reduce(2)\n"
+    )
+    asked = Sources()
+    asked.ask([line(path, 7, "save"), line(path, 8)])
+    assert [source.given for source in asked.take()] == [
+        ["6 5 first = rank() == 0", "3 2 late = now() > limit"], None,
+    ]  # fmt: skip

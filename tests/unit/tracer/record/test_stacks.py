@@ -124,9 +124,10 @@ def test_what_runs_a_module_did_not_call_it(mine: Path) -> None:
 
 def test_a_stack_ends_where_its_thread_began(mine: Path) -> None:
     """In a forked child the frames of its parent lie above those of multiprocessing."""
-    place = through(step(mine, "parent"), step(STDLIB / "threading.py"), step(mine, "child"))
-    assert frames(place) == ["train.py:2 child"]
-    assert not place.is_open
+    for file, is_open in ("threading.py", True), ("multiprocessing/process.py", False):
+        place = through(step(mine, "parent"), step(STDLIB / file), step(mine, "child"))
+        assert frames(place) == ["train.py:2 child"]
+        assert place.is_open is is_open
 
 
 def test_methods_and_closures_by_their_qualified_names(mine: Path) -> None:
@@ -221,14 +222,18 @@ def test_a_thread_without_a_line_of_the_users_goes_on_where_it_was_given_its_wor
     assert sites.find(None, Thread(given)) is given
 
 
-def test_a_thread_with_a_line_of_the_users_ends_where_it_began(mine: Path) -> None:
+def test_behind_the_users_lines_in_a_thread_is_where_it_was_given_its_work(mine: Path) -> None:
     given = through(step(mine, "main"))
     source = "def work(call):\n    return call()\n"
     work = define(mine, source)["work"]
     with ThreadPoolExecutor(1) as pool:
         find = functools.partial(sites.find, thread=Thread(given))
         place = pool.submit(work, lambda: find(sys._getframe(1))).result()
-    assert frames(place) == ["train.py:2 work"]
+        again = pool.submit(work, lambda: find(sys._getframe(1))).result()
+    assert frames(place) == ["train.py:2 work", "train.py:2 main"]
+    assert place is again
+    assert sites.resolve(place) == (f"{mine}:2", None)
+    assert place.is_direct
 
 
 # -- numbers ---------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+"""Names by which programs and frameworks ask which rank, or which process, they are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+_NAMES: Final = (
+    (r"\w*rank\w*", "torch.distributed, Megatron, vLLM (is_last_rank), DeepSpeed, torchtune"),
+    (r"(is|if)_(local_)?main(_process)?", "Accelerate, detectron2, mmengine, SpeechBrain, NeMo"),
+    (r"main_proc(ess)?", "scripts"),
+    (r"(is_)?master_proc(ess)?", "nanoGPT, nanochat, pycls, SlowFast"),
+    (r"is_(node_)?master", "fairseq, open_clip, ColossalAI"),
+    (r"is_root_proc(ess)?", "SlowFast"),
+    (r"is_((local|global)_)?primary", "timm"),
+    (r"is_global_zero", "Lightning"),
+    (r"is_(world|local)_process_zero", "transformers"),
+    (r"args\.should_(save|log)", "transformers: TrainingArguments"),
+    (r"(local_)?process_index", "Accelerate, transformers, JAX"),
+    (r"is_last_process", "Accelerate, ColossalAI"),
+    (r"is_first_worker", "Paddle, retrieval trainers after ANCE"),
+    (r"is_driver_worker", "vLLM"),
+    (r"is_coordinator", "torch.distributed.checkpoint"),
+    (r"is_chief", "TensorFlow"),
+)
+"""Patterns of whole names, and who uses them."""
+
+RANK: Final = re.compile(rf"\b({'|'.join(name for name, _ in _NAMES)})\b", re.IGNORECASE)
+"""Finds one in a condition."""
+
+
+def is_asked(value: str) -> bool:
+    """Whether what a name is given is the rank, or the outcome of a test of it.
+
+    Not what is only picked or computed by it, as in ``batches[rank]``: that is data.
+    """
+    try:
+        return _asks(ast.parse(value.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _asks(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return RANK.fullmatch(name) is not None
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _asks(inner)
+        case ast.Call(func=inner) | ast.UnaryOp(operand=inner):
+            return _asks(inner)
+        case ast.Subscript(
+            value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name))
+        ):
+            return RANK.fullmatch(name) is not None
+        case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=inner):
+            return _asks(inner)
+        case ast.BoolOp(values=parts):
+            return any(map(_asks, parts))
+        case ast.Compare(left=left, comparators=others):
+            return any(map(_asks, (left, *others)))
+        case _:
+            return False

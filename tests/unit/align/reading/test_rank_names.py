@@ -1,0 +1,97 @@
+"""Names by which a condition is seen to ask for the rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectrace.align.reading import code_lines
+from collectrace.align.reading.code_lines import Origin, goes_back
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "if rank == 0:",
+        "if int(os.environ['LOCAL_RANK']) == 0:",
+        "if master_process:",
+        "if utils.is_primary(args):",
+        "if args.is_local_primary:",
+        "if self.trainer.is_global_zero:",
+        "if accelerator.is_main_process and step:",
+        "if accelerator.is_local_main_process:",
+        "if state.is_world_process_zero():",
+        "if self.args.should_save:",
+        "if jax.process_index() == 0:",
+        "if accelerator.is_last_process:",
+        "if du.is_master_proc():",
+        "if du.is_root_proc():",
+        "if if_main_process():",
+        "if is_first_worker():",
+        "if coordinator.is_node_master():",
+        "if self.is_driver_worker:",
+        "if self.is_coordinator:",
+        "if strategy.is_rank_0():",
+    ],
+)
+def test_the_rank_is_asked_for(condition: str) -> None:
+    assert code_lines.asks(f"3 {condition}") == "rank"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "if should_save:",
+        "if self.should_save(step):",
+        "if process:",
+        "if primary_key in row:",
+        "if masters:",
+        "if is_primary_key:",
+        "if index % 3:",
+        "if remaining:",
+    ],
+)
+def test_what_only_looks_like_it_does_not(condition: str) -> None:
+    assert code_lines.asks(f"3 {condition}") == ""
+
+
+GIVEN = ["9 8 late = passed > 60  # rank", "9 7 passed = time.time() - start", "5 4 x = rank"]
+
+
+def test_what_a_condition_goes_back_to() -> None:
+    assert goes_back("9 if late:", GIVEN) == Origin("clock", "7 passed = time.time() - start")
+    assert goes_back("11 else of line 9: if late:", GIVEN).asks == "clock"
+    assert goes_back("8 if late:", GIVEN) == Origin()
+    assert goes_back("9 if late and rank == 0:", GIVEN) == Origin("rank"), "it asks for it itself"
+
+
+def test_a_name_that_is_given_a_value_asks_for_nothing() -> None:
+    assert goes_back("9 if it:", ["9 8 rank_loss = it = 3", "9 7 it: Rank = 4"]) == Origin()
+
+
+@pytest.mark.parametrize(
+    ("value", "is_rank"),
+    [
+        ("rank == 0 and step == 3", True),
+        ("dist.get_rank()", True),
+        ("int(os.environ['RANK'])", True),
+        ("not is_main_process()", True),
+        ("ddp_rank % 8 == 0", True),
+        ("self.trainer.is_global_zero", True),
+        ("params[base + rank]", False),
+        ("[queue.pop(0) if self.rank == 0 and queue else None]", False),
+        ("losses[rank] > 3", False),
+        ("3 * rank", False),
+        ("fetch(rank)", False),
+        ("fetch(  # rank", False),
+    ],
+)
+def test_what_is_only_picked_by_the_rank_is_data(value: str, is_rank: bool) -> None:
+    found = goes_back("9 if it:", [f"9 8 it = {value}"])
+    assert (found.asks == "rank") is is_rank
+
+
+@pytest.mark.parametrize(
+    "given", ["", "x", "9", "9 x y", "x 8 y = rank", "9 8", "999999999999 1 a=1"]
+)
+def test_what_is_damaged_tells_nothing(given: str) -> None:
+    assert goes_back("9 if it:", [given]) == Origin()

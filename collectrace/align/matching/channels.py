@@ -1,7 +1,8 @@
 """Point to point: per channel the first message that has no partner, or not a fitting one.
 
 A channel is (group, device, source, destination, tag); its n-th send meets its n-th receive. A
-receive from any source takes whatever comes under its tag, so it is matched by number only.
+receive from any source takes whatever comes under its tag: where there are such, the n-th receive
+that names a rank need not meet that rank's n-th send, and messages are matched by number only.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIs
             continue
         send, recv = inbox.sends.get(source), inbox.recvs.get(source)
         issue = None
-        if send is not None and recv is not None:
+        if send is not None and recv is not None and anything is None:
             issue = _mismatch(inbox.group, send, recv)
         sent, received = (side.count if side is not None else 0 for side in (send, recv))
         spare += max(0, sent - received)

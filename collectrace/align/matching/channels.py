@@ -2,7 +2,8 @@
 
 A channel is (group, device, source, destination, tag); its n-th send meets its n-th receive. A
 receive from any source takes whatever comes under its tag: where there are such, the n-th receive
-that names a rank need not meet that rank's n-th send, and messages are matched by number only.
+that names a rank need not meet that rank's n-th send. It is compared as far as the record tells
+whose messages they took, and in which order (``taking``); else messages are counted only.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear
+from collectrace.align.matching.comparison import Before, ChannelIssue, NearMiss, Unclear
+from collectrace.align.matching.taking import Taken, in_order
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import channel_text
 
-ANY: Final = -1
-"""Source of a receive that takes a message from any rank."""
+ANY: Final = ANY_SOURCE
 
 
 @dataclass(slots=True)
@@ -57,6 +59,17 @@ class _Inbox:
     """By source."""
     recvs: dict[int, _Side] = field(default_factory=dict)
     """By source, ANY included."""
+
+    def taken(self, source: int) -> int:
+        """How many messages of a rank receives from any source are known to have taken."""
+        anything = self.recvs.get(ANY)
+        if anything is None:
+            return 0
+        return anything.log.taken(anything.key._replace(source=source))
+
+    def received(self, source: int) -> int:
+        """How many messages of a rank are received, as far as that is known."""
+        return (self.recvs[source].count if source in self.recvs else 0) + self.taken(source)
 
 
 def compare_channels(
@@ -122,25 +135,73 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIs
     anything = inbox.recvs.get(ANY)
     issues, met = [], 0
     spare = 0
-    """Sends that no receive names, for those from any source."""
+    """Sends that no receive names, nor is known to have taken, for those from any source."""
+    answered = len(anything.log.answers.get(anything.key, ())) if anything is not None else 0
+    unanswered = anything.count - answered if anything is not None else 0
+    wrong = _taken_wrongly(inbox, anything.log) if anything is not None else None
     for source in sorted({*inbox.sends, *inbox.recvs} - {ANY}):
         if source not in logs:
             continue
         send, recv = inbox.sends.get(source), inbox.recvs.get(source)
-        issue = None
+        issue = wrong if wrong is not None and wrong.channel.source == source else None
         if send is not None and recv is not None and anything is None:
             issue = _mismatch(inbox.group, send, recv)
         sent, received = (side.count if side is not None else 0 for side in (send, recv))
+        taken = inbox.taken(source)
+        if taken > sent:
+            continue  # the sender's log has lost some
+        received += taken
         spare += max(0, sent - received)
         met += min(sent, received) if issue is None else issue.seq - 1
-        if issue is None and (sent < received or (sent > received and anything is None)):
-            issue = _unmatched(inbox.group, send, recv)
+        if issue is None and (sent < received or (sent > received and not unanswered)):
+            issue = _unmatched(inbox.group, send, recv, taken)
         if issue is not None:
             issues.append(issue)
-    if anything is not None and all(rank in logs for rank in inbox.group.ranks):
-        issues += _from_any(inbox, anything, spare)
-        met += min(anything.count, spare)
+    if unanswered and anything is not None and all(rank in logs for rank in inbox.group.ranks):
+        issues += _from_any(inbox, anything, unanswered, spare)
+        met += min(unanswered, spare)
     return issues, met
+
+
+def _taken_wrongly(inbox: _Inbox, log: RankLog) -> ChannelIssue | None:
+    """The first message, in the order of receiving, that does not fit the receive that took it."""
+    sent = {source: side.meanings() for source, side in inbox.sends.items()}
+    met, by_any = Counter[int](), Counter[int]()
+    before: Taken | None = None
+    fitting: set[tuple[int, int]] = set()
+    for taken in in_order(log, [side.key for side in inbox.recvs.values()]):
+        source, is_any = taken.source, taken.key.source == ANY
+        met[source] += 1
+        pair = sent.get(source, {}).get(met[source], -1), taken.meaning
+        if pair[0] >= 0 and pair not in fitting:
+            # Thousands of messages are of a few kinds.
+            side = inbox.sends[source]
+            send, recv = side.call(met[source]), log.channel_call(taken.key, taken.seq)
+            if send is None or recv is None:
+                return None
+            if not _fit(send, recv):
+                return ChannelIssue(
+                    side.key, inbox.group, met[source], send, recv, _differs(send, recv),
+                    before=_before(inbox, log, before, met, recv)
+                    if is_any and before is not None and before.source != source
+                    else None,
+                    taken=by_any[source],
+                )  # fmt: skip
+            fitting.add(pair)
+        by_any[source] += is_any
+        before = taken
+    return None
+
+
+def _before(
+    inbox: _Inbox, log: RankLog, before: Taken, met: Mapping[int, int], recv: Call
+) -> Before:
+    """What came before a receive from any source; ``met``: messages taken so far, by sender."""
+    source = before.source
+    side, seq = inbox.sends.get(source), met[source] + 1
+    after = side.log.channel_call(side.key, seq) if side is not None else None
+    is_meant = after is not None and not after.void and _fit(after, recv)
+    return Before(source, log.channel_call(before.key, before.seq), after if is_meant else None)
 
 
 def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
@@ -155,40 +216,46 @@ def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None
     a, b = send.call(first), recv.call(first)
     if a is None or b is None:
         return None
-    attribute: Literal["dtype", "count"] = "dtype" if a.dtype != b.dtype else "count"
-    return ChannelIssue(send.key, group, first, a, b, attribute)
+    return ChannelIssue(send.key, group, first, a, b, _differs(a, b))
+
+
+def _differs(a: Call, b: Call) -> Literal["dtype", "count"]:
+    return "dtype" if a.dtype != b.dtype else "count"
 
 
 def _fit(a: Call, b: Call) -> bool:
     return a.void or b.void or channel_text(a) == channel_text(b)
 
 
-def _unmatched(group: GroupInfo, send: _Side | None, recv: _Side | None) -> ChannelIssue:
+def _unmatched(
+    group: GroupInfo, send: _Side | None, recv: _Side | None, taken: int
+) -> ChannelIssue:
+    """The first of those left over. ``taken``: messages that receives from any source took."""
     sent, received = (side.count if side is not None else 0 for side in (send, recv))
-    longer = send if sent > received else recv
+    is_sent = sent > received + taken
+    longer = send if is_sent else recv
     assert longer is not None
-    seq = min(sent, received) + 1
+    seq = received + taken + 1 if is_sent else sent - taken + 1
     call = longer.call(seq)
     return ChannelIssue(
-        longer.key, group, seq,
-        send=call if longer is send else None, recv=call if longer is recv else None,
-        attribute="absent",
+        longer.key, group, seq, send=call if is_sent else None, recv=None if is_sent else call,
+        attribute="absent", taken=taken,
     )  # fmt: skip
 
 
-def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
-    """Receives from any source against the sends that nobody named."""
-    if anything.count > spare:
-        seq = spare + 1
+def _from_any(inbox: _Inbox, anything: _Side, unanswered: int, spare: int) -> list[ChannelIssue]:
+    """Receives from any source against the sends that nobody named, and none of them has taken."""
+    if unanswered > spare:
+        seq = anything.count - (unanswered - spare) + 1
         recv = anything.call(seq)
         return [ChannelIssue(anything.key, inbox.group, seq, None, recv, "absent")]
-    if anything.count == spare:
+    if unanswered == spare:
         return []
     # Which send was left over is the backend's choice; the latest is as good as any.
     left = [
         (call.t, side, call)
         for source, side in inbox.sends.items()
-        if side.count > (inbox.recvs[source].count if source in inbox.recvs else 0)
+        if side.count > inbox.received(source)
         and (call := side.log.channel_call(side.key, side.count)) is not None
     ]
     if not left:

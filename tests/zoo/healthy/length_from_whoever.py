@@ -22,7 +22,8 @@ if rank == WRITER:
         assert bytes(text.tolist()).decode().startswith(f"rank {sender} ")
 elif rank:
     for number in range(TEXTS):
-        text = torch.tensor(list(f"rank {rank} {'.' * (number * rank)}".encode()), dtype=torch.uint8)
+        said = f"rank {rank} {'.' * (number * rank)}"
+        text = torch.tensor(list(said.encode()), dtype=torch.uint8)
         dist.send(torch.tensor([text.numel()]), dst=WRITER, group=pipe)
         dist.send(text, dst=WRITER, group=pipe)
 dist.barrier()

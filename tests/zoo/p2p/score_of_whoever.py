@@ -20,7 +20,7 @@ CASES, BOARD = 5, 3
 rank = init()
 
 
-def gather(count):
+def gather(count: int) -> dict[tuple[int, float], torch.Tensor]:
     scores = {}
     for _ in range(count):
         case = torch.zeros(1, dtype=torch.int64)

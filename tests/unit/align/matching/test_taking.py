@@ -256,3 +256,38 @@ def test_a_group_whose_name_in_the_files_is_not_its_own(tmp_path: Path) -> None:
     run.rank(0).recv(-1, took=2, group="1", **BODY)
     (issue,) = [i for i in issues(run, tmp_path) if i.attribute != "absent"]
     assert issue.channel == ChannelKey("1 [0-2]", "cpu", 2, 0, 0)
+
+
+def test_what_was_received_from_any_source_is_counted_by_its_lines(tmp_path: Path) -> None:
+    run = Run(2)
+    for _ in range(3):
+        run.rank(1).send(0, site="push.py:1")
+    run.rank(0).recv(-1, took=1, site="serve.py:1")
+    run.rank(0).recv(1, site="serve.py:2")
+    run.finish()
+    run.write(tmp_path)
+    first = align(tmp_path, full=True).findings[0]
+    assert "Rank 0 issued only 2 recvs from rank 1" in first.cause
+    assert "rank 0 received 2 (1 from serve.py:2, 1 from serve.py:1)" in first.cause
+
+
+def test_sends_are_counted_with_those_that_were_taken_from_any_source(tmp_path: Path) -> None:
+    run = Run(2)
+    run.rank(1).send(0)
+    run.rank(0).recv(-1, took=1)
+    run.rank(0).recv(1)
+    run.finish()
+    run.write(tmp_path)
+    first = align(tmp_path, full=True).findings[0]
+    assert "Rank 1 issued only 1 send to rank 0" in first.cause
+
+
+def test_a_misfit_behind_receives_from_any_source_says_so(tmp_path: Path) -> None:
+    run = Run(2)
+    push(run.rank(1))
+    run.rank(0).recv(-1, took=1, **HEADER)
+    run.rank(0).recv(1, **HEADER)
+    run.finish()
+    run.write(tmp_path)
+    first = align(tmp_path, full=True).findings[0]
+    assert "Of the 1 before it, receives from any rank took 1" in first.cause

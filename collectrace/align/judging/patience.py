@@ -15,7 +15,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.reading.evidence import GroupConflict, StreamKey
-from collectrace.ops import ANY_SOURCE
 
 PATIENCE: Final = 5_000_000_000
 """ns that a rank may always wait."""
@@ -49,11 +48,8 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
         if source.near is not None and w.channel == source.near.channel:
             return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
         # Its ends may bear different numbers where receives from any source have taken some.
-        channel = source.channel
-        own = source.recv if w.rank == channel.destination else source.send
-        if own is source.recv and source.is_from_any:
-            channel = channel._replace(source=ANY_SOURCE)
-        return w.channel == channel and (w.seq or 0) >= (own.seq if own else source.seq)
+        own = source.recv if w.rank == source.channel.destination else source.send
+        return w.channel == source.channel and (w.seq or 0) >= (own.seq if own else source.seq)
     if isinstance(source, GroupConflict):
         return w.seq is None and w.group == source.name
     if candidate.stream is None or candidate.seq is None:

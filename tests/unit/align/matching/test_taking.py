@@ -227,6 +227,39 @@ def test_the_send_that_is_left_over_is_known_by_the_answers(tmp_path: Path) -> N
     assert issue.send.site == "push.py:2"
 
 
+def test_the_send_that_is_left_over_is_none_that_was_taken(tmp_path: Path) -> None:
+    run = Run(3)
+    run.rank(1).send(0)
+    run.rank(1).send(0)
+    run.rank(2).wait(5)
+    run.rank(2).send(0)
+    run.rank(0).recv(-1, took=2)
+    run.rank(0).recv(-1)
+    (issue,) = issues(run, tmp_path)
+    assert issue.channel == channel(1)
+
+
+def test_a_receive_that_could_not_be_described_may_be_any(tmp_path: Path) -> None:
+    run = crossed()
+    run.rank(0).recv(1, tag=9, void=True)
+    run.rank(1).send(0, tag=9)
+    assert [i for i in issues(run, tmp_path) if i.attribute != "absent"] == []
+
+
+def test_a_circle_after_it_is_its_consequence(tmp_path: Path) -> None:
+    run = crossed()
+    server = run.rank(0)
+    server.recv(-1, took=1, **HEADER)
+    server.recv(-1, took=2, **BODY)
+    server.beat(60, server.inside(server.recv(-1, **HEADER)))
+    for rank in (run.rank(1), run.rank(2)):
+        rank.beat(60, rank.inside(rank.recv(0)))
+    run.write(tmp_path)
+    found = [f for f in align(tmp_path, full=True).findings if f.severity == "error"]
+    assert found[0].kind == "p2p_mismatch"
+    assert "deadlock" not in [f.kind for f in found]
+
+
 def test_the_receive_from_any_source_that_waits_is_the_last(tmp_path: Path) -> None:
     run = Run(3)
     run.rank(1).send(0)

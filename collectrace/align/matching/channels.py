@@ -10,66 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from dataclasses import replace
+from typing import Literal
 
-from collectrace.align.matching.comparison import Before, ChannelIssue, NearMiss, Unclear
-from collectrace.align.matching.taking import Taken, in_order
+from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear
+from collectrace.align.matching.inbox import Inbox, Side, difference, fits
+from collectrace.align.matching.taking import taken_wrongly
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.ops import ANY_SOURCE
-from collectrace.records import Call
-from collectrace.signature import channel_text
-
-ANY: Final = ANY_SOURCE
-
-
-@dataclass(slots=True)
-class _Side:
-    """What one rank issued on a channel."""
-
-    log: RankLog
-    key: ChannelKey
-    count: int = 0
-
-    def call(self, seq: int) -> Call | None:
-        """A message of it.
-
-        Raises:
-            Unclear: it lies in a part of the log that was not read.
-
-        """
-        found = self.log.channel_call(self.key, seq)
-        if found is None and not self.log.scanned:
-            raise Unclear({self.log.rank})
-        return found
-
-    def meanings(self) -> dict[int, int]:
-        """What was read of it: number to an id of what the message is."""
-        rows = self.log.channel_rows(self.key)
-        return dict(zip(rows.seq, rows.meaning, strict=True))
-
-
-@dataclass(slots=True)
-class _Inbox:
-    """All that goes to one rank under one tag."""
-
-    group: GroupInfo
-    sends: dict[int, _Side] = field(default_factory=dict)
-    """By source."""
-    recvs: dict[int, _Side] = field(default_factory=dict)
-    """By source, ANY included."""
-
-    def taken(self, source: int) -> int:
-        """How many messages of a rank receives from any source are known to have taken."""
-        anything = self.recvs.get(ANY)
-        if anything is None:
-            return 0
-        return anything.log.taken(anything.key._replace(source=source))
-
-    def received(self, source: int) -> int:
-        """How many messages of a rank are received, as far as that is known."""
-        return (self.recvs[source].count if source in self.recvs else 0) + self.taken(source)
 
 
 def compare_channels(
@@ -106,15 +55,15 @@ def compare_channels(
 
 def _inboxes(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
-) -> dict[tuple[str, str, int, int], _Inbox]:
-    inboxes: dict[tuple[str, str, int, int], _Inbox] = {}
+) -> dict[tuple[str, str, int, int], Inbox]:
+    inboxes: dict[tuple[str, str, int, int], Inbox] = {}
     for rank, log in logs.items():
         for key, count in log.last_channel_seq.items():
             where = (key.group, key.device, key.destination, key.tag)
-            inbox = inboxes.setdefault(where, _Inbox(groups[key.group]))
+            inbox = inboxes.setdefault(where, Inbox(groups[key.group]))
             sides = inbox.recvs if key.destination == rank else inbox.sends
             if key.source == rank or key.destination == rank:
-                sides[key.source] = _Side(log, key, count)
+                sides[key.source] = Side(log, key, count)
     return inboxes
 
 
@@ -130,16 +79,16 @@ def is_late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
     return len({logs[rank].first_row(stream) for rank in group.ranks if rank in logs}) > 1
 
 
-def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
+def _compare(inbox: Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
     """The issues of what goes to one rank under one tag, and how many messages met."""
-    anything = inbox.recvs.get(ANY)
+    anything = inbox.recvs.get(ANY_SOURCE)
     issues, met = [], 0
     spare = 0
     """Sends that no receive names, nor is known to have taken, for those from any source."""
     answered = len(anything.log.answers.get(anything.key, ())) if anything is not None else 0
     unanswered = anything.count - answered if anything is not None else 0
-    wrong = _taken_wrongly(inbox, anything.log) if anything is not None else None
-    for source in sorted({*inbox.sends, *inbox.recvs} - {ANY}):
+    wrong = taken_wrongly(inbox, anything.log) if anything is not None else None
+    for source in sorted({*inbox.sends, *inbox.recvs} - {ANY_SOURCE}):
         if source not in logs:
             continue
         send, recv = inbox.sends.get(source), inbox.recvs.get(source)
@@ -163,73 +112,22 @@ def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIs
     return issues, met
 
 
-def _taken_wrongly(inbox: _Inbox, log: RankLog) -> ChannelIssue | None:
-    """The first message, in the order of receiving, that does not fit the receive that took it."""
-    sent = {source: side.meanings() for source, side in inbox.sends.items()}
-    met, by_any = Counter[int](), Counter[int]()
-    before: Taken | None = None
-    fitting: set[tuple[int, int]] = set()
-    for taken in in_order(log, [side.key for side in inbox.recvs.values()]):
-        source, is_any = taken.source, taken.key.source == ANY
-        met[source] += 1
-        pair = sent.get(source, {}).get(met[source], -1), taken.meaning
-        if pair[0] >= 0 and pair not in fitting:
-            # Thousands of messages are of a few kinds.
-            side = inbox.sends[source]
-            send, recv = side.call(met[source]), log.channel_call(taken.key, taken.seq)
-            if send is None or recv is None:
-                return None
-            if not _fit(send, recv):
-                return ChannelIssue(
-                    side.key, inbox.group, met[source], send, recv, _differs(send, recv),
-                    before=_before(inbox, log, before, met, recv)
-                    if is_any and before is not None and before.source != source
-                    else None,
-                    taken=by_any[source],
-                )  # fmt: skip
-            fitting.add(pair)
-        by_any[source] += is_any
-        before = taken
-    return None
-
-
-def _before(
-    inbox: _Inbox, log: RankLog, before: Taken, met: Mapping[int, int], recv: Call
-) -> Before:
-    """What came before a receive from any source; ``met``: messages taken so far, by sender."""
-    source = before.source
-    side, seq = inbox.sends.get(source), met[source] + 1
-    after = side.log.channel_call(side.key, seq) if side is not None else None
-    is_meant = after is not None and not after.void and _fit(after, recv)
-    return Before(source, log.channel_call(before.key, before.seq), after if is_meant else None)
-
-
-def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
+def _mismatch(group: GroupInfo, send: Side, recv: Side) -> ChannelIssue | None:
     sent, received = send.meanings(), recv.meanings()
     examples = send.log.channel_rows(send.key).vocabulary.examples
     # Thousands of messages are of a few kinds.
     pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
-    wrong = {p for p in set(pairs.values()) if not _fit(examples[p[0]], examples[p[1]])}
+    wrong = {p for p in set(pairs.values()) if not fits(examples[p[0]], examples[p[1]])}
     first = min((seq for seq, pair in pairs.items() if pair in wrong), default=None)
     if first is None:
         return None
     a, b = send.call(first), recv.call(first)
     if a is None or b is None:
         return None
-    return ChannelIssue(send.key, group, first, a, b, _differs(a, b))
+    return ChannelIssue(send.key, group, first, a, b, difference(a, b))
 
 
-def _differs(a: Call, b: Call) -> Literal["dtype", "count"]:
-    return "dtype" if a.dtype != b.dtype else "count"
-
-
-def _fit(a: Call, b: Call) -> bool:
-    return a.void or b.void or channel_text(a) == channel_text(b)
-
-
-def _unmatched(
-    group: GroupInfo, send: _Side | None, recv: _Side | None, taken: int
-) -> ChannelIssue:
+def _unmatched(group: GroupInfo, send: Side | None, recv: Side | None, taken: int) -> ChannelIssue:
     """The first of those left over. ``taken``: messages that receives from any source took."""
     sent, received = (side.count if side is not None else 0 for side in (send, recv))
     is_sent = sent > received + taken
@@ -243,7 +141,7 @@ def _unmatched(
     )  # fmt: skip
 
 
-def _from_any(inbox: _Inbox, anything: _Side, unanswered: int, spare: int) -> list[ChannelIssue]:
+def _from_any(inbox: Inbox, anything: Side, unanswered: int, spare: int) -> list[ChannelIssue]:
     """Receives from any source against the sends that nobody named, and none of them has taken."""
     if unanswered > spare:
         seq = anything.count - (unanswered - spare) + 1
@@ -322,7 +220,7 @@ def _near_miss(
     """What keeps a send and a receive apart, if it is one thing only."""
     sent, send = issue.channel, issue.send
     where = (sent.group, sent.device) == (wanted.group, wanted.device)
-    source = wanted.source in (sent.source, ANY)
+    source = wanted.source in (sent.source, ANY_SOURCE)
     destination = sent.destination == wanted.destination
     tag = sent.tag == wanted.tag
     if not where:

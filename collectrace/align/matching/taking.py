@@ -7,12 +7,16 @@ thread makes them and each is over before the next begins: then only one waits a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from collectrace.align.matching.comparison import Before, ChannelIssue
+from collectrace.align.matching.inbox import Inbox, difference, fits
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.ops import ANY_SOURCE
+from collectrace.records import Call
 
 
 class Taken(NamedTuple):
@@ -61,3 +65,44 @@ def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
         is_over = answer is not None and (after is None or answer.offset < after.offset)
         if not seen.blocks and not is_over:
             return
+
+
+def taken_wrongly(inbox: Inbox, log: RankLog) -> ChannelIssue | None:
+    """The first message, in the order of receiving, that does not fit the receive that took it."""
+    sent = {source: side.meanings() for source, side in inbox.sends.items()}
+    met, by_any = Counter[int](), Counter[int]()
+    before: Taken | None = None
+    fitting: set[tuple[int, int]] = set()
+    for taken in in_order(log, [side.key for side in inbox.recvs.values()]):
+        source, is_any = taken.source, taken.key.source == ANY_SOURCE
+        met[source] += 1
+        pair = sent.get(source, {}).get(met[source], -1), taken.meaning
+        if pair[0] >= 0 and pair not in fitting:
+            # Thousands of messages are of a few kinds.
+            side = inbox.sends[source]
+            send, recv = side.call(met[source]), log.channel_call(taken.key, taken.seq)
+            if send is None or recv is None:
+                return None
+            if not fits(send, recv):
+                return ChannelIssue(
+                    side.key, inbox.group, met[source], send, recv, difference(send, recv),
+                    before=_before(inbox, log, before, met, recv)
+                    if is_any and before is not None and before.source != source
+                    else None,
+                    taken=by_any[source],
+                )  # fmt: skip
+            fitting.add(pair)
+        by_any[source] += is_any
+        before = taken
+    return None
+
+
+def _before(
+    inbox: Inbox, log: RankLog, before: Taken, met: Mapping[int, int], recv: Call
+) -> Before:
+    """What came before a receive from any source; ``met``: messages taken so far, by sender."""
+    source = before.source
+    side, seq = inbox.sends.get(source), met[source] + 1
+    after = side.log.channel_call(side.key, seq) if side is not None else None
+    is_meant = after is not None and not after.void and fits(after, recv)
+    return Before(source, log.channel_call(before.key, before.seq), after if is_meant else None)

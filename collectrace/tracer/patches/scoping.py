@@ -100,6 +100,8 @@ def recv(session: Session) -> Callable[[Any], Any]:
     def in_place_of(wrapped: Any) -> Any:
         def telling(*args: Any, **kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
+            if (args[1] if len(args) > 1 else kwargs.get("src")) is not None:
+                return source  # it was named; nothing more is asked
             # It is there still: the wrapper around this one sees the end of the call.
             call, recorder = local.state.call, session.recorder
             if call is not None and call[0].peer == ANY_SOURCE and recorder is not None:

@@ -28,8 +28,8 @@ def receive_in_every_way() -> list[int]:
             work = dist.irecv(torch.empty(1), group=group, tag=tag)
             assert work is not None
             work.wait()
-        took.append(dist.recv(torch.empty(1), 0, group=group, tag=3))
         took.append(dist.recv(torch.empty(1), None, group, 4))
+        took.append(dist.recv(torch.empty(1), 0, group=group, tag=3))
     dist.barrier()
     return took
 

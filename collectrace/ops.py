@@ -108,10 +108,14 @@ def canonical_op(name: str) -> str:
     return of(name).name
 
 
+ANY_SOURCE: Final = -1
+"""In place of the peer of a receive that takes a message from any rank."""
+
+
 def ends(op: str | None, me: int, peer: int) -> tuple[int, int]:
     """Source and destination of a message of rank ``me``: to ``peer`` for ``send``, else from it.
 
-    ``peer`` -1 stands for any source.
+    The peer of a receive may be ``ANY_SOURCE``.
     """
     return (me, peer) if op == "send" else (peer, me)
 

@@ -263,6 +263,18 @@ class Done(Record):
     error: str | None = _opt("type and text of what it raised")
 
 
+@dataclass(slots=True, kw_only=True)
+class Answer(Record):
+    """Whose message a receive from any source took; absent where the backend does not tell."""
+
+    kind: ClassVar[str] = "answer"
+    group: str = _doc("group of the receive")
+    device: str = _doc("device type of the receive")
+    seq: int = _doc("sequence number of the receive")
+    tag: int = _doc("tag of the receive", default=0)
+    source: int = _doc("global rank of the sender")
+
+
 DDP_FORWARD: Final = "ddp.forward"
 STEP: Final = "collectrace.step"
 OPTIMIZER_STEP: Final = "optimizer.step"
@@ -442,8 +454,8 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Join, NoSync,
-        Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
+        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Answer, Join,
+        NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
     )
 }  # fmt: skip
 

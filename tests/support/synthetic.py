@@ -25,6 +25,7 @@ from collectrace.records import (
     FORMAT,
     Activity,
     Alive,
+    Answer,
     Batch,
     Call,
     Done,
@@ -195,9 +196,19 @@ class Rank:
         """A send to a global rank."""
         return self._message("send", peer, tag, **fields)
 
-    def recv(self, peer: int, *, tag: int = 0, **fields: Any) -> Call:
-        """A receive from a global rank; -1: from any."""
-        return self._message("recv", peer, tag, **fields)
+    def recv(self, peer: int, *, tag: int = 0, took: int | None = None, **fields: Any) -> Call:
+        """A receive from a global rank; -1: from any. ``took``: whose message, as is recorded."""
+        call = self._message("recv", peer, tag, **fields)
+        if took is not None:
+            self.answer(call, took)
+        return call
+
+    def answer(self, call: Call, source: int) -> Answer:
+        """Whose message a receive from any source took."""
+        return self.record(
+            Answer(group=call.group, device=call.device, seq=call.seq, tag=call.tag or 0,
+                   source=source)
+        )  # fmt: skip
 
     def _message(
         self,

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collectrace import ops
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
 Place = tuple[object, ...]
@@ -26,19 +27,27 @@ class Expected:
         }
         self._counts: dict[Place, list[int]] = {}
         self._members: dict[Place, int] = {}
+        self._shared = set[Place]()
+        """Channels with receives from any source: the numbers of other messages to the same rank
+        under the same tag do not tell which of them meet."""
         for rank, log in evidence.logs.items():
             for stream, last in log.last_seq.items():
                 self._counts.setdefault(stream, []).append(last)
                 self._members[stream] = len(evidence.groups[stream.group].ranks)
             for channel, last in log.last_channel_seq.items():
-                if rank in (channel.source, channel.destination):
+                if channel.source == ANY_SOURCE:
+                    self._shared.add(channel)
+                elif rank in (channel.source, channel.destination):
                     self._counts.setdefault(channel, []).append(last)
                     self._members[channel] = 2
         for counts in self._counts.values():
             counts.sort()
 
     def ranks(self, place: Place) -> int:
-        """How many come."""
+        """How many come to meet."""
+        key = _key(place)
+        if (*key[:2], ANY_SOURCE, *key[3:]) in self._shared:
+            return 0
         counts = self._counts.get(_key(place), [])
         if _seq(place) > self._last.get(_key(place), _seq(place)):
             return 0

@@ -6,6 +6,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import arguments, by_framework, numbering, rank_words, tally
+from collectrace.align.diagnosis.callers import telling
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
@@ -14,6 +15,7 @@ from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -58,7 +60,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     if candidate.severity == "info":
         return too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
     tag = f" with tag {channel.tag}" if channel.tag else ""
-    n = issue.seq - 1
+    n = issue.seq - 1 + (issue.taken if issue.recv is not None else 0)
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     where = words.group(issue.group)
     cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in {where}."
@@ -194,6 +196,8 @@ def _part(call: Call) -> str:
 
 def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     """A send and a receive that meet and differ in dtype or size."""
+    if issue.is_from_any:
+        return _taken_from_any(case, candidate, issue)
     channel, send, recv = issue.channel, issue.send, issue.recv
     sent = words.tensors(send) + words.at(send) if send is not None else "?"
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
@@ -205,9 +209,8 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
-        f"{channel.destination} differs in {what} at its two ends. Backends do not check it: "
-        f"bytes are reinterpreted, cut off, or awaited for ever.{_other_parts(issue)}"
-        f"{_stumbled(case, candidate)}",
+        f"{channel.destination} differs in {what} at its two ends.{_taken_before(issue)} "
+        f"{_UNCHECKED}{_other_parts(issue)}{_stumbled(case, candidate)}",
         told
         or f"Give the receive buffer the {what} of the tensor that is sent"
         + (
@@ -216,6 +219,64 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
             else "; where it varies, send the shape first, or bring what is sent to one size on "
             "every rank (pad it)." + _ragged(case, issue)
         ),
+    )
+
+
+_UNCHECKED: Final = (
+    "Backends do not check it: bytes are reinterpreted, cut off, or awaited for ever."
+)
+
+
+def _taken_before(issue: ChannelIssue) -> str:
+    """That receives from any source have taken earlier messages: a sentence after a space."""
+    if not issue.taken:
+        return ""
+    return (
+        f" Of the {issue.seq - 1:,} before it, receives from any rank took {issue.taken:,}: they "
+        "take whatever comes first."
+    )
+
+
+def _taken_from_any(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
+    """A receive from any source that took a message that does not fit it."""
+    channel, send, recv = issue.channel, issue.send, issue.recv
+    assert send is not None
+    assert recv is not None
+    here, source = channel.destination, f"rank {channel.source}"
+    recv = telling(case, here, recv)
+    name = f"{recv.api or recv.op}{words.at(recv)}"
+    cause = (
+        f"The {name} names no source: it takes whatever comes first, from any rank. It took the "
+        f"{words.ordinal(issue.seq)} message from {source} to rank {here}."
+    )
+    own_tag = "or give each kind of message a tag of its own, at both ends."
+    fix = (
+        "Give the receive buffer the dtype and size of the tensor that is sent. Where several "
+        f"kinds of messages may come, name the rank (src=), {own_tag}"
+    )
+    first, after = (issue.before.recv, issue.before.next) if issue.before else (None, None)
+    if issue.before is not None and first is not None:
+        first = telling(case, here, first)
+        at = words.at(first)
+        cause += f" The {first.op} before it{at} had taken one of rank {issue.before.source}"
+        if after is None:
+            cause += "."
+        else:
+            cause += (
+                f", whose next message to rank {here}, {words.tensors(after)}{words.at(after)}, "
+                f"fits: {source}'s came before it."
+            )
+            rank = f"the rank that the {first.op}{at} returns"
+            if first.peer != ANY_SOURCE:
+                rank = f"rank {first.peer}, as the {first.op}{at} does"
+            elif first.async_:
+                rank = f"the rank whose message the {first.op}{at} got"
+            fix = f"Name {rank} as the source (src=) of the {name} that belongs to it; {own_tag}"
+    return Wording(
+        f"rank {here}'s {name} takes from any rank, and took {source}'s {words.tensors(send)}, "
+        f"sent{words.at(send)}, for {words.tensors(recv)}",
+        f"{cause} {_UNCHECKED}{_other_parts(issue)}{_stumbled(case, candidate)}",
+        fix,
     )
 
 

@@ -11,6 +11,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey
+from collectrace.ops import ANY_SOURCE
 
 
 def of_channel(case: Case, channel: ChannelKey) -> str:
@@ -75,14 +76,22 @@ def _has_any_source(case: Case, channel: ChannelKey) -> bool:
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     """How many messages of one side of a channel came from each line; None: not known.
 
-    Of messages that one helper sends, the lines that call it.
+    Those that the receiver took by receives from any source are among them. Of messages that one
+    helper sends, the lines that call it.
     """
     log = case.log(rank)
     if log is None or not log.scanned:
         return None
-    rows = log.channel_rows(channel)
+    rows, from_any = log.channel_rows(channel), channel._replace(source=ANY_SOURCE)
     known = rows.vocabulary.appearances
     seen = [known[appearance] for appearance in rows.appearance]
+    if rank == channel.destination and from_any != channel:
+        others, answers = log.channel_rows(from_any), log.answers.get(from_any, {})
+        seen += [
+            known[appearance]
+            for seq, appearance in zip(others.seq, others.appearance, strict=True)
+            if (answer := answers.get(seq)) is not None and answer.source == channel.source
+        ]
     lines = Counter(one.site for one in seen)
     if len(lines) > 1:
         return lines

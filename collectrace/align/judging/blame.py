@@ -62,14 +62,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         else:
             suspects = minority([ranks for ranks, _ in source.variants])
     elif isinstance(source, ChannelIssue):
-        if source.attribute == "undelivered":
-            suspects = tuple(sorted(begun.rank for begun in senders(case, source)))
-        elif kind == "p2p_unmatched":
-            suspects = (
-                by_number_in_group(source)
-                or culprits(case, candidate)
-                or out_of_program(case, candidate)
-            )
+        suspects = suspects_of_message(case, candidate, source)
     elif isinstance(source, IncompleteRow):
         known = source.failed or tuple(sorted(source.late))
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
@@ -95,6 +88,20 @@ def without_the_value(
     """The suspects; none where they followed what they held, and a root alone had the value."""
     found = at_the_root(case, candidate)
     return suspects if found is None or found.call.root in suspects else ()
+
+
+def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -> tuple[int, ...]:
+    """Who left too early; who took a message from anybody and awaited one rank's; or rule 6."""
+    if issue.attribute == "undelivered":
+        return tuple(sorted(begun.rank for begun in senders(case, issue)))
+    if issue.attribute == "absent":
+        return (
+            by_number_in_group(issue)
+            or culprits(case, candidate)
+            or out_of_program(case, candidate)
+        )
+    is_meant = issue.before is not None and issue.before.next is not None
+    return (issue.channel.destination,) if is_meant else ()
 
 
 # -- rules 6 and 7: absence ------------------------------------------------------------------

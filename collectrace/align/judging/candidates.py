@@ -14,6 +14,7 @@ from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.findings import BY_ATTRIBUTE, Kind, Side
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
 IN_INIT: Final = -1
@@ -163,6 +164,8 @@ def deadlocks(case: Case) -> list[Cycle]:
     for issue in case.comparison.channels:
         if issue.attribute != "absent":
             first[issue.channel] = min(issue.seq, first.get(issue.channel, issue.seq))
+            if issue.is_from_any and issue.recv is not None:
+                first[issue.channel._replace(source=ANY_SOURCE)] = issue.recv.seq
     disputed = {conflict.name for conflict in case.comparison.conflicts}
     # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
     astray = {issue.channel for issue in case.comparison.channels if issue.near is not None}

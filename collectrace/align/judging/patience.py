@@ -47,7 +47,9 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
     if isinstance(source, ChannelIssue):
         if source.near is not None and w.channel == source.near.channel:
             return source.near.send is not None and (w.seq or 0) >= source.near.send.seq
-        return w.channel == source.channel and (w.seq or 0) >= source.seq
+        # Its ends may bear different numbers where receives from any source have taken some.
+        own = source.recv if w.rank == source.channel.destination else source.send
+        return w.channel == source.channel and (w.seq or 0) >= (own.seq if own else source.seq)
     if isinstance(source, GroupConflict):
         return w.seq is None and w.group == source.name
     if candidate.stream is None or candidate.seq is None:

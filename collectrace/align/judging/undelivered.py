@@ -76,13 +76,14 @@ def _issue(case: Case, rank: int, log: RankLog, done: Done) -> ChannelIssue | No
     if case.standings[rank].state != "raised" or channels.is_late(group, case.evidence.logs):
         return None
     channel = ChannelKey(done.group, done.device, done.peer, rank, done.tag or 0)
-    send = sender.log.channel_call(channel, done.seq)
+    seq = done.seq + log.taken(channel)
+    send = sender.log.channel_call(channel, seq)
     recv = log.channel_call(channel, done.seq)
     if send is None or recv is None or not _is_left(sender, channel, send):
         return None
     if _left(case, sender, done.group) > case.clocks.when(rank, done.t):
         return None  # it was still there: the connection was lost in some other way
-    return ChannelIssue(channel, group, done.seq, send, recv, "undelivered")
+    return ChannelIssue(channel, group, seq, send, recv, "undelivered")
 
 
 def _is_left(sender: Standing, channel: ChannelKey, send: Call) -> bool:
@@ -122,4 +123,5 @@ def _arrived(case: Case, channel: ChannelKey) -> int:
             channel.group, channel.device, channel.source, channel.tag
         ) and done.op == "recv"
     ]  # fmt: skip
-    return min([log.last_channel_seq.get(channel, 0), *(seq - 1 for seq in failed)])
+    named = min([log.last_channel_seq.get(channel, 0), *(seq - 1 for seq in failed)])
+    return named + log.taken(channel)

@@ -1,61 +1,24 @@
 """Point to point: per channel the first message that has no partner, or not a fitting one.
 
 A channel is (group, device, source, destination, tag); its n-th send meets its n-th receive. A
-receive from any source takes whatever comes under its tag, so it is matched by number only.
+receive from any source takes whatever comes under its tag: where there are such, the n-th receive
+that names a rank need not meet that rank's n-th send. It is compared as far as the record tells
+whose messages they took, and in which order (``taking``); else messages are counted only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from dataclasses import replace
+from typing import Literal
 
 from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear
+from collectrace.align.matching.inbox import Inbox, Side, difference, fits
+from collectrace.align.matching.taking import taken_wrongly
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
-from collectrace.records import Call
-from collectrace.signature import channel_text
-
-ANY: Final = -1
-"""Source of a receive that takes a message from any rank."""
-
-
-@dataclass(slots=True)
-class _Side:
-    """What one rank issued on a channel."""
-
-    log: RankLog
-    key: ChannelKey
-    count: int = 0
-
-    def call(self, seq: int) -> Call | None:
-        """A message of it.
-
-        Raises:
-            Unclear: it lies in a part of the log that was not read.
-
-        """
-        found = self.log.channel_call(self.key, seq)
-        if found is None and not self.log.scanned:
-            raise Unclear({self.log.rank})
-        return found
-
-    def meanings(self) -> dict[int, int]:
-        """What was read of it: number to an id of what the message is."""
-        rows = self.log.channel_rows(self.key)
-        return dict(zip(rows.seq, rows.meaning, strict=True))
-
-
-@dataclass(slots=True)
-class _Inbox:
-    """All that goes to one rank under one tag."""
-
-    group: GroupInfo
-    sends: dict[int, _Side] = field(default_factory=dict)
-    """By source."""
-    recvs: dict[int, _Side] = field(default_factory=dict)
-    """By source, ANY included."""
+from collectrace.ops import ANY_SOURCE
 
 
 def compare_channels(
@@ -92,15 +55,15 @@ def compare_channels(
 
 def _inboxes(
     groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
-) -> dict[tuple[str, str, int, int], _Inbox]:
-    inboxes: dict[tuple[str, str, int, int], _Inbox] = {}
+) -> dict[tuple[str, str, int, int], Inbox]:
+    inboxes: dict[tuple[str, str, int, int], Inbox] = {}
     for rank, log in logs.items():
         for key, count in log.last_channel_seq.items():
             where = (key.group, key.device, key.destination, key.tag)
-            inbox = inboxes.setdefault(where, _Inbox(groups[key.group]))
+            inbox = inboxes.setdefault(where, Inbox(groups[key.group]))
             sides = inbox.recvs if key.destination == rank else inbox.sends
             if key.source == rank or key.destination == rank:
-                sides[key.source] = _Side(log, key, count)
+                sides[key.source] = Side(log, key, count)
     return inboxes
 
 
@@ -116,78 +79,81 @@ def is_late(group: GroupInfo, logs: Mapping[int, RankLog]) -> bool:
     return len({logs[rank].first_row(stream) for rank in group.ranks if rank in logs}) > 1
 
 
-def _compare(inbox: _Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
+def _compare(inbox: Inbox, logs: Mapping[int, RankLog]) -> tuple[list[ChannelIssue], int]:
     """The issues of what goes to one rank under one tag, and how many messages met."""
-    anything = inbox.recvs.get(ANY)
+    anything = inbox.recvs.get(ANY_SOURCE)
     issues, met = [], 0
     spare = 0
-    """Sends that no receive names, for those from any source."""
-    for source in sorted({*inbox.sends, *inbox.recvs} - {ANY}):
+    """Sends that no receive names, nor is known to have taken, for those from any source."""
+    answered = len(anything.log.answers.get(anything.key, ())) if anything is not None else 0
+    unanswered = anything.count - answered if anything is not None else 0
+    wrong = taken_wrongly(inbox, anything.log) if anything is not None else None
+    for source in sorted({*inbox.sends, *inbox.recvs} - {ANY_SOURCE}):
         if source not in logs:
             continue
         send, recv = inbox.sends.get(source), inbox.recvs.get(source)
-        issue = None
-        if send is not None and recv is not None:
+        issue = wrong if wrong is not None and wrong.channel.source == source else None
+        if send is not None and recv is not None and anything is None:
             issue = _mismatch(inbox.group, send, recv)
         sent, received = (side.count if side is not None else 0 for side in (send, recv))
+        taken = inbox.taken(source)
+        if taken > sent:
+            continue  # the sender's log has lost some
+        received += taken
         spare += max(0, sent - received)
         met += min(sent, received) if issue is None else issue.seq - 1
-        if issue is None and (sent < received or (sent > received and anything is None)):
-            issue = _unmatched(inbox.group, send, recv)
+        if issue is None and (sent < received or (sent > received and not unanswered)):
+            issue = _unmatched(inbox.group, send, recv, taken)
         if issue is not None:
             issues.append(issue)
-    if anything is not None and all(rank in logs for rank in inbox.group.ranks):
-        issues += _from_any(inbox, anything, spare)
-        met += min(anything.count, spare)
+    if unanswered and anything is not None and all(rank in logs for rank in inbox.group.ranks):
+        issues += _from_any(inbox, anything, unanswered, spare)
+        met += min(unanswered, spare)
     return issues, met
 
 
-def _mismatch(group: GroupInfo, send: _Side, recv: _Side) -> ChannelIssue | None:
+def _mismatch(group: GroupInfo, send: Side, recv: Side) -> ChannelIssue | None:
     sent, received = send.meanings(), recv.meanings()
     examples = send.log.channel_rows(send.key).vocabulary.examples
     # Thousands of messages are of a few kinds.
     pairs = {seq: (sent[seq], received[seq]) for seq in sent.keys() & received.keys()}
-    wrong = {p for p in set(pairs.values()) if not _fit(examples[p[0]], examples[p[1]])}
+    wrong = {p for p in set(pairs.values()) if not fits(examples[p[0]], examples[p[1]])}
     first = min((seq for seq, pair in pairs.items() if pair in wrong), default=None)
     if first is None:
         return None
     a, b = send.call(first), recv.call(first)
     if a is None or b is None:
         return None
-    attribute: Literal["dtype", "count"] = "dtype" if a.dtype != b.dtype else "count"
-    return ChannelIssue(send.key, group, first, a, b, attribute)
+    return ChannelIssue(send.key, group, first, a, b, difference(a, b))
 
 
-def _fit(a: Call, b: Call) -> bool:
-    return a.void or b.void or channel_text(a) == channel_text(b)
-
-
-def _unmatched(group: GroupInfo, send: _Side | None, recv: _Side | None) -> ChannelIssue:
+def _unmatched(group: GroupInfo, send: Side | None, recv: Side | None, taken: int) -> ChannelIssue:
+    """The first of those left over. ``taken``: messages that receives from any source took."""
     sent, received = (side.count if side is not None else 0 for side in (send, recv))
-    longer = send if sent > received else recv
+    is_sent = sent > received + taken
+    longer = send if is_sent else recv
     assert longer is not None
-    seq = min(sent, received) + 1
+    seq = received + taken + 1 if is_sent else sent - taken + 1
     call = longer.call(seq)
     return ChannelIssue(
-        longer.key, group, seq,
-        send=call if longer is send else None, recv=call if longer is recv else None,
-        attribute="absent",
+        longer.key, group, seq, send=call if is_sent else None, recv=None if is_sent else call,
+        attribute="absent", taken=taken,
     )  # fmt: skip
 
 
-def _from_any(inbox: _Inbox, anything: _Side, spare: int) -> list[ChannelIssue]:
-    """Receives from any source against the sends that nobody named."""
-    if anything.count > spare:
-        seq = spare + 1
+def _from_any(inbox: Inbox, anything: Side, unanswered: int, spare: int) -> list[ChannelIssue]:
+    """Receives from any source against the sends that nobody named, and none of them has taken."""
+    if unanswered > spare:
+        seq = anything.count - (unanswered - spare) + 1
         recv = anything.call(seq)
         return [ChannelIssue(anything.key, inbox.group, seq, None, recv, "absent")]
-    if anything.count == spare:
+    if unanswered == spare:
         return []
     # Which send was left over is the backend's choice; the latest is as good as any.
     left = [
         (call.t, side, call)
         for source, side in inbox.sends.items()
-        if side.count > (inbox.recvs[source].count if source in inbox.recvs else 0)
+        if side.count > inbox.received(source)
         and (call := side.log.channel_call(side.key, side.count)) is not None
     ]
     if not left:
@@ -254,7 +220,7 @@ def _near_miss(
     """What keeps a send and a receive apart, if it is one thing only."""
     sent, send = issue.channel, issue.send
     where = (sent.group, sent.device) == (wanted.group, wanted.device)
-    source = wanted.source in (sent.source, ANY)
+    source = wanted.source in (sent.source, ANY_SOURCE)
     destination = sent.destination == wanted.destination
     tag = sent.tag == wanted.tag
     if not where:

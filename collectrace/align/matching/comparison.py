@@ -8,6 +8,7 @@ from typing import Literal
 
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo, OtherLines
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import Attribute
 
@@ -64,6 +65,16 @@ class NearMiss:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """The receive before one from any source: which rank's message it got, and what came next."""
+
+    source: int
+    recv: Call | None
+    next: Call | None
+    """What that rank sent next, if it fits the receive from any source."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelIssue:
     """The first message of a channel that has no partner, or not a fitting one."""
 
@@ -76,6 +87,16 @@ class ChannelIssue:
     """``undelivered``: both ends were issued, and the sender had left before it arrived."""
     near: NearMiss | None = None
     """Of a receive without a send: the send it was probably meant for."""
+    before: Before | None = None
+    """Of a receive from any source that took one that does not fit it, of another rank than the
+    receive before it."""
+    taken: int = 0
+    """How many messages of the channel before this one receives from any source have taken."""
+
+    @property
+    def is_from_any(self) -> bool:
+        """Whether its receive takes a message from any rank."""
+        return self.recv is not None and self.recv.peer == ANY_SOURCE
 
 
 @dataclass(frozen=True, slots=True)

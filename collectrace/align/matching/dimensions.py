@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectrace.align.matching.channels import ANY
 from collectrace.align.reading.evidence import RunEvidence
+from collectrace.ops import ANY_SOURCE
 
 NAMELESS = ("", "undefined")
 """Descriptions that say nothing; torch gives the second where the user gives none."""
@@ -107,7 +107,7 @@ def _stages(evidence: RunEvidence) -> dict[int, Stage]:
     parts: dict[int, set[int]] = {}
     for rank, log in evidence.logs.items():
         for key in log.last_channel_seq:
-            ends = {rank} | {end for end in (key.source, key.destination) if end != ANY}
+            ends = {rank} | {end for end in (key.source, key.destination) if end != ANY_SOURCE}
             joined = set().union(ends, *(parts.get(end, ()) for end in ends))
             for member in joined:
                 parts[member] = joined

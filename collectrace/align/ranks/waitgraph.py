@@ -127,8 +127,11 @@ def _message(
     """:func:`_needs` of a message: its peer, or of a receive from any rank all that may send."""
     if channel.source >= 0:
         peer = channel.destination if channel.source == w.rank else channel.source
-        issued = logs[peer].last_channel_seq.get(channel, 0) if peer in logs else None
-        if issued is not None and w.seq is not None and issued < w.seq:
+        if peer not in logs or mine is None or w.seq is None:
+            return
+        # Numbered as they were sent: receives from any source have taken some, too.
+        issued = logs[peer].last_channel_seq.get(channel, 0) + logs[peer].taken(channel)
+        if issued < w.seq + mine.taken(channel):
             yield peer, issued + 1
         return
     sent = sum(

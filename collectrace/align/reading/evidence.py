@@ -52,6 +52,13 @@ class ChannelKey(NamedTuple):
     tag: int
 
 
+class Answered(NamedTuple):
+    """Whose message a receive from any source took, and where in its log that is told."""
+
+    source: int
+    offset: int
+
+
 class Digests(NamedTuple):
     """Where a stream stands after a call; None: its line does not say."""
 
@@ -119,6 +126,8 @@ class RankLog(Protocol):
     """The latest watermark per stream."""
     channel_dones: Mapping[ChannelKey, Done]
     """The latest watermark per point-to-point channel, of the rank's own side."""
+    answers: Mapping[ChannelKey, Mapping[int, Answered]]
+    """Of receives from any source, as far as it was read and recorded: by channel and number."""
     failed: Sequence[Done]
     """Calls that raised while others took part, or may have."""
     refused: Sequence[Refusal]
@@ -165,6 +174,9 @@ class RankLog(Protocol):
 
     def stack(self, call: Call) -> Stack | None:
         """Who called whom on the way to one of the rank's calls; None: it was not recorded."""
+
+    def taken(self, channel: ChannelKey) -> int:
+        """How many messages of a channel receives from any source are known to have taken."""
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from collectrace.align.reading.evidence import ChannelKey, Digests, Refusal, StreamKey
+from collectrace.align.reading.evidence import (
+    Answered,
+    ChannelKey,
+    Digests,
+    Refusal,
+    StreamKey,
+)
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.rows import Rows
@@ -143,6 +150,14 @@ class FileLog:
         }
         first = min(voids.items(), key=lambda one: one[1][2], default=None)
         self.first_void = None if first is None else self._call(first[0], first[1][0])
+        self.answers: Mapping[ChannelKey, Mapping[int, Answered]] = {
+            names.channel(k): answers for k, answers in found.answers.items()
+        }
+        self._taken = Counter(
+            channel._replace(source=answer.source)
+            for channel, answers in self.answers.items()
+            for answer in answers.values()
+        )
         self.failed: Sequence[Done] = [names.numbered(done) for done in found.failed]
         self.refused: Sequence[Refusal] = sorted(
             (self._refusal(*one) for one in found.refused), key=lambda refusal: refusal.t
@@ -239,6 +254,10 @@ class FileLog:
     def stack(self, call: Call) -> Stack | None:
         """Who called whom on the way to a call; None where that was not recorded."""
         return None if call.stack is None else self._reader.stack(call.stack)
+
+    def taken(self, channel: ChannelKey) -> int:
+        """How many messages of a channel receives from any source are known to have taken."""
+        return self._taken[channel]
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""

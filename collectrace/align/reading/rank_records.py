@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import Answered, ChannelKey, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
-from collectrace.ops import ALL_TO_ALL, POINT_TO_POINT, ends
+from collectrace.ops import ALL_TO_ALL, ANY_SOURCE, POINT_TO_POINT, ends
 from collectrace.records import (
     DDP_FORWARD,
     UNITS,
     Alive,
+    Answer,
     Batch,
     Blind,
     Call,
@@ -91,6 +92,8 @@ class RankRecords:
         self.raised: list[Raised] = []
         self.dones: dict[Key, Done] = {}
         self.failed: list[Done] = []
+        self.answers: dict[ChannelKey, dict[int, Answered]] = {}
+        """Of receives from any source: by channel and number, whose message they took."""
         self.refused: list[tuple[Key, int | None, Done]] = []
         """Calls that never reached a peer: stream or channel, offset of the line if it was read,
         and the record that says so."""
@@ -252,8 +255,8 @@ class RankRecords:
     def _record(self, record: Record, offset: int, *, calls_only: bool) -> None:
         if isinstance(record, Checkpoint):
             self._checkpoint(record, offset)
-        elif isinstance(record, Done):
-            self._done(record, offset)
+        elif isinstance(record, Done | Answer):
+            self._of_call(record, offset)
         elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind | Imported):
             self._of_calls(record)
         elif calls_only:
@@ -305,6 +308,14 @@ class RankRecords:
             if (value := getattr(header, name)) is not None
         }
         self.header = replace(self.header, **known)
+
+    def _of_call(self, record: Done | Answer, offset: int) -> None:
+        """What is told of one call, or of all up to it."""
+        if isinstance(record, Done):
+            self._done(record, offset)
+            return
+        key = ChannelKey(record.group, record.device, ANY_SOURCE, self.rank, record.tag)
+        self.answers.setdefault(key, {})[record.seq] = Answered(record.source, offset)
 
     def _done(self, done: Done, offset: int) -> None:
         if done.failed and not done.refused:

@@ -36,6 +36,10 @@ class Appearance(NamedTuple):
     """Of a gradient bucket: whose it is, from 1; 0: not known, or no bucket."""
     beside: bool = False
     """Issued by a thread beside the main one, and not by DDP: its iteration is not its own."""
+    receiver: str = ""
+    """Of a receive: the thread that issued it, as its line says; empty: the main one."""
+    blocks: bool = False
+    """Of a receive: that thread went on only when the message was there."""
 
 
 @dataclass(slots=True)
@@ -78,7 +82,12 @@ class Vocabulary:
         where = tuple(frames) or (call.site or "", call.via or "")
         beside = call.thread is not None and not call.role.startswith(("ddp.", "join."))
         model = (call.model or 0) if roles.of(call.role).in_backward else 0
-        seen = Appearance(call.site or "", shape, call.role, call.op, where, model, beside)
+        is_receive = call.op == "recv"
+        seen = Appearance(
+            call.site or "", shape, call.role, call.op, where, model, beside,
+            (call.thread or "") if is_receive else "",
+            is_receive and not call.async_ and call.device == "cpu",
+        )  # fmt: skip
         found = self.appearance_ids.get(seen)
         if found is None:
             found = self.appearance_ids[seen] = len(self.appearances)

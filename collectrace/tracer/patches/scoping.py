@@ -14,6 +14,8 @@ from typing import Any, Final
 from torch.distributed import ReduceOp, Work
 
 from collectrace import ops
+from collectrace.ops import ANY_SOURCE
+from collectrace.tracer.dynamo import hide_from_dynamo
 from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.recorder import Recorder
@@ -85,6 +87,31 @@ def api(name: str) -> Callable[[Session], Callable[[Any], Any]]:
         return in_place_of
 
     return make
+
+
+def recv(session: Session) -> Callable[[Any], Any]:
+    """``recv``: as any public function, and whose message it took where it named no source.
+
+    It returns the global rank of the sender (torch/distributed/distributed_c10d.py, torch 2.6 to
+    2.15).
+    """
+    make = api("recv")(session)
+
+    def in_place_of(wrapped: Any) -> Any:
+        def telling(*args: Any, **kwargs: Any) -> Any:
+            source = wrapped(*args, **kwargs)
+            if (args[1] if len(args) > 1 else kwargs.get("src")) is not None:
+                return source  # it was named; nothing more is asked
+            # It is there still: the wrapper around this one sees the end of the call.
+            call, recorder = local.state.call, session.recorder
+            if call is not None and call[0].peer == ANY_SOURCE and recorder is not None:
+                recorder.answered(call, source)
+            return source
+
+        hide_from_dynamo(telling.__code__, callees=False)
+        return make(telling)
+
+    return in_place_of
 
 
 def _track(recorder: Recorder, result: Any, call: Issued, args: Any) -> None:

@@ -20,7 +20,7 @@ from collectrace.tracer.patches import (
     waits,
 )
 from collectrace.tracer.patches.patching import Target
-from collectrace.tracer.patches.scoping import api, around, backward, role, role_of
+from collectrace.tracer.patches.scoping import api, around, backward, recv, role, role_of
 
 _DIST: Final = ("torch.distributed", "torch.distributed.distributed_c10d")
 _C10D: Final = ("torch.distributed.distributed_c10d",)
@@ -46,7 +46,7 @@ _CREATING: Final = ("new_group", "new_subgroups", "new_subgroups_by_enumeration"
 
 def _rows() -> Iterator[Target]:
     for name in _PUBLIC:
-        yield Target(_DIST, name, api(name), direct=True)
+        yield Target(_DIST, name, recv if name == "recv" else api(name), direct=True)
     yield Target(_DIST[:1], "Work.wait", waits.work_wait)
     yield Target(_DIST[:1], "Work.is_completed", waits.is_completed)
     for name in ("get_future", "get_future_result", "synchronize", "block_current_stream"):

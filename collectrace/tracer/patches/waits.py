@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from collectrace import records
+from collectrace.ops import ANY_SOURCE
 from collectrace.tracer.guard import Wrapper
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.scopes import local, now
@@ -36,8 +37,10 @@ def work_wait(session: Session) -> Wrapper:
             raise
         finally:
             state.wait = None
+        if template.peer == ANY_SOURCE:
+            recorder.answered_by(call, instance)
         # On a device wait() only orders streams: there the watchdog asks the Work.
-        if template.counter.device == "cpu":
+        if not template.on_device:
             recorder.completed(call)
             recorder.works.release(call)
         return result

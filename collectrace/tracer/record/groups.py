@@ -137,6 +137,10 @@ class GroupBook:
         state = self.states[pg] = GroupState(record, pg.rank())
         return state
 
+    def named(self, name: str) -> GroupState | None:
+        """The group of this name in the record; None where it is destroyed."""
+        return next((state for state in list(self.states.values()) if state.name == name), None)
+
     def forget(self, pg: Any) -> GroupState | None:
         """Know this group no longer, since it is destroyed; what was known of it.
 

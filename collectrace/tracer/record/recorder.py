@@ -374,6 +374,38 @@ class Recorder(RunRecord):
         """A call is known to be complete."""
         call[0].counter.complete(call[1])
 
+    def answered_by(self, call: Issued, work: Any) -> None:
+        """A receive from any source is over, and its Work knows whose message it took.
+
+        It says so by the rank in the group, as far as its backend tells
+        (``Work::sourceRank``, torch/csrc/distributed/c10d/Work.cpp; torch 2.13).
+        """
+        try:
+            rank = work._source_rank()
+        except Exception as problem:
+            if is_users(problem):
+                raise
+            return
+        group = self.book.named(call[0].counter.group)
+        source = group.global_rank(rank) if group is not None else None
+        if source is not None:
+            self.answered(call, source)
+
+    def answered(self, call: Issued, source: int) -> None:
+        """A receive from any source took a message of this global rank; -1: that is not known."""
+        template, seq = call
+        if source < 0 or not self.active:
+            return
+        try:
+            self.write(
+                records.Answer(
+                    group=template.counter.group, device=template.counter.device, seq=seq,
+                    tag=template.tag or 0, source=source,
+                )
+            )  # fmt: skip
+        except Exception as problem:
+            self.count_failure(problem, "recording whose message was taken")
+
     def forward_begins(self, module: Any) -> None:
         """A DDP module begins another forward, or a rank that has joined shadows one."""
         self.counts(records.DDP_FORWARD)

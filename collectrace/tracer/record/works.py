@@ -22,7 +22,7 @@ from torch.distributed import Work
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectrace import records
-from collectrace.ops import IN_PLACE
+from collectrace.ops import ANY_SOURCE, IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
@@ -82,6 +82,9 @@ class Works:
         self._nbytes = 0
         """Of the tensors of those held. Exact after a poll only: threads add to it without a
         lock."""
+        self._unanswered: weakref.WeakKeyDictionary[Any, Issued] = weakref.WeakKeyDictionary()
+        """Receives from any source whose Work is held no more: it may still tell whose message
+        it was, once it is waited for."""
         self._tracked: dict[weakref.ref[Any], TrackedWork] = {}
         self._misused: deque[tuple[Template, int, bool]] = deque()
         """Calls whose Work was let go and never waited for (False), or whose tensor was written
@@ -106,7 +109,7 @@ class Works:
             # The oldest stays, since the first that is incomplete tells most; of the others every
             # second goes, so that those left are spread over all that were issued.
             for held in list(self._held)[1::2]:
-                self._release(held)
+                self._let_go(held)
 
     def poll(self, patience: int) -> None:
         """Ask every held Work, and let go of those that are complete.
@@ -119,7 +122,7 @@ class Works:
                 held.template.counter.complete(held.seq)
             elif held.template.on_device or now() - held.since < patience:
                 continue
-            self._release(held)
+            self._let_go(held)
         self._nbytes = sum(held.template.nbytes for held in list(self._held))
 
     def forget_all(self) -> None:
@@ -139,6 +142,12 @@ class Works:
         with contextlib.suppress(ValueError):  # another thread has let it go meanwhile
             self._held.remove(held)
             self._nbytes -= held.template.nbytes
+
+    def _let_go(self, held: HeldWork) -> None:
+        """Ask a Work no more that nobody is known to have waited for."""
+        if held.template.peer == ANY_SOURCE:
+            self._unanswered[Work.unbox(held.work)] = held.template, held.seq
+        self._release(held)
 
     def release(self, call: Issued) -> None:
         """Let go of the Work of a call that is known to be complete."""
@@ -160,7 +169,7 @@ class Works:
         if tracked is not None:
             return tracked.call
         found = (h for h in [*self._held][::-1] if Work.unbox(h.work) is work)
-        return next(((h.template, h.seq) for h in found), None)
+        return next(((h.template, h.seq) for h in found), None) or self._unanswered.get(work)
 
     def waited_for(self, work: Any) -> None:
         """Note that the user's code waits for this Work, or does what comes to the same."""

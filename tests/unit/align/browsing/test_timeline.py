@@ -196,6 +196,20 @@ def test_a_receive_from_any_source_meets_whoever_comes(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_whom_a_receive_meets_is_not_told_by_its_number_where_others_take_from_any_source(
+    tmp_path: Path,
+) -> None:
+    run = Run(world=2)
+    for _ in range(2):
+        run.rank(0).send(1)
+        run.rank(0).send(1)
+        run.rank(1).recv(-1)
+        run.rank(1).recv(0)
+    run.finish()
+    run.write(tmp_path)
+    assert not [e for e in drawn(tmp_path) if e["ph"] in "stf"]
+
+
 def test_hosts_are_put_on_one_clock(tmp_path: Path) -> None:
     """Host 1's wall clock is an hour ahead; the collectives say so."""
     run = Run(world=2)

@@ -46,6 +46,21 @@ def test_the_sender_left(tmp_path: Path) -> None:
     assert [side.ranks for side in found.sides] == [(1,), (0,)]
 
 
+def test_some_were_taken_by_receives_from_any_source(tmp_path: Path) -> None:
+    run = Run(2)
+    zero, one = run
+    one.send(0, site="other.py:1")
+    begin(one)
+    one.exit()
+    zero.recv(-1, took=1)
+    zero.wait(3)
+    ask(zero)
+    (found,) = errors(aligned(run, tmp_path))
+    assert (found.kind, found.suspects, found.seq) == ("p2p_unmatched", (1,), 2)
+    assert "Rank 1 had begun 2 messages to rank 0 at worker.py:7" in found.cause
+    assert "asked for the 2nd message" in found.cause
+
+
 def test_others_left_so_too(tmp_path: Path) -> None:
     """Their messages were never asked for, and another's, from another line, are its own affair."""
     run = Run(4)

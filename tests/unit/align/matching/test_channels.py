@@ -276,3 +276,15 @@ def test_messages_that_had_met_before_are_not_taken_for_numbers(tmp_path: Path) 
     run.rank(2).send(1)
     run.rank(3).recv(0)
     assert [issue.near for issue in issues(run, tmp_path)] == [None, None]
+
+
+def test_a_receive_that_names_a_rank_does_not_meet_what_one_from_any_source_has_taken(
+    tmp_path: Path,
+) -> None:
+    run = Run(2)
+    for _ in range(2):
+        run.rank(1).send(0, dtype="int64", shape=[2])
+        run.rank(1).send(0, shape=[4])
+        run.rank(0).recv(-1, dtype="int64", shape=[2])
+        run.rank(0).recv(1, shape=[4])
+    assert issues(run, tmp_path) == []

@@ -51,6 +51,25 @@ def test_two_groups_in_opposite_order(tmp_path: Path) -> None:
     ]
 
 
+def test_a_message_that_was_taken_already_is_still_awaited(tmp_path: Path) -> None:
+    run = Run(world=2)
+    zero, one = run
+    one.send(0)
+    one.beat(5, one.inside(one.recv(0)))
+    zero.recv(-1, took=1)
+    zero.beat(5, zero.inside(zero.recv(1)))
+    assert edges(case_of(run, tmp_path)) == {(0, 1), (1, 0)}
+
+
+def test_a_send_that_was_taken_waits_for_nobody(tmp_path: Path) -> None:
+    run = Run(world=2)
+    zero, one = run
+    one.beat(5, one.inside(one.send(0)))
+    zero.recv(-1, took=1)
+    zero.beat(5)
+    assert not edges(case_of(run, tmp_path))
+
+
 def test_a_chain_is_no_cycle_and_leads_to_its_end(tmp_path: Path) -> None:
     run = Run(world=3)
     run.group("1", [0, 1])

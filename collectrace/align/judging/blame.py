@@ -17,10 +17,12 @@ from collectrace.align.judging.caught import caught
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, chosen_by_rank, extra_makers
+from collectrace.align.judging.partners import out_of_pair
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import left_alone, out_of_program, short_sender
 from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
+from collectrace.align.judging.uneven_round import out_of_balance
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -62,7 +64,11 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         if source.attribute == "undelivered":
             suspects = tuple(sorted(begun.rank for begun in senders(case, source)))
         elif kind == "p2p_unmatched":
-            suspects = culprits(case, candidate) or out_of_program(case, candidate)
+            suspects = (
+                culprits(case, candidate)
+                or out_of_program(case, candidate)
+                or out_of_pair(case, candidate)
+            )
     elif isinstance(source, IncompleteRow):
         known = source.failed or tuple(sorted(source.late))
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
@@ -70,7 +76,12 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = rule(case, candidate)
     else:
-        suspects = out_of_program(case, candidate) or left_alone(case, candidate)
+        suspects = (
+            out_of_program(case, candidate)
+            or out_of_pair(case, candidate)
+            or left_alone(case, candidate)
+            or out_of_balance(case, candidate)
+        )
         short = short_sender(case, candidate) if not suspects else None
         suspects = (short.rank,) if short is not None else suspects
     refused = refusals.refused(case, candidate)

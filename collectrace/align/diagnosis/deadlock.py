@@ -53,7 +53,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         )
         return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
-    known = partners.reason(case, candidate) or uneven_round.reason(case, candidate)
+    known = partners.reason(case, candidate) or _of_round(case, candidate, source)
     if known is not None:
         text = f"{circle.steps(case, source)} {known.cause}"
         return Wording(circle.headline(case, source), text, known.fix)
@@ -110,6 +110,20 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     return Wording(circle.headline(case, source), cause, fix)
 
 
+def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:
+    """A message more than the round has, unless it is known better which rank left its round."""
+    left = _left_own(case, cycle)
+    if len(left) == 1 and not left[0].extra and not candidate.suspects:
+        return None
+    return uneven_round.reason(case, candidate)
+
+
+def _left_own(case: Case, cycle: Sequence[Edge]) -> list[LeftRound]:
+    """The ranks of a circle that left a round of their own."""
+    found = (left_own_round(case, edge.waiting.rank) for edge in cycle)
+    return [left for left in found if left is not None]
+
+
 def _out_of_step(
     case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str
 ) -> Reason | None:
@@ -130,9 +144,7 @@ def _out_of_step(
             f"{waits} Before that the messages do not come out even: {'; '.join(uneven)}.",
             by_framework.of_messages(case, _awaited(case, cycle)) or COUNT_THEM,
         )
-    left = [
-        found for edge in cycle if (found := left_own_round(case, edge.waiting.rank)) is not None
-    ]
+    left = _left_own(case, cycle)
     if len(left) != 1 or _is_to_another(case, left[0]):
         return None
     counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]

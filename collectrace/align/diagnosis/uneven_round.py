@@ -55,6 +55,12 @@ def _balance(found: UnevenRound) -> str:
 def _fix(found: UnevenRound) -> str:
     one, other = f"rank {found.rank}", f"rank {found.other}"
     verb = ("asks for", "sends") if found.call.op == "recv" else ("sends", "asks for")
+    if not found.theirs:
+        return (
+            f"Let both ranks know alike whether there is such a message in the round: where {one} "
+            f"{verb[0]} one, {other} {verb[1]} it. Work that out from the same thing on every "
+            "rank, or let one rank decide, and broadcast it."
+        )
     return (
         f"In every round {one} must make as many of these as {other}: what {one} {verb[0]}, "
         f"{other} {verb[1]}. Work out the number on both from the same thing, at the start of the "

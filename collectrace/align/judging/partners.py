@@ -36,7 +36,7 @@ class Unpaired:
     calls: Mapping[int, Call]
     """By rank, the first message of it."""
     odd: int | None
-    """The one rank that need have named another for all to be mutual; None: several, or none."""
+    """The one rank that need have named another for all to be mutual; None: that takes several."""
     instead: int | None
     """Whom that would be."""
 
@@ -122,8 +122,8 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
         if n < _ENOUGH or not varied:
             return None
         known = {rank: call for rank, call in calls.items() if call is not None}
-        ways = {rank: peer for rank in names if (peer := _repaired(names, rank)) is not None}
-        odd, instead = next(iter(ways.items())) if len(ways) == 1 else (None, None)
+        ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
+        odd, instead = next(ways, (None, None))  # there is never more than one such rank
         return Unpaired(n, names, known, odd, instead)
     return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
@@ -47,17 +47,20 @@ class UnevenRound(NamedTuple):
     as many each way; None: there were not, or the ends do not agree."""
     rounds: int
     """Before, in which both ends made as many; at least ``_SOME``."""
+    gives_first: bool
+    """In those the one never made more of the channel than had gone the other way till then."""
 
     @property
     def left(self) -> int | None:
         """Who of the two alone made more, or less, than went the other way; None: not known.
 
-        Who waits may be about to make more: only that it has made too many tells of it.
+        Who waits is in the midst of its round: to have made too many tells only of one that never
+        made more than had gone the other way before.
         """
         if self.back is None or self.rounds < _ENOUGH:
             return None
         too_many, too_few = self.mine > self.back, self.theirs != self.back
-        if too_many == too_few:
+        if too_many == too_few or (too_many and not self.gives_first):
             return None
         return self.rank if too_many else self.other
 
@@ -106,12 +109,14 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> UnevenRound | None:
         return None
     here, there, back_here, back_there = (count or [] for count in counts)
     rounds = len(ends)
-    if rounds < _SOME or here[:-1] != there[:-1] or not any(here[:-1]) or here[-1] <= there[-1]:
+    if rounds < _SOME or here[:-1] != there[:-1] or not any(here[:-1]):
         return None
     balanced = back_here == back_there and back_here[:-1] == here[:-1]
+    both = zip(mine.channel_rows(reverse).offset, mine.channel_rows(channel).offset, strict=False)
+    gives_first = all(back < made for back, made in islice(both, sum(here[:-1])))
     return UnevenRound(
         one.rank, two.rank, channel, call, behind, here[-1], there[-1],
-        back_here[-1] if balanced else None, rounds,
+        back_here[-1] if balanced else None, rounds, gives_first,
     )  # fmt: skip
 
 

@@ -235,11 +235,11 @@ def _raised(case: Case) -> Finding | None:
 
 
 def _unwaited_by(case: Case, raised: Sequence[Standing]) -> list[Finding]:
-    """Work that ranks with an exception of their own never waited for, or wrote into before.
+    """Work that ranks which raised never waited for, or to whose tensor they wrote before.
 
     What they raise over may have been computed from it: a check of the replicas, a NaN.
     """
-    ranks = {s.rank for s in raised if not s.by_peers}
+    ranks = {s.rank for s in raised}
     return [found for found in unwaited_work(case) if ranks & {*found.suspects}]
 
 

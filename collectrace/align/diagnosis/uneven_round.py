@@ -26,9 +26,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         f"In each of the {found.rounds:,} rounds before, {other} {did} as many messages as "
         f"{one} {'asked for' if asks else 'sent'}, before it came to {behind}. In this one "
         f"{other} {did} {gave} and went on to that, while {one} {does} the "
-        f"{words.ordinal(found.theirs + 1)} in {call}. In no round before has "
-        f"{'a send' if asks else 'a recv'} of it come behind the collective, and the collective "
-        f"waits for {one}."
+        f"{words.ordinal(found.theirs + 1)} in {call}. In no round before was one "
+        f"{'awaited' if asks else 'sent'} before the collective and "
+        f"{'sent' if asks else 'received'} behind it, and the collective waits for {one}."
     )
     counted = tally.of_channel(case, found.channel)
     text += f" {counted}" if counted else ""

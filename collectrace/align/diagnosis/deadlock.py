@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, out_of_step, program, refused, sisters
-from collectrace.align.diagnosis.wording import Wording
+from collectrace.align.diagnosis import (
+    by_framework,
+    circle,
+    closing_send,
+    out_of_step,
+    partners,
+    program,
+    refused,
+    sisters,
+    tally,
+    uneven_round,
+)
+from collectrace.align.diagnosis.messages import COUNT_THEM
+from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.circles import suspects_of_circle
+from collectrace.align.judging.closing_send import in_circle
+from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.waitgraph import Edge
 
@@ -21,24 +35,37 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     wording = refused.explain(case, candidate)
     if wording is not None:
         return wording
-    steps = [_edge(case, edge) for edge in source]
+    steps = [circle.step(case, edge) for edge in source]
     again = sisters.reason(case, candidate)
     if again is not None:
-        return Wording(_circle(case, source), again.cause, again.fix)
+        return Wording(circle.headline(case, source), again.cause, again.fix)
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
         waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
         headline = (
             program.told(case, left, short=True)
             if candidate.cause is None
-            else _circle(case, source)
+            else circle.headline(case, source)
         )
         return Wording(headline, waits, reason.fix)
     messages = [edge for edge in source if edge.waiting.channel is not None]
+    is_proven = bool(suspects_of_circle(case, candidate))
+    known = partners.reason(case, candidate)
+    if known is None and not is_proven:
+        known = _of_round(case, candidate, source)
+    if known is not None:
+        text = f"{circle.steps(case, source)} {known.cause}"
+        return Wording(circle.headline(case, source), text, known.fix)
+    near = in_circle(case, source) if not is_proven else None
+    if near is not None:
+        both = closing_send.readings(near)
+        return Wording(
+            circle.headline(case, source), f"{circle.steps(case, source)} {both.cause}", both.fix
+        )
     if messages:
-        told = out_of_step.reason(case, candidate, source, f"{words.upper('; '.join(steps))}.")
+        told = out_of_step.reason(case, candidate, source, circle.steps(case, source))
         if told is not None:
-            return Wording(_circle(case, source), told.cause, told.fix)
+            return Wording(circle.headline(case, source), told.cause, told.fix)
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
         f"{out_of_step.first_time(case, source)}"
@@ -47,14 +74,21 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         fix = by_framework.of_messages(case, out_of_step.awaited(case, source)) or _messages(source)
     elif messages:
         one = messages[0].waiting
-        cause += " Some wait in a message, some in a collective."
+        counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
+        cause = (
+            f"{circle.steps(case, source)} Some wait in a message, some in a collective: what rank "
+            f"{one.rank} waits for comes behind the collective, or never."
+        )
+        cause += f" {counted}" if counted else ""
         fix = (
             f"Finish the exchange before the collective, or after it, on every rank alike: move "
-            f"the {one.op} of rank {one.rank}{words.at_site(one.site)}, or the collective."
+            f"the {one.op} of rank {one.rank}{words.at_site(one.site)}, or the collective.\n"
+            f"If the other end of that {one.op} is not behind the collective: "
+            f"{words.lower(COUNT_THEM)}"
         )
     else:
         one_line = len({(e.waiting.op, e.waiting.site) for e in source}) == 1
-        first, last = (_what(case, edge) for edge in (source[0], source[-1]))
+        first, last = (circle.what(case, edge) for edge in (source[0], source[-1]))
         order = (
             f"enter the groups in the same order on every rank; moving one call is enough: rank "
             f"{source[0].waiting.rank} issues {last} before {first}."
@@ -73,54 +107,31 @@ def explain(case: Case, candidate: Candidate) -> Wording:
                 "Or, if one of these calls was meant for the other group, pass that.\n"
                 "Or, if a branch has left out a call on one of them, make it on every rank."
             )
-    return Wording(_circle(case, source), cause, fix)
+    return Wording(circle.headline(case, source), cause, fix)
 
 
-def _circle(case: Case, cycle: Sequence[Edge]) -> str:
-    """The headline: which ranks wait for each other, and in what."""
-    who = words.ranks(edge.waiting.rank for edge in cycle)
-    how = "for each other" if len(cycle) == 2 else "in a circle"
-    sites = {edge.waiting.site for edge in cycle}
-    at = words.at_site(sites.pop()) if len(sites) == 1 else None
-    does = [_what(case, edge) if at is None else _call_of(case, edge) for edge in cycle]
-    if at is not None and len(set(does)) == 1:
-        return f"{who} wait {how} in {does[0]}{at}"
-    told = [f"rank {e.waiting.rank} in {what}" for e, what in zip(cycle, does, strict=True)]
-    more = f" and {len(told) - _MOST_SHOWN} more" if len(told) > _MOST_SHOWN else ""
-    return f"{who} wait {how}: {', '.join(told[:_MOST_SHOWN])}{more}{', all' + at if at else ''}"
-
-
-_MOST_SHOWN: Final = 3
-
-
-def _edge(case: Case, edge: Edge) -> str:
-    """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
-    behind = ", whose device has not come to it" if edge.queued else ""
-    return (
-        f"rank {edge.waiting.rank} waits in {_what(case, edge)} for rank {edge.target[0]}{behind}"
-    )
-
-
-def _what(case: Case, edge: Edge) -> str:
-    """``all_reduce of group tp at train.py:9``."""
-    return _call_of(case, edge) + words.at_site(edge.waiting.site)
-
-
-def _call_of(case: Case, edge: Edge) -> str:
-    """``all_reduce of group tp``; of a message ``recv``."""
-    w = edge.waiting
-    info = case.comparison.groups.get(w.group)
-    of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
-    return f"{w.op or 'a call'}{of}"
+def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:
+    """A message more than the round has, unless it is known better which rank left its round."""
+    found = (left_own_round(case, edge.waiting.rank) for edge in cycle)
+    left = [one for one in found if one is not None]
+    if len(left) == 1 and not left[0].extra and not candidate.suspects:
+        return None
+    return uneven_round.reason(case, candidate)
 
 
 def _messages(cycle: Sequence[Edge]) -> str:
     """The fix of a circle of messages: the two calls of one rank in the other order."""
-    first = cycle[0].waiting
-    other = "send" if first.op == "recv" else "recv"
+    first, before = cycle[0].waiting, cycle[-1].waiting
+    other = "send" if before.op == "recv" else "recv"
+    if other == first.op:
+        mine = f"its {other} to" if other == "send" else f"its {other} from"
+        other = f"{mine} rank {before.rank}"
+        this = f"its {first.op} {'to' if first.op == 'send' else 'from'} rank {cycle[0].target[0]}"
+    else:
+        other, this = f"its {other}", f"its {first.op}"
     return (
-        f"Turn one of them round: rank {first.rank} issues its {other} before its "
-        f"{first.op}{words.at_site(first.site)}, and nobody waits any longer.\n"
+        f"Turn one of them round: rank {first.rank} issues {other} before "
+        f"{this}{words.at_site(first.site)}, and nobody waits any longer.\n"
         "Better, let all pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), "
         "which cannot block like this."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import order
+from collectrace.align.diagnosis import object_lists, order
 from collectrace.align.diagnosis.callers import telling
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
@@ -95,6 +95,8 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
 
 def _detail(call: Call, candidate: Candidate) -> str:
     """What differs of a call that is the same otherwise, by the row's kind; empty: the call."""
+    if candidate.kind == "shape_mismatch" and (objects := object_lists.entries(call)):
+        return objects
     if candidate.kind in ("dtype_mismatch", "shape_mismatch"):
         size = len(candidate.group.ranks) if candidate.group is not None else 0
         return words.tensors(call) + ("" if fits_itself(call, size) else misfit(call))

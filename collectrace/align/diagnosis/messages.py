@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import arguments, by_framework, numbering, rank_words, tally
+from collectrace.align.diagnosis import (
+    arguments,
+    by_framework,
+    circle,
+    closing_send,
+    numbering,
+    object_lists,
+    partners,
+    rank_words,
+    tally,
+)
 from collectrace.align.diagnosis.callers import telling
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.closing_send import circle_of
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
@@ -75,12 +86,19 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
         return Wording(headline, cause, FOLLOWS)
+    known = partners.reason(case, candidate)
+    if known is not None:
+        return Wording(headline, f"{cause} {known.cause}", known.fix)
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
     told = by_framework.of_messages(case, ((here, call),))
     same = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
-    fix = told or numbering.fix(issue) or same
+    numbered, waits = numbering.fix(issue), circle_of(case, issue)
+    if waits is not None and not numbered:
+        both = closing_send.readings(issue)
+        same, cause = both.fix, f"{cause} {circle.steps(case, waits)} {both.cause}"
+    fix = told or numbered or same
     if ended.startswith(_RAISED):
         fix = f"Fix what raised on {other}: the message was still to come."
         fix += f"\n{told}" if told else ""
@@ -202,6 +220,14 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     sent = words.tensors(send) + words.at(send) if send is not None else "?"
     wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
+    objects = object_lists.of_message(issue)
+    if objects is not None and send is not None and recv is not None:
+        return Wording(
+            f"rank {channel.source} sends {object_lists.entries(send)}{words.at(send)}, rank "
+            f"{channel.destination} awaits {object_lists.entries(recv)}{words.at(recv)}",
+            objects.cause + _stumbled(case, candidate),
+            objects.fix,
+        )
     ends = (channel.source, send), (channel.destination, recv)
     told = by_framework.of_messages(
         case, ends, "message sizes" if _is_same_message(issue) else "messages"

@@ -19,6 +19,7 @@ from collectrace.align.diagnosis import (
     loop,
     loop_lines,
     modules,
+    object_lists,
     order,
     parted,
     program,
@@ -225,5 +226,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.unused_setting, ddp.models, parted.lines, order.extra_of_users, ddp.between,
     ddp.behind, ddp.alone, parted.modules_here, ddp_backward.other_backward, ddp_backward.unused,
     modules.reason, modules.fetched_again, order.reason, rounds.reason, rounds.turns, _went_past,
-    parted.lines_here, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
+    parted.lines_here, object_lists.reason, arguments.dtype, arguments.count,
+    arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines, ways_past
+from collectrace.align.diagnosis import decided, loop_lines, object_lists, ways_past
 from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
@@ -147,7 +147,8 @@ def as_before(case: Case, candidate: Candidate) -> str:
     if case.stack(found.side.ranks[0], made) != case.stack(found.others.ranks[0], usual):
         return ""
     return (
-        f" In each of the equal rounds before it was {words.tensors(usual)} on every rank: that of "
+        f" In each of the equal rounds before it was "
+        f"{object_lists.entries(usual) or words.tensors(usual)} on every rank: that of "
         f"{words.ranks(found.side.ranks)} is the first other one."
     )
 

@@ -20,10 +20,12 @@ from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers
+from collectrace.align.judging.partners import out_of_pair
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import out_of_program
 from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
+from collectrace.align.judging.uneven_round import out_of_balance
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -70,7 +72,12 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
         suspects = without_the_value(case, candidate, rule(case, candidate))
     else:
-        suspects = out_of_program(case, candidate) or suspects_of_circle(case, candidate)
+        suspects = (
+            out_of_program(case, candidate)
+            or out_of_pair(case, candidate)
+            or suspects_of_circle(case, candidate)
+            or out_of_balance(case, candidate)
+        )
     refused = refusals.refused(case, candidate)
     if refused is not None:
         suspects = refused.ranks
@@ -99,6 +106,7 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
             by_number_in_group(issue)
             or culprits(case, candidate)
             or out_of_program(case, candidate)
+            or out_of_pair(case, candidate)
         )
     is_meant = issue.before is not None and issue.before.next is not None
     return (issue.channel.destination,) if is_meant else ()

@@ -8,6 +8,7 @@ from typing import Final
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.closing_send import closes, has_met
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
@@ -155,7 +156,8 @@ def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
 def deadlocks(case: Case) -> list[Cycle]:
     """Rule 5: a cycle is a deadlock only if none of its edges lies on or after a mismatch.
 
-    After a mismatch ranks wait for what was never to come: the circle is a consequence.
+    After a mismatch ranks wait for what was never to come: the circle is a consequence. So it is
+    of a send to a wrong rank, unless that has had messages of the sender before.
     """
     first: dict[StreamKey | ChannelKey, int] = {}
     for row in case.comparison.divergences:
@@ -168,23 +170,26 @@ def deadlocks(case: Case) -> list[Cycle]:
                 first[issue.channel._replace(source=ANY_SOURCE)] = issue.recv.seq
     disputed = {conflict.name for conflict in case.comparison.conflicts}
     # A message that nearly fits another, and was awaited under a wrong tag or from a wrong rank.
-    astray = {issue.channel for issue in case.comparison.channels if issue.near is not None}
+    astray = {issue.channel: issue for issue in case.comparison.channels if issue.near is not None}
     # Of a send whose receiver was named by its number in a group: another was meant.
-    astray |= {
+    numbered = {
         issue.near.channel
         for issue in case.comparison.channels
         if issue.near is not None and issue.near.numbered is not None
     }
 
-    def is_clean(edge: Edge) -> bool:
+    def is_clean(edge: Edge, cycle: Cycle) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
-        if key is None or w.group in disputed or key in astray:
+        if key is None or w.group in disputed or key in numbered:
+            return False
+        near = astray.get(w.channel) if w.channel is not None else None
+        if near is not None and not (has_met(near) and closes(near, cycle)):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)
 
-    return [cycle for cycle in cycles(case.graph) if all(map(is_clean, cycle))]
+    return [cycle for cycle in cycles(case.graph) if all(is_clean(e, cycle) for e in cycle)]
 
 
 def _is_lasting(case: Case, edge: Edge) -> bool:

@@ -194,6 +194,12 @@ def _raised(case: Case) -> Finding | None:
     first = min(raised, key=lambda s: s.end)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
     fix = "Fix what raised; no collective has to be changed."
+    unwaited = _unwaited_by(case, raised)
+    if unwaited:
+        fix = (
+            f"First see whether it comes of that. {unwaited[0].fix}\n"
+            "If it raises all the same, fix what raised."
+        )
     if all(s.by_peers for s in raised):
         headline = (
             f"the job crashed: {who} lost a connection or timed out, though the collectives agree"
@@ -216,11 +222,25 @@ def _raised(case: Case) -> Finding | None:
         "raised",
         headline,
         f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first."
+        + "".join(
+            f" {words.upper(one.headline)}: until then nothing says what the tensor holds, and "
+            "what raised may come of that."
+            for one in unwaited[:_MOST_NAMES]
+        )
         + (f" {known.cause}" if known is not None else ""),
         known.fix if known is not None else fix,
         severity="warning",
         sides=[_end(s) for s in raised[:_MOST_NAMES]],
     )
+
+
+def _unwaited_by(case: Case, raised: Sequence[Standing]) -> list[Finding]:
+    """Work that ranks which raised never waited for, or to whose tensor they wrote before.
+
+    What they raise over may have been computed from it: a check of the replicas, a NaN.
+    """
+    ranks = {s.rank for s in raised}
+    return [found for found in unwaited_work(case) if ranks & {*found.suspects}]
 
 
 def _end(standing: Standing) -> Side:

@@ -55,8 +55,8 @@ def _finding(case: Case, line: _Line, by_rank: dict[int, list[Unwaited]]) -> Fin
         fix=(
             "Move the write after wait(), or let the collective have a copy of the tensor."
             if touched
-            else f"Keep what {op}(..., async_op=True) returns, and call wait() on it{where} before "
-            "the tensor is used; or leave async_op out."
+            else f"Keep what {op}(..., async_op=True) returns{at}, and call wait() on it{where} "
+            "before the tensor is used; or leave async_op out."
         ),
         group=case.comparison.groups.get(first.group),
         seq=first.seq,

@@ -286,6 +286,24 @@ def test_a_message_crossed_with_a_collective(tmp_path: Path) -> None:
     assert "before the collective, or after it, on every rank alike" in found.fix
 
 
+def test_a_message_crossed_with_a_collective_is_counted(tmp_path: Path) -> None:
+    run = Run(2)
+    zero, one = run
+    for line in (5, 9):
+        zero.send(1, site=f"/job/train.py:{line}")
+        one.recv(0, site="/job/train.py:20")
+    for rank, call in (
+        (zero, zero.call("barrier", site="/job/train.py:33")),
+        (one, one.recv(0, site="/job/train.py:20")),
+    ):
+        rank.beat(30, rank.inside(call))
+    found = first(run, tmp_path)
+    assert found.kind == "deadlock"
+    assert "what rank 1 waits for comes behind the collective, or never" in found.cause
+    assert "Rank 0 sent 2 (1 from train.py:5, 1 from train.py:9), rank 1 asked for 3" in found.cause
+    assert "Count both" in found.fix
+
+
 def test_a_message_that_nobody_receives(tmp_path: Path) -> None:
     run = steps(2)
     zero, one = run

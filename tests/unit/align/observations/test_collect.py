@@ -8,6 +8,7 @@ import pytest
 
 from collectrace.align.alignment import align
 from collectrace.findings import Finding, Kind
+from collectrace.records import Unwaited
 from tests.support.synthetic import SECOND, Run
 
 MS = SECOND // 1000
@@ -275,6 +276,46 @@ def test_a_crash_over_lost_connections_is_not_told_to_fix_its_exception(tmp_path
         "the job crashed: ranks 0-1 lost a connection or timed out, though the collectives agree"
     )
     assert found.fix.startswith("Look at the network")
+
+
+def crash_behind(*, touched: bool = False, whose: int = 0) -> Run:
+    """Both ranks raise; one had let go of asynchronous work, or written to its tensor."""
+    run = Run(2)
+    for rank in run:
+        call = rank.call("all_reduce", async_=True, site="/job/train.py:44")
+        if rank.rank == whose:
+            rank.record(
+                Unwaited(
+                    group=call.group, device=call.device, seq=1, op=call.op, site=call.site,
+                    count=1, touched=touched or None,
+                )
+            )  # fmt: skip
+    return run
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_crash_may_come_of_work_that_nobody_waited_for(touched: bool, tmp_path: Path) -> None:
+    run = crash_behind(touched=touched)
+    for rank in run:
+        rank.exit("exception", error="RuntimeError", message="replicas differ")
+    found = first(run, tmp_path)
+    assert (found.kind, found.severity, found.suspects) == ("raised", "warning", ())
+    assert "no collective has to be changed" not in found.fix
+    assert found.fix.startswith("First see whether it comes of that.")
+    assert found.fix.endswith("If it raises all the same, fix what raised.")
+    assert "train.py:44" in found.cause
+    assert "what raised may come of that" in found.cause
+    assert ("never waited for" in found.cause) != touched
+    assert "wait()" in found.fix
+
+
+def test_a_crash_of_another_rank_than_the_one_that_did_not_wait(tmp_path: Path) -> None:
+    run = crash_behind(whose=1)
+    run.rank(0).exit("exception", error="RuntimeError", message="replicas differ")
+    run.rank(1).exit()
+    found = first(run, tmp_path)
+    assert found.kind == "raised"
+    assert found.fix == "Fix what raised; no collective has to be changed."
 
 
 def test_a_crash_in_many_words_tells_some(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""A circle of waits in words: who waits in what, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.judging.case import Case
+from collectrace.align.ranks.waitgraph import Edge
+
+
+def headline(case: Case, cycle: Sequence[Edge]) -> str:
+    """The headline: which ranks wait for each other, and in what."""
+    who = words.ranks(edge.waiting.rank for edge in cycle)
+    how = "for each other" if len(cycle) == 2 else "in a circle"
+    sites = {edge.waiting.site for edge in cycle}
+    at = words.at_site(sites.pop()) if len(sites) == 1 else None
+    does = [what(case, edge) if at is None else _call_of(case, edge) for edge in cycle]
+    if at is not None and len(set(does)) == 1:
+        return f"{who} wait {how} in {does[0]}{at}"
+    told = [f"rank {e.waiting.rank} in {call}" for e, call in zip(cycle, does, strict=True)]
+    more = f" and {len(told) - _MOST_SHOWN} more" if len(told) > _MOST_SHOWN else ""
+    return f"{who} wait {how}: {', '.join(told[:_MOST_SHOWN])}{more}{', all' + at if at else ''}"
+
+
+_MOST_SHOWN: Final = 3
+
+
+def step(case: Case, edge: Edge) -> str:
+    """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
+    behind = ", whose device has not come to it" if edge.queued else ""
+    return f"rank {edge.waiting.rank} waits in {what(case, edge)} for rank {edge.target[0]}{behind}"
+
+
+def steps(case: Case, cycle: Sequence[Edge]) -> str:
+    """Every :func:`step` of a circle, one sentence."""
+    return f"{words.upper('; '.join(step(case, edge) for edge in cycle))}."
+
+
+def what(case: Case, edge: Edge) -> str:
+    """``all_reduce of group tp at train.py:9``."""
+    return _call_of(case, edge) + words.at_site(edge.waiting.site)
+
+
+def _call_of(case: Case, edge: Edge) -> str:
+    """``all_reduce of group tp``; of a message ``recv``."""
+    w = edge.waiting
+    info = case.comparison.groups.get(w.group)
+    of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
+    return f"{w.op or 'a call'}{of}"

@@ -1,0 +1,53 @@
+"""A send that may have gone to the wrong rank, or that closes a circle of waits: both readings."""
+
+from __future__ import annotations
+
+from collectrace import words
+from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.closing_send import has_met
+from collectrace.align.matching.comparison import ChannelIssue
+
+
+def readings(issue: ChannelIssue) -> Reason:
+    """What the send of a near miss may mean, and what to change then; the likelier one first.
+
+    Of an issue whose near miss closes a circle.
+    """
+    assert issue.near is not None
+    sent, wanted, met = issue.near.channel, issue.channel, has_met(issue)
+    at, recv_at = (words.at(c) if c is not None else "" for c in (issue.near.send, issue.recv))
+    send = f"rank {sent.source}'s send to rank {sent.destination}{at}"
+    if issue.near.differs == "destination":
+        other = f"it was meant for rank {wanted.destination}, whose recv{recv_at} awaits one of it"
+        first = f"let rank {sent.source} send first what rank {wanted.destination} awaits of it"
+    else:
+        other = (
+            f"rank {wanted.destination}'s recv{recv_at}, which names rank {wanted.source}, was "
+            "meant for it"
+        )
+        first = f"let rank {sent.destination} receive it first"
+    before = f", as {words.counted(met, 'message')} did that met before," if met else ""
+    right = (
+        f"it goes where it is meant to go{before} and comes too early: rank {sent.destination} "
+        f"waits, through others, for something of rank {sent.source} first"
+    )
+    if_right = (
+        f"If {send} goes where it is meant to: {first}, or begin it with isend() and wait() for it "
+        "later, or pass what goes both ways to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, "
+        "...)])."
+    )
+    if_other = (
+        f"If {other.partition(', whose')[0]}: name each other as the peer, in the send and in its "
+        "recv."
+    )
+    if met:
+        return Reason(
+            f"{words.upper(send)} can be read in two ways. Either {right}; or {other}. The logs do "
+            "not show which.",
+            f"{if_right}\n{if_other}",
+        )
+    return Reason(
+        f"{words.upper(send)} can be read in two ways. Either {other}; or {right}. The logs do not "
+        "show which: no message has met between these two before.",
+        f"{if_other}\n{if_right}",
+    )

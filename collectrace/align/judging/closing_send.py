@@ -1,0 +1,40 @@
+"""A send that may have gone to the wrong rank, or that closes a circle of waits.
+
+What a receive lacks was nearly sent: to another rank, or by another one. Where the two also wait
+for each other, through others, the send may be as it was meant, and only come too early.
+"""
+
+from __future__ import annotations
+
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.ranks.waitgraph import Cycle, cycles
+
+
+def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
+    """Whether a circle leads through both the receive and the send that nearly fits it."""
+    if issue.near is None or issue.near.differs not in ("destination", "source"):
+        return False
+    awaited = {edge.waiting.channel for edge in cycle}
+    return {issue.channel, issue.near.channel} <= awaited
+
+
+def has_met(issue: ChannelIssue) -> int:
+    """How many messages between the two ranks of the send that nearly fits met before it.
+
+    So the one does send to the other by right; 0 where that is not known.
+    """
+    send = issue.near.send if issue.near is not None else None
+    return send.seq - 1 if send is not None else 0
+
+
+def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
+    """The circle of waits that a near miss closes, if there is one."""
+    if issue.near is None:
+        return None
+    return next((cycle for cycle in cycles(case.graph) if closes(issue, cycle)), None)
+
+
+def in_circle(case: Case, cycle: Cycle) -> ChannelIssue | None:
+    """The near miss that closes a circle of waits, if one does."""
+    return next((issue for issue in case.comparison.channels if closes(issue, cycle)), None)

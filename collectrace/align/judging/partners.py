@@ -1,0 +1,142 @@
+"""Ranks that exchange messages in pairs, and each works out its partner by itself.
+
+Partners that change from one exchange to the next (drawn at random, or by a rule) must be mutual:
+whom a rank names must name it. Of each rank the n-th exchange is compared, not the messages that
+met: a rank that is one draw ahead meets others by chance for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.matching import programs
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.records import Call
+
+_ENOUGH: Final = 3
+"""Exchanges in which all were mutual, to say that they are to be."""
+
+_FEW: Final = 2
+"""Ranks that have no choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaired:
+    """The first exchange in which some rank's partner names another."""
+
+    before: int
+    """Exchanges of each rank before it, all mutual."""
+    names: Mapping[int, int]
+    """By rank, the partner it names."""
+    calls: Mapping[int, Call]
+    """By rank, the first message of it."""
+    odd: int | None
+    """The one rank that need have named another for all to be mutual; None: that takes several."""
+    instead: int | None
+    """Whom that would be."""
+
+
+@once
+def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
+    """Where the partners of a group were not mutual any more, as they had been; else None."""
+    source, group = candidate.source, candidate.group
+    if group is None or len(group.ranks) <= _FEW:
+        return None
+    if isinstance(source, tuple):
+        if any(edge.waiting.channel is None for edge in source):
+            return None
+    elif not isinstance(source, ChannelIssue) or source.attribute != "absent":
+        return None
+    exchanges: dict[int, Sequence[Exchange]] = {}
+    for rank in group.ranks:
+        log = case.log(rank)
+        found = _exchanges(log, group.name) if log is not None else None
+        if found is None:
+            return None
+        exchanges[rank] = found
+    return _first_odd(case, exchanges)
+
+
+def out_of_pair(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The one rank that need have named another partner; nobody where that is not known."""
+    found = unpaired(case, candidate)
+    return (found.odd,) if found is not None and found.odd is not None else ()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What a rank sent to one other and received of it, in as many messages each way."""
+
+    peer: int
+    channel: ChannelKey
+    seq: int
+    """The first message's channel, and number in it."""
+    ahead: int = 0
+    """Messages sent more than received; below 0: received more."""
+
+
+def _exchanges(log: RankLog, group: str) -> list[Exchange] | None:
+    """A rank's messages of a group as exchanges, the last perhaps unfinished.
+
+    None where they are not: messages of another come between, or some go one way only.
+    """
+    if not programs.is_whole(log):
+        return None
+    made = sorted(
+        (offset, seq, channel)
+        for channel in log.last_channel_seq
+        if channel.group == group
+        for offset, seq in zip(*_places(log, channel), strict=True)
+    )
+    found: list[Exchange] = []
+    for _, seq, channel in made:
+        sends = channel.source == log.rank
+        peer = channel.destination if sends else channel.source
+        if peer < 0:
+            return None
+        if not found or not found[-1].ahead:
+            found.append(Exchange(peer, channel, seq))
+        if found[-1].peer != peer:
+            return None
+        found[-1].ahead += 1 if sends else -1
+    return found
+
+
+def _places(log: RankLog, channel: ChannelKey) -> tuple[Sequence[int], Sequence[int]]:
+    rows = log.channel_rows(channel)
+    return rows.offset, rows.seq
+
+
+def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpaired | None:
+    for n in range(min(map(len, exchanges.values()))):
+        names = {rank: found[n].peer for rank, found in exchanges.items()}
+        if all(names.get(peer) == rank for rank, peer in names.items()):
+            continue
+        varied = any(len({e.peer for e in found[:n]}) > 1 for found in exchanges.values())
+        calls = {rank: _call(case, rank, found[n]) for rank, found in exchanges.items()}
+        if n < _ENOUGH or not varied:
+            return None
+        known = {rank: call for rank, call in calls.items() if call is not None}
+        ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
+        odd, instead = next(ways, (None, None))  # there is never more than one such rank
+        return Unpaired(n, names, known, odd, instead)
+    return None
+
+
+def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
+    log = case.log(rank)
+    return log.channel_call(exchange.channel, exchange.seq) if log is not None else None
+
+
+def _repaired(names: Mapping[int, int], rank: int) -> int | None:
+    """Whom a rank would have to name for all to be mutual, if that is all it takes; else None."""
+    for peer in names:
+        changed = {**names, rank: peer}
+        if peer != rank and all(changed.get(p) == r for r, p in changed.items()):
+            return peer
+    return None

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, loop_lines, ways_past
+from collectrace.align.diagnosis import decided, loop_lines, rounds, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
@@ -155,8 +155,12 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     )
     what = closed(named(case, side.ranks[0], call, brief=True))
     branch = f"Make the {what} on every rank or on none."
-    left = loop_lines.left(case, candidate)
-    if left is not None and left.gone.ranks == side.ranks:
+    left = _out_by(loop_lines.left(case, candidate), side)
+    early = _came_early(case, candidate, side, other) if left is None else None
+    if early is not None:
+        return Reason(f"{told} {early.cause}", early.fix)
+    left = left or _out_by(loop_lines.out_of(case, candidate), side)
+    if left is not None:
         has = words.verb(side.ranks, "has", "have")
         told += (
             f" {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
@@ -166,9 +170,6 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         if way is not None:
             return Reason(told + way.cause, way.fix)
         return Reason(told, _as_long(case, left.loop))
-    early = _came_early(case, candidate, side, other)
-    if early is not None:
-        return Reason(f"{told} {early.cause}", early.fix)
     if in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     habit = went_on(case, candidate, side.ranks)
@@ -185,6 +186,12 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
             f"{branch}\nLet all ranks decide together whether a round is left out or repeated: an "
             "all_reduce of the flag, MIN or MAX, before each takes its way.",
         )
+    past = ways_past.past(case, candidate)
+    if past is not None and past.gone.ranks == other.ranks:
+        return Reason(told + past.sentence, past.fix)
+    again = rounds.one_more_turn(case, candidate, side.ranks)
+    if again is not None:
+        return Reason(told + again.cause, again.fix)
     makes = words.verb(side.ranks, "makes", "make")
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
@@ -192,6 +199,11 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         f"If the loop ended earlier: {loop_lines.even_length(case)} {_OR_JOIN}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )
+
+
+def _out_by(left: loop_lines.Left | None, side: Side) -> loop_lines.Left | None:
+    """Who left a loop, if it is a side that did."""
+    return left if left is not None and left.gone.ranks == side.ranks else None
 
 
 def _as_long(case: Case, loop: loop_lines.LoopLine | None) -> str:

@@ -62,10 +62,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return Wording(
             circle.headline(case, source), f"{circle.steps(case, source)} {both.cause}", both.fix
         )
-    if messages:
-        told = out_of_step.reason(case, candidate, source, circle.steps(case, source))
-        if told is not None:
-            return Wording(circle.headline(case, source), told.cause, told.fix)
+    told = out_of_step.reason(case, candidate, source, circle.steps(case, source))
+    if told is not None:
+        return Wording(circle.headline(case, source), told.cause, told.fix)
     cause = (
         f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
         f"{out_of_step.first_time(case, source)}"

@@ -155,13 +155,15 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
     is_proven = left.skipped and candidate.suspects == (rank,)
     if is_proven and under.fix:
         return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")
-    return Reason(
-        f"{told}{under.cause}{counted}",
+    is_message = left.made.peer is not None or left.usual.peer is not None
+    count = ": each send needs one recv on the other rank, so count both" if is_message else ""
+    look = (
         f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
         "repeated, or made too early. Where the new order is meant, the others must change theirs "
-        "at the same step: each send needs one recv on the other rank, so count both.\n"
-        f"{take_part if is_proven else ended}",
+        f"at the same step{count}."
     )
+    last = take_part if is_proven else ended
+    return Reason(f"{told}{under.cause}{counted}", "\n".join(filter(None, (under.fix, look, last))))
 
 
 def _skipped(left: LeftRound) -> str:

@@ -217,7 +217,11 @@ def one_more_turn(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Rea
     if side is None or loop is None or candidate.seq is None:
         return None
     before = case.before(side.ranks[0], candidate.stream, candidate.seq, 1)
-    if not before or before[0] is None or loop.frame not in case.stack(side.ranks[0], before[0]):
+    if not before or before[0] is None or not side.stack:
+        return None
+    stack = case.stack(side.ranks[0], before[0])
+    outside = len(side.stack) - side.stack.index(loop.frame) - 1
+    if not loop_lines.is_in(case, stack, loop) or chains.shared(stack, side.stack) < outside:
         return None
     return Reason(
         f" It is a further turn of {loop.quoted}, as the call before was.",

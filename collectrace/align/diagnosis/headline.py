@@ -79,7 +79,9 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
         ]
     if len({c.op for _, c in sides}) > len(set(names)):
         names = [f"{name} ({c.op})" for name, (_, c) in zip(names, sides, strict=True)]
-    if len({c.model or 1 for _, c in sides}) > 1:
+    source = candidate.source
+    by_model = isinstance(source, Divergence) and source.attribute == "model"
+    if len({c.model or 1 for _, c in sides}) > 1 and not by_model:
         names = [name + words.of_model(c) for name, (_, c) in zip(names, sides, strict=True)]
     one_line = len({c.site for _, c in sides}) == 1
     parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -131,10 +132,10 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
     theirs = found.what == "missing" and found.habit is None
     rank = (found.others if theirs else found.ranks)[0]
-    listed = words.listed([named(case, rank, c) for c in found.calls[:3]])
-    listed += f" and {len(found.calls) - 3} more" if len(found.calls) > 3 else ""
+    listed = _listed([named(case, rank, c) for c in found.calls])
     again = " After it the calls agree again, one place apart." if found.agrees else ""
-    fix = decided.fix(case, candidate) or _one_branch(case, candidate)
+    line = decided.fix(case, candidate)
+    fix = line or _one_branch(case, candidate)
     if found.what == "missing":
         habit = found.habit
         as_before = (
@@ -168,8 +169,22 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         why, fix = turn.cause + why, f"{turn.fix}\n{fix}"
     why = why or " A branch or a loop ran on some ranks only."
     return Reason(
-        f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}", fix, "some ranks"
+        f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}",
+        fix,
+        "some ranks",
+        line,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``barrier at train.py:9 (2 times) and 3 more``: each once, with how often it was made."""
+    counts = Counter(names)
+    told = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
+    rest = sum(list(counts.values())[_MOST_NAMED:])
+    return words.listed([*told[:_MOST_NAMED], *([f"{rest} more"] if rest else [])])
+
+
+_MOST_NAMED: Final = 3
 
 
 def _other_op(candidate: Candidate, found: Edit) -> str:

@@ -223,6 +223,9 @@ def one_more_turn(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Rea
     outside = len(side.stack) - side.stack.index(loop.frame) - 1
     if not loop_lines.is_in(case, stack, loop) or chains.shared(stack, side.stack) < outside:
         return None
+    others = [other for other, _ in called(candidate) if other.ranks != side.ranks]
+    if stack != side.stack and any(loop_lines.is_in(case, s.stack or (), loop) for s in others):
+        return None  # in a loop of both the others are at another place of a turn
     return Reason(
         f" It is a further turn of {loop.quoted}, as the call before was.",
         f"Let {loop.quoted} go over the same things on every rank.",

@@ -58,11 +58,16 @@ def _is_same(records: RankRecords, theirs: RankRecords, key: StreamKey) -> bool:
         if at is None:
             continue
         ops = [canonical_op(mine.vocabulary.examples[m].op) for m in (mine.meaning[at], meaning)]
-        # gloo records an all_gather_single as the all_gather that it makes of it.
-        if not (ops[0].startswith(ops[1]) or ops[1].startswith(ops[0])):
+        if not (ops[0].startswith(ops[1]) or ops[1].startswith(ops[0]) or tuple(ops) in _MADE_OF):
             return False
         common += 1
     return common > 0
+
+
+_MADE_OF: Final = frozenset({("reduce_scatter_single", "all_reduce")})
+"""What gloo records where it makes one op of another, which is not the beginning of its name, as
+``all_gather`` is of ``all_gather_single``: ProcessGroupGloo.cpp, ``_reduce_scatter_base``, which
+reduces all and keeps a part (torch 2.13)."""
 
 
 def _add_activities(

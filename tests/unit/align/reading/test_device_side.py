@@ -14,14 +14,16 @@ from tests.support.synthetic import Run
 SECOND = 1_000_000_000
 
 
-def both(folder: Path, form: str, *, op: str = "all_reduce", hung: bool = True) -> Path:
+def both(
+    folder: Path, form: str, *, op: str = "all_reduce", hung: bool = True, host: str = "all_reduce"
+) -> Path:
     """Three ranks on GPUs; the device of each has begun call 9, that of rank 2 has not."""
     run = Run(world=3, backend="nccl")
     job = Job(3)
     job.all(op, [4], count=8)
     for rank in run:
         for _ in range(9):
-            rank.call("all_reduce", shape=[4], device="cuda", async_=True, site="train.py:10")
+            rank.call(host, shape=[4], device="cuda", async_=True, site="train.py:10")
     for ring in job:
         state = "scheduled" if ring.rank == 2 else "started"
         ring.call(op, [4], state=state if hung else "completed")
@@ -32,6 +34,11 @@ def both(folder: Path, form: str, *, op: str = "all_reduce", hung: bool = True) 
         at = job.now + 60 * SECOND
         os.utime(path, ns=(at, at))
     return written
+
+
+def test_a_reduce_scatter_may_be_an_all_reduce_below(tmp_path: Path) -> None:
+    found = align(both(tmp_path, "json", host="reduce_scatter_single"))
+    assert not any("are not those of" in note for note in found.evidence.notes)
 
 
 @pytest.mark.parametrize("form", ["torch", "json"])

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from collectrace import words
 from collectrace.align.diagnosis import by_framework, decided, tally, ways_past
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
+from collectrace.align.diagnosis.loop_lines import LoopLine, is_in, loop_of_one
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles import (
     awaits,
+    has_left_loop,
     is_of_one_place,
     is_to_another,
     left_alone,
@@ -54,6 +57,15 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     counted = _counted(case, candidate, cycle, left)
     if left.extra:
         return _more(case, left, waits, counted)
+    others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
+    is_out = is_proven and has_left_loop(case, left, others)
+    loop = _loop_left(case, cycle, left) if is_out else None
+    if loop is not None:
+        return Reason(
+            f"{_told(case, left, waits)} Rank {left.rank} is out of the loop {loop.quoted}, which "
+            f"the others are in: the loop ended earlier on rank {left.rank}.{counted}",
+            ONE_LENGTH,
+        )
     if is_proven and not left.skipped and awaits(cycle, left):
         return _too_early(case, left, waits, counted)
     return _left(case, candidate, left, waits, counted)
@@ -126,13 +138,30 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
 def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
-    under = _under(case, (rank, left.made), (rank, left.usual)).cause
-    return Reason(
-        f"{_told(case, left, waits)}{under}{counted}",
+    under = _under(case, (rank, left.made), (rank, left.usual))
+    before = (
         f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
-        "to nothing else before it.\n"
-        f"Make {closed(made)} on every rank at one place of the round, or on none.",
+        "to nothing else before it."
     )
+    alike = f"Make {closed(made)} on every rank at one place of the round, or on none."
+    return Reason(
+        f"{_told(case, left, waits)}{under.cause}{counted}",
+        f"{under.fix or before}\n{before if under.fix else alike}",
+    )
+
+
+def _loop_left(case: Case, cycle: Sequence[Edge], left: LeftRound) -> LoopLine | None:
+    """The loop that a rank was in by its call before, and is not, while another of a circle is."""
+    gone = Standpoint((left.rank,), left.made, case.stack(left.rank, left.made))
+    before = case.stack(left.rank, left.before) if left.before is not None else ()
+    for rank, waiting in ((edge.waiting.rank, edge.waiting) for edge in cycle):
+        call = waited_for(case, waiting) if rank != left.rank else None
+        if call is None:
+            continue
+        loop = loop_of_one(case, Standpoint((rank,), call, case.stack(rank, call)), gone)
+        if loop is not None and is_in(case, before, loop):
+            return loop
+    return None
 
 
 def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str) -> Reason:

@@ -19,7 +19,7 @@ from collectrace.align.judging.takers import uneven
 from collectrace.align.matching import programs
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
-from collectrace.align.reading import chains
+from collectrace.align.reading import chains, code_lines
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.findings import GroupInfo
 
@@ -58,6 +58,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
         _chose_to_send(case, source, others)
         or _left_out_alone(case, group, left[0], others)
         or _came_alone(case, source, left[0], others)
+        or has_left_loop(case, left[0], others)
     )
     return left[0] if is_proven else None
 
@@ -158,9 +159,10 @@ def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]
 
 
 def _is_between(case: Case, left: LeftRound) -> bool:
-    """Whether one run of a function leads from the call before to the one made and the usual one.
+    """Whether one run of a function leads through the call made, and then to the usual one.
 
-    By the order of their lines: then the usual one is still to come, whatever loop it stands in.
+    By the order of their lines, and no later than the call before, unless that was of another run:
+    then the usual one is still to come, whatever loop it stands in.
     """
     if left.before is None:
         return False
@@ -168,10 +170,43 @@ def _is_between(case: Case, left: LeftRound) -> bool:
         case.stack(left.rank, call) for call in (left.before, left.made, left.usual)
     )
     one, end = chains.outermost_apart(made, usual)
-    begin, _ = chains.outermost_apart(before, usual)
-    if not one or {chains.scope(begin), chains.scope(one)} != {chains.scope(end)}:
+    if not one or chains.scope(one) != chains.scope(end):
         return False
-    return chains.line(begin) < chains.line(one) < chains.line(end)
+    outside = chains.shared(made, usual)
+    begin = before[-1 - outside] if chains.shared(before, usual) >= outside < len(before) else ""
+    is_of_this_run = chains.scope(begin) == chains.scope(one) if begin else False
+    first, last = chains.line(one), chains.line(end)
+    return first < last and not (is_of_this_run and first <= chains.line(begin) < last)
+
+
+def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
+    """Whether a rank has come out of a loop in which all others go on as in every round.
+
+    It may be that their loop was to end, too; but they are the most, as where one calls something
+    else than the others. Not where a loop is around all: then it may be another turn of that.
+    """
+    if left.skipped or left.extra or left.rounds < _ENOUGH or left.before is None:
+        return False
+    gone = _loops(case, case.stack(left.rank, left.made))
+    was_in = _loops(case, case.stack(left.rank, left.before)) - gone
+    for rank in others:
+        waiting = case.standings[rank].waiting
+        call = waited_for(case, waiting[0]) if len(waiting) == 1 else None
+        if call is None or not kept_round(case, rank):
+            return False
+        inside = _loops(case, case.stack(rank, call))
+        if not inside & was_in or inside & gone:
+            return False
+    return True
+
+
+def _loops(case: Case, stack: Sequence[str]) -> set[tuple[str, str]]:
+    """File and ``number text`` of each loop around the frames of a stack."""
+    return {
+        (chains.file(frame), line)
+        for frame in stack
+        for line in code_lines.loops(case.statements(chains.site(frame)))
+    }
 
 
 def _is_first(case: Case, left: LeftRound) -> bool:

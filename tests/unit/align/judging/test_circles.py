@@ -210,7 +210,7 @@ def test_a_new_call_before_the_answer_that_all_wait_for(tmp_path: Path) -> None:
     assert "where it had called send" in found.cause
     assert "The barrier of rank 0 stands under `if queue:` (serve.py:4)." in found.cause
     assert "Let rank 0 call send" in found.fix
-    assert "Make barrier" in found.fix
+    assert "decide together at serve.py:4" in found.fix
 
 
 @pytest.mark.parametrize("line", [BEHIND, AFTER])

@@ -59,6 +59,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
         or _left_out_alone(case, group, left[0], others)
         or _came_alone(case, source, left[0], others)
         or has_left_loop(case, left[0], others)
+        or _left_out_an_answer(case, source, left[0], others)
     )
     return left[0] if is_proven else None
 
@@ -124,6 +125,28 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     rows = {program.rank: program.log.last_seq.get(stream, 0) for program in programs_}
     came |= {rank for rank, last in rows.items() if last == row}
     return {*rows.values()} <= {row - 1, row} and 2 * len(came) > len(group.ranks)
+
+
+def _left_out_an_answer(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
+    """Whether a rank went on without the message that another waits for, which gave one for each.
+
+    It had never asked for more than it had sent till then, and the rank has got as many as it sent:
+    so it has been answered each time, and this time not. All others kept their round.
+    """
+    if not left.skipped or left.rounds < _ENOUGH or not isinstance(left.key, ChannelKey):
+        return False
+    if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
+        return False
+    answers, mine = left.key, case.log(left.rank)
+    asks = answers._replace(source=answers.destination, destination=answers.source)
+    asker = case.log(answers.destination)
+    awaited = {e.waiting.channel for e in cycle if e.target[0] == left.rank}
+    if asker is None or mine is None or answers not in awaited or answers.source != left.rank:
+        return False
+    sent, got = asker.channel_rows(asks).offset, asker.channel_rows(answers).offset
+    if len(sent) < len(got) or mine.last_channel_seq.get(asks, 0) < len(sent):
+        return False
+    return all(first < then for first, then in zip(sent, got, strict=False))
 
 
 def _has_begun(program: Program, stream: StreamKey) -> bool:

@@ -266,3 +266,46 @@ def test_calls_that_were_put_into_a_round(
         run.rank(0).call("all_reduce", site=f"draw.py:{line}")
     found = left_own_round(case_of(run, tmp_path), 0)
     assert (found.extra if found is not None else None) == left
+
+
+# -- an answer that one rank left out --------------------------------------------------------------
+
+
+def stages(*, asked: bool, rounds: int = 4) -> Run:
+    """Rank 0 waits for an answer of rank 1, rank 1 for one of rank 2; in the end 2 leaves one out.
+
+    Unless they ``asked``, what goes down, twice, comes after what goes up: nobody has earned an
+    answer.
+    """
+    run = Run(world=3)
+    for _ in range(rounds):
+        for rank in run:
+            down, up = rank.rank + 1, rank.rank - 1
+            steps = [(up, "recv", 6), (down, "send", 7), (down, "recv", 8), (up, "send", 9)]
+            twice = [(up, "recv", 10), (down, "send", 11)]
+            for peer, op, line in steps if asked else [*steps[2:], *steps[:2], *twice]:
+                if 0 <= peer < 3:
+                    (rank.recv if op == "recv" else rank.send)(peer, site=f"stage.py:{line}")
+    zero, one, two = run
+    if asked:
+        zero.send(1, site="stage.py:7")
+        one.recv(0, site="stage.py:6")
+        one.send(2, site="stage.py:7")
+        two.recv(1, site="stage.py:6")
+    waits = (zero.recv(1, site="stage.py:8"), one.recv(2, site="stage.py:8"))
+    stuck((zero, waits[0]), (one, waits[1]), (two, two.recv(1, site="stage.py:6")))
+    return run
+
+
+def test_who_left_out_the_answer_to_what_it_had_got(tmp_path: Path) -> None:
+    found = told(stages(asked=True), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", (2,))
+    assert "Rank 2 called recv at stage.py:6 where it had called send at stage.py:9" in found.cause
+
+
+def test_who_has_asked_for_nothing_may_wait_for_what_is_not_to_come(tmp_path: Path) -> None:
+    assert told(stages(asked=False), tmp_path).suspects == ()
+
+
+def test_two_rounds_of_answers_are_no_habit(tmp_path: Path) -> None:
+    assert told(stages(asked=True, rounds=2), tmp_path).suspects == ()

@@ -203,8 +203,11 @@ def _is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     """Whether the others may have come past the condition: on their way, or in a loop around both.
 
     Else the line stands behind theirs: what keeps them there parted the two, such as a loop that is
-    longer there. Nor may the two stand in two branches of one ``if``.
+    longer there. Nor may the two stand in two branches of one ``if``. Where others are at the very
+    line that led to it, through a framework, they are in what that runs, again and again.
     """
+    if mine[len(mine) - len(others) :] == tuple(others):
+        return True
     own, theirs = chains.outermost_apart(mine, others)
     if not own or chains.file(own) != chains.file(theirs):
         return False

@@ -161,6 +161,13 @@ def test_the_call_of_a_framework_under_the_condition(tmp_path: Path) -> None:
     assert "ambiguous" not in found.cause
 
 
+def test_a_callback_of_a_framework_that_the_others_are_in(tmp_path: Path) -> None:
+    """Which calls it from its own loop: no line of the user's tells who is further on."""
+    train = bucket(26)
+    found = told(tmp_path, [train, train, barrier(5, 26)], [train, train, train])
+    assert found.suspects == (0,)
+
+
 def test_half_of_four_ranks(tmp_path: Path) -> None:
     mine, others = [TRAIN, SAVE], [TRAIN, TRAIN]
     assert told(tmp_path, mine, others, mine, others).suspects == (0, 2)

@@ -54,8 +54,7 @@ class LoopLine:
     @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
-        number = self.line.partition(" ")[0]
-        found = code_lines.way_out(self.file, int(number) if number.isdigit() else 0)
+        found = code_lines.way_out(self.file, code_lines.number_of(self.line))
         return "" if found is None else words.site(f"{self.file}:{found}")
 
 

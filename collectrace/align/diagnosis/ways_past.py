@@ -411,7 +411,7 @@ def _of_line(case: Case, frame: str) -> Iterator[WayPast]:
         number, _, rest = text.partition(" ")
         leaves, _, head = rest.partition(" ")
         known = next((one for one in LEAVES if one == leaves), None)
-        if known is None or known == "raise" or not number.isdigit():
+        if known is None or known == "raise" or not code_lines.number_of(text):
             continue
         line = f"{number} {head}"
         way = WayPast(site, line, known, case.origin(site, line))
@@ -548,14 +548,8 @@ def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
     for n, frame in reversed(list(enumerate(stack))):
         lines = code_lines.loops(case.statements(chains.site(frame)))
         if lines:
-            return n, line_number(lines[0])
+            return n, code_lines.number_of(lines[0])
     return None
-
-
-def line_number(line: str) -> int:
-    """Of a line as ``number text``."""
-    number = line.partition(" ")[0]
-    return int(number) if number.isdigit() else 0
 
 
 def of_frames(case: Case, stack: Sequence[str]) -> list[WayPast]:

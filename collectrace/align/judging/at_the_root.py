@@ -50,15 +50,14 @@ def at_the_root(case: Case, candidate: Candidate) -> AtTheRoot | None:
     if len(calls) < len(latest) or len({(c.seq, c.op, c.root, c.site) for c in calls}) > 1:
         return None
     call, rank = calls[0], candidate.sides[0].ranks[0]
-    if call.op not in _TO_THE_ROOT or not is_user(call) or call.site is None:
+    if call.op not in _TO_THE_ROOT or call.root is None or not is_user(call) or not call.site:
         return None
     reading = values.read_by(call.site)
     deciding = _deciding(case, candidate, call) if reading else []
-    numbers = {int(line.partition(" ")[0]) for line in deciding}
-    if not deciding or not numbers <= set(reading):
+    if not deciding or not set(map(code_lines.number_of, deciding)) <= set(reading):
         return None  # something else may have decided
     line = deciding[0]
-    name = reading[int(line.partition(" ")[0])]
+    name = reading[code_lines.number_of(line)]
     return AtTheRoot(call, rank, name, call.site.rpartition(":")[0], line)
 
 
@@ -90,7 +89,7 @@ def _deciding(case: Case, candidate: Candidate, call: Call) -> list[str]:
     return [
         line
         for line in dict.fromkeys(lines)
-        if line not in shared and line[:1].isdigit() and "__name__" not in line
+        if line not in shared and code_lines.number_of(line) and "__name__" not in line
     ]
 
 

@@ -16,7 +16,7 @@ the number of the ``else:`` or ``elif``."""
 
 _HEAD: Final = re.compile(r"(if|elif|for|while|async for)\b")
 _OTHER: Final = re.compile(r"(else\s*:|elif\b)")
-_CONTRARY: Final = re.compile(rf"{CONTRARY}(\d+): (.*)")
+_CONTRARY: Final = re.compile(rf"{CONTRARY}([0-9]{{1,8}}): (.*)")
 
 
 class _Line(NamedTuple):

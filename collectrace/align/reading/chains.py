@@ -52,7 +52,7 @@ def file(frame: str) -> str:
 def line(frame: str) -> int:
     """The number of the line of a frame; 0: not known."""
     number = site(frame).rpartition(":")[2]
-    return int(number) if number.isascii() and number.isdigit() else 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
 
 
 def function(frame: str) -> str:

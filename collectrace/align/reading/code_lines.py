@@ -31,7 +31,7 @@ _DEEPEST: Final = 4 << 10
 
 def of_site(site: str | None) -> SourceLine | None:
     """The line that a site names, without its indentation."""
-    file, number = _split(site)
+    file, number = split(site)
     text = _read(file)
     if text is None or number < 1:
         return None
@@ -55,7 +55,7 @@ def handlers(site: str | None) -> list[str]:
 
     Innermost first, of the file as it is now; empty where it cannot be read.
     """
-    file, number = _split(site)
+    file, number = split(site)
     lines = (_read(file) or "").splitlines()
     around = [one for one in _spans(file).tries if one[0] <= number <= one[1]]
     found = [n for _, _, those in sorted(around, reverse=True) for n in those]
@@ -68,8 +68,8 @@ def loop_before(site: str | None, inside: str | None) -> int | None:
     None where there is none, or the two are not in one function. It holds for the file as it is
     now, which may have been changed since the run.
     """
-    file, number = _split(site)
-    other_file, within = _split(inside)
+    file, number = split(site)
+    other_file, within = split(inside)
     if file != other_file or number <= within:
         return None
     spans = _spans(file)
@@ -86,7 +86,7 @@ def enclosing(site: str | None) -> list[str]:
     function and class that it is inside of, outermost first, and the line itself last; empty where
     the file cannot be read. An ``else`` is told as ``arms`` has it.
     """
-    file, number = _split(site)
+    file, number = split(site)
     text = _read(file)
     here = of_site(site)
     if text is None or here is None:
@@ -104,7 +104,7 @@ def enclosing(site: str | None) -> list[str]:
 
 def ways(site: str | None) -> list[str]:
     """What may lead past a line, as a ``source`` record has it, by the file as it is now."""
-    file, number = _split(site)
+    file, number = split(site)
     lines = (_read(file) or "").splitlines()
     return [described(way, lines, _LONGEST) for way in _spans(file).ways.past(number)]
 
@@ -114,7 +114,7 @@ def assignments(site: str | None, heads: Sequence[str]) -> list[str]:
 
     By the file as it is now; ``heads``: the conditions, as ``number text``.
     """
-    file, _ = _split(site)
+    file, _ = split(site)
     lines = (_read(file) or "").splitlines()
     return [
         given.described(head, n, lines, _LONGEST)
@@ -186,12 +186,11 @@ def is_fork(site: str | None, line: str) -> bool:
     An ``else``; or what stands behind it, where its own way ends in leaving. So it is taken to
     where the file cannot be read, or is another by now.
     """
-    file, _ = _split(site)
-    number, _, text = line.partition(" ")
-    source = (_read(file) or "").splitlines()
-    if not number.isdigit() or not 0 < int(number) <= len(source):
+    file, _ = split(site)
+    at, source = number_of(line), (_read(file) or "").splitlines()
+    if not 0 < at <= len(source):
         return True
-    spans, at = _spans(file), int(number)
+    spans, text = _spans(file), line.partition(" ")[2]
     return source[at - 1].strip() != text.strip() or at in spans.forked or at in spans.leaving
 
 
@@ -200,8 +199,8 @@ def parting_if(site: str | None, other: str | None) -> str | None:
 
     None where there is none, or the file cannot be read.
     """
-    file, number = _split(site)
-    other_file, other_number = _split(other)
+    file, number = split(site)
+    other_file, other_number = split(other)
     text = _read(file)
     if text is None or file != other_file:
         return None
@@ -261,16 +260,23 @@ def goes_back(line: str, assigned: Sequence[str]) -> Origin:
 
 def _head(line: str) -> int:
     """The line of the condition that is meant by ``number text``; 0: it is damaged."""
-    number, _, text = line.partition(" ")
-    contrary = arms.contrary(text.strip())
-    if contrary is not None:
-        return contrary[0]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
+    contrary = arms.contrary(statement(line))
+    return number_of(line) if contrary is None else contrary[0]
 
 
 def _looks_at(text: str) -> Asks:
     text = _HAS_RANK.sub("", text)
     return next((what for what, names in _ASKS.items() if names.search(text)), "")
+
+
+def number_of(line: str) -> int:
+    """The number of a line that is given as ``number text``; 0: it is damaged."""
+    return _number(line.partition(" ")[0])
+
+
+def _number(text: str) -> int:
+    # A log may say anything: int() takes no superscripts, and only so many digits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def statement(line: str) -> str:
@@ -335,9 +341,10 @@ def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] |
     return max((span for span in spans if span[0] <= line <= span[1]), default=None)
 
 
-def _split(site: str | None) -> tuple[str, int]:
+def split(site: str | None) -> tuple[str, int]:
+    """File and number of a line, given as ``path:line``; 0: it is damaged."""
     file, _, number = (site or "").rpartition(":")
-    return file, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
+    return file, _number(number)
 
 
 @lru_cache(maxsize=64)

@@ -31,13 +31,12 @@ def read_by(site: str) -> dict[int, str]:
     By the number of their lines. Not those before which the name is set anew, by what does not
     read it. Empty where the file cannot be read, or the line holds no such call.
     """
-    file, _, text = site.rpartition(":")
-    tree = code_lines.parsed(file) if text.isdigit() else None
+    file, number = code_lines.split(site)
+    tree = code_lines.parsed(file)
     if tree is None:
         return {}
-    number = int(text)
     body = _function(tree, number)
-    names = {name for node in body if node_line(node) == number and (name := _result(node))}
+    names = {name for node in body if _line_of(node) == number and (name := _result(node))}
     if len(names) != 1:
         return {}
     name = names.pop()
@@ -51,7 +50,7 @@ def read_by(site: str) -> dict[int, str]:
     }
 
 
-def node_line(node: ast.AST) -> int:
+def _line_of(node: ast.AST) -> int:
     """The first line of a node; 0: it has none."""
     return getattr(node, "lineno", 0)
 
@@ -118,7 +117,7 @@ def _set_anew(body: Sequence[ast.AST], name: str) -> Iterator[int]:
         if not _reads(made_of, name) and any(
             isinstance(one, ast.Name | ast.Attribute) and ast.unparse(one) == name for one in stored
         ):
-            yield node_line(node)
+            yield _line_of(node)
 
 
 def _is_next(body: Sequence[ast.AST], call: int, condition: int, set_anew: Sequence[int]) -> bool:

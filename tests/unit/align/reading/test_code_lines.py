@@ -194,3 +194,12 @@ def test_an_escape_that_python_does_not_know_is_not_warned_of(tmp_path: Path) ->
         warnings.simplefilter("always")
         assert code_lines.enclosing(f"{script}:2")
     assert warned == []
+
+
+@pytest.mark.parametrize("number", ["", "²", "1x", "-1", "9" * 5000])
+def test_a_damaged_number_of_a_line_is_none(number: str, script: str) -> None:
+    assert code_lines.number_of(f"{number} if done:") == 0
+    assert code_lines.split(f"{script}:{number}") == (script, 0)
+    assert code_lines.is_fork(f"{script}:9", f"{number} if done:")
+    line = f"12 else of line {number}: if rank == 0:"
+    assert code_lines.goes_back(line, [f"{number} 3 rank = 1"]) is not None

@@ -90,3 +90,10 @@ def test_an_attribute_has_its_whole_name(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
     assert values.read_by(f"{tmp_path}/gone.py:3") == {}
     assert values.read_by("") == {}
+
+
+def test_a_damaged_site_reads_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("dist.reduce(loss, dst=0)\nif loss < 3:\n    stop()\n")
+    assert values.read_by(f"{script}:1") == {2: "loss"}
+    assert values.read_by(f"{script}:²") == {}

@@ -70,7 +70,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
     elif isinstance(source, Divergence):
         rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
-        suspects = without_the_value(case, candidate, rule(case, candidate))
+        suspects = rule(case, candidate)
     else:
         suspects = (
             out_of_program(case, candidate)
@@ -116,7 +116,10 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
 
 
 def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """Rules 6 and 7: who was waited for in the end, or whoever did what fewer did."""
+    """Rules 6 and 7: who was waited for in the end, or whoever did what fewer did.
+
+    Who raised, died or is held up did not get there by what it held (:func:`without_the_value`).
+    """
     if isinstance(candidate.source, GroupConflict) and candidate.source.seq == IN_INIT:
         return candidate.absent
     found = culprits(case, candidate)
@@ -128,7 +131,7 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
             or extra_makers(case, candidate)
             or chosen_by_rank(case, candidate)
         )
-    return found or out_of_program(case, candidate)
+    return without_the_value(case, candidate, found or out_of_program(case, candidate))
 
 
 def culprits(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -227,7 +230,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
     orders = permuted(case, candidate)
     if orders is not None and len(orders.orders) > len(called):
         return ()  # those who agree in this row are at odds in the next ones
-    return (
+    found = (
         intruders(called)
         or outvoted(case, candidate, called)
         or out_of_program(case, candidate)
@@ -237,6 +240,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         or left_round(case, candidate)
         or out_of_round(case, candidate)
     )
+    return without_the_value(case, candidate, found)
 
 
 def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:

@@ -75,6 +75,26 @@ def test_nor_who_finished_by_it(tmp_path: Path) -> None:
     assert "rank 2 came to no further call of this group" in found.cause
 
 
+@pytest.mark.parametrize("how", ["raised", "died"])
+def test_who_raised_or_died_did_not_follow_it(tmp_path: Path, how: str) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(WHILE)
+    run = Run(3)
+    for rank in run:
+        for line in (3, 4):
+            rank.record(Stack(stack=line, frames=[f"{train}:{line} <module>"]))
+        for _ in range(4):
+            rank.call("reduce", site=f"{train}:3", stack=3)
+            rank.call("barrier", site=f"{train}:4", stack=4)
+        if rank.rank != GONE:
+            rank.beat(60, rank.inside(rank.call("reduce", site=f"{train}:3", stack=3)))
+        elif how == "raised":
+            rank.exit("exception", error="ValueError", message="bad batch")
+        else:
+            rank.exit("signal", code=15)
+    assert errors(aligned(run, tmp_path / "logs"))[0].suspects == (GONE,)
+
+
 def test_what_stands_around_the_loop_has_not_decided(tmp_path: Path) -> None:
     lines = WHILE.replace("    loss = step()\n", "").splitlines()
     script = "\n".join(["if training:", *(f"    {line}" for line in lines)])

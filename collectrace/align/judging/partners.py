@@ -135,7 +135,7 @@ def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:
 
 def _repaired(names: Mapping[int, int], rank: int) -> int | None:
     """Whom a rank would have to name for all to be mutual, if that is all it takes; else None."""
-    for peer in names:
+    for peer in (one for one, named in names.items() if named == rank):
         changed = {**names, rank: peer}
         if peer != rank and all(changed.get(p) == r for r, p in changed.items()):
             return peer

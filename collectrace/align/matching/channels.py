@@ -175,6 +175,7 @@ def _with_near_misses(
     """
     sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
     usual = {i.channel for i in issues if _is_usual(i, logs)}
+    numbers = _numbers(groups) if sends else {}
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
     for issue in issues:
@@ -185,7 +186,7 @@ def _with_near_misses(
                     for sent in sends
                     if sent.channel not in explained
                     and not {sent.channel, issue.channel} <= usual
-                    and (near := _near_miss(sent, issue.channel, groups))
+                    and (near := _near_miss(sent, issue.channel, groups, numbers))
                     and (near.differs != "numbering" or not {sent.channel, issue.channel} & usual)
                 ),
                 None,
@@ -214,8 +215,23 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
     return call.site in sites
 
 
+_Numbers = Mapping[int, Mapping[str, int]]
+"""Per rank its number in each group that it is in, by the group's name."""
+
+
+def _numbers(groups: Mapping[str, GroupInfo]) -> _Numbers:
+    found: dict[int, dict[str, int]] = {}
+    for name, info in groups.items():
+        for number, rank in enumerate(info.ranks):
+            found.setdefault(rank, {}).setdefault(name, number)
+    return found
+
+
 def _near_miss(
-    issue: ChannelIssue, wanted: ChannelKey, groups: Mapping[str, GroupInfo]
+    issue: ChannelIssue,
+    wanted: ChannelKey,
+    groups: Mapping[str, GroupInfo],
+    numbers: _Numbers,
 ) -> NearMiss | None:
     """What keeps a send and a receive apart, if it is one thing only."""
     sent, send = issue.channel, issue.send
@@ -232,7 +248,8 @@ def _near_miss(
         return NearMiss(sent, send, "tag", issue.group)
     if not tag:
         return None
-    numbered = _numbered(sent, wanted, groups)
+    name = _numbered(sent, wanted, numbers)
+    numbered = groups[name] if name is not None else None
     if source:
         return NearMiss(sent, send, "destination", issue.group, numbered)
     if destination:
@@ -242,19 +259,18 @@ def _near_miss(
     return NearMiss(sent, send, "numbering", issue.group, numbered)
 
 
-def _numbered(
-    sent: ChannelKey, wanted: ChannelKey, groups: Mapping[str, GroupInfo]
-) -> GroupInfo | None:
+def _numbered(sent: ChannelKey, wanted: ChannelKey, numbers: _Numbers) -> str | None:
     """A group of sender and receiver in which the peers that they name are each other's numbers.
 
     One of the two may have named the other by its rank. Of groups in which a rank is its own
     number there is nothing to mix up.
     """
-    ends = sent.source, wanted.destination
-    for info in groups.values():
-        if not set(ends) <= set(info.ranks) or ends[0] == ends[1]:
+    one, two = sent.source, wanted.destination
+    theirs = numbers.get(two, {}) if one != two else {}
+    for name, sender in numbers.get(one, {}).items():
+        receiver = theirs.get(name)
+        if receiver is None or sent.destination not in (receiver, two):
             continue
-        sender, receiver = (info.ranks.index(end) for end in ends)
-        if sent.destination in (receiver, ends[1]) and wanted.source in (sender, ends[0]):
-            return info
+        if wanted.source in (sender, one):
+            return name
     return None

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.matching import habit, programs
+from collectrace.align.judging.own_round import program_of
+from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.findings import Side
@@ -56,11 +57,7 @@ def _count(sides: Sequence[tuple[Side, Call]]) -> int:
 
 def _place(case: Case, rank: int, call: Call) -> _Place | None:
     """Where in its rank's round a call is; None: it is out of it, or there is none."""
-    log = case.log(rank)
-    if log is None or not programs.is_whole(log):
-        return None
-    groups = case.comparison.groups
-    program = programs.read(log, groups, case.dimensions, programs.Steps(), finished=False)
+    program = program_of(case, rank)
     at = _index(program, rank, call) if program is not None else None
     if program is None or at is None:
         return None

@@ -70,7 +70,7 @@ def _of_any_source(case: Case, channel: ChannelKey) -> str:
 def _has_any_source(case: Case, channel: ChannelKey) -> bool:
     """Whether the receiver has asked for messages of any source, with this tag."""
     log = case.log(channel.destination)
-    return log is not None and channel._replace(source=-1) in log.last_channel_seq
+    return log is not None and channel._replace(source=ANY_SOURCE) in log.last_channel_seq
 
 
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:

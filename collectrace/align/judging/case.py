@@ -23,6 +23,7 @@ from collectrace.align.reading.chains import Chains
 from collectrace.align.reading.code_lines import Origin
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.findings import Side, State
+from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call, Done, backend_for
 from collectrace.signature import difference
 
@@ -86,7 +87,7 @@ class Case:
             rank: one
             for rank, log in sorted(self.evidence.logs.items())
             for one in log.last_channel_seq
-            if one.source == rank and one._replace(source=-1) == channel
+            if one.source == rank and one._replace(source=ANY_SOURCE) == channel
         }
 
     def before(

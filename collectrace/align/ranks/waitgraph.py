@@ -16,6 +16,7 @@ from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks
 from collectrace.align.ranks.standing import MAIN, Standing, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
+from collectrace.ops import ANY_SOURCE
 
 Node = tuple[int, str]
 """Rank and thread."""
@@ -139,7 +140,7 @@ def _message(
     )
     received = sum(
         n for key, n in (mine.last_channel_seq.items() if mine is not None else ())
-        if key._replace(source=-1) == channel
+        if key._replace(source=ANY_SOURCE) == channel
     )  # fmt: skip
     if sent < received:
         for rank in logs:

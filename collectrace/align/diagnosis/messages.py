@@ -95,7 +95,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     told = by_framework.of_messages(case, ((here, call),))
     same = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
     numbered, waits = numbering.fix(issue), circle_of(case, issue)
-    if waits is not None and not numbered:
+    if waits is not None and not numbered and not candidate.suspects:
         both = closing_send.readings(issue)
         same, cause = both.fix, f"{cause} {circle.steps(case, waits)} {both.cause}"
     fix = told or numbered or same

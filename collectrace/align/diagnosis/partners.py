@@ -14,9 +14,12 @@ _MOST_NAMES: Final = 8
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
-    """Partners that changed from exchange to exchange and were mutual, and are not any more."""
+    """Partners that changed from exchange to exchange and were mutual, and are not any more.
+
+    None where another rank than the odd one is known to have left the common order.
+    """
     found = unpaired(case, candidate)
-    if found is None:
+    if found is None or set(candidate.suspects) - {found.odd}:
         return None
     text = (
         f"In each of the {found.before} exchanges before, each rank's partner named it too, though "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, loop_lines, rounds, ways_past
+from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, rounds, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
@@ -230,12 +230,16 @@ def _came_early(case: Case, candidate: Candidate, side: Side, other: Side) -> Re
     points = {point.ranks: point for point in standpoints(candidate)}
     loop = loop_lines.loop_of_one(case, points[other.ranks], points[side.ranks])
     where = f"the loop {loop.quoted}" if loop is not None else "the loop before it"
+    fewer = fewer_rounds.seen(case, points[other.ranks], side.ranks, loop)
+    ended = f"{where} ended earlier there."
+    if fewer.left_out:  # what is counted are its forward passes
+        ended = f"either {where} ended earlier there, or a round of it was left out.{fewer.cause}"
     return Reason(
         f"{words.upper(words.ranks((side.ranks[0], other.ranks[0])))} had come there "
         f"{words.counted(len(mine), 'time')} before, "
         f"{words.counted(usual, 'forward pass', 'forward passes')} apart; this time "
-        f"{words.ranks(side.ranks)} came after {now}: {where} ended earlier there.",
-        _as_long(case, loop),
+        f"{words.ranks(side.ranks)} came after {now}: {ended}",
+        "\n".join(filter(None, (fewer.fix if fewer.left_out else "", _as_long(case, loop)))),
     )
 
 

@@ -382,14 +382,16 @@ for epoch in range(9):
 """
 
 
-def of_epochs(folder: Path, lengths: Sequence[int], mine: int, theirs: int = 4) -> str:
+def of_epochs(
+    folder: Path, lengths: Sequence[int], mine: int, theirs: int = 4, source: str = EPOCHS
+) -> str:
     """The first cause, after epochs of these lengths on all ranks and one of ``mine`` on rank 0.
 
     The others are in the next forward pass by then. ``theirs``: their line after each epoch.
     """
     script = folder / "train.py"
     folder.mkdir(exist_ok=True)
-    script.write_text(EPOCHS)
+    script.write_text(source)
     run = Run(3)
     for rank in run:
         for line in (3, 4, 5):
@@ -421,6 +423,16 @@ def test_after_fewer_passes_than_in_each_epoch_before(tmp_path: Path) -> None:
         "after 2: the loop `for x in stream(epoch):` (train.py:2) ended earlier there."
     ) in told
     assert "branch" not in told
+
+
+def test_a_pass_that_a_condition_left_out_is_no_shorter_loop(tmp_path: Path) -> None:
+    lines = EPOCHS.splitlines()
+    lines[2] += " if x else None"
+    told = of_epochs(tmp_path, [3, 3, 3], mine=2, source="\n".join(lines))
+    assert (
+        "came after 2: either the loop `for x in stream(epoch):` (train.py:2) ended earlier there, "
+        "or a round of it was left out."
+    ) in told
 
 
 @pytest.mark.parametrize(

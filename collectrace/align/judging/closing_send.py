@@ -6,14 +6,19 @@ for each other, through others, the send may be as it was meant, and only come t
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle, cycles
 
+_ENDS: Final = ("destination", "source")
+"""What a near miss differs in that may be a circle."""
+
 
 def closes(issue: ChannelIssue, cycle: Cycle) -> bool:
     """Whether a circle leads through both the receive and the send that nearly fits it."""
-    if issue.near is None or issue.near.differs not in ("destination", "source"):
+    if issue.near is None or issue.near.differs not in _ENDS:
         return False
     awaited = {edge.waiting.channel for edge in cycle}
     return {issue.channel, issue.near.channel} <= awaited
@@ -30,7 +35,7 @@ def has_met(issue: ChannelIssue) -> int:
 
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
     """The circle of waits that a near miss closes, if there is one."""
-    if issue.near is None:
+    if issue.near is None or issue.near.differs not in _ENDS:
         return None
     return next((cycle for cycle in cycles(case.graph) if closes(issue, cycle)), None)
 

@@ -382,21 +382,23 @@ class Recorder(RunRecord):
         """
         try:
             rank = work._source_rank()
+            group = self.book.named(call[0].counter.group)
+            source = group.global_rank(rank) if group is not None else None
         except Exception as problem:
             if is_users(problem):
                 raise
             return
-        group = self.book.named(call[0].counter.group)
-        source = group.global_rank(rank) if group is not None else None
         if source is not None:
             self.answered(call, source)
 
     def answered(self, call: Issued, source: int) -> None:
         """A receive from any source took a message of this global rank; -1: that is not known."""
-        template, seq = call
-        if source < 0 or not self.active:
+        if not self.active:
             return
         try:
+            template, seq = call
+            if source < 0:
+                return
             self.write(
                 records.Answer(
                     group=template.counter.group, device=template.counter.device, seq=seq,

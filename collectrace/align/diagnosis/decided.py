@@ -18,7 +18,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoint
 from collectrace.align.diagnosis.wording import Reason, called, head_of, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.parted import around
+from collectrace.align.judging.parted import around, have_met
 from collectrace.align.matching import parting
 from collectrace.align.reading import arms, chains, code_lines
 from collectrace.align.reading.code_lines import Asks, Origin
@@ -125,9 +125,26 @@ def seen(file: str, origin: Origin) -> str:
 def conditions(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     """Per side that made a call the most telling condition of its own, if any.
 
-    The suspects' come first.
+    The suspects' come first. None where the sides' lines have met before, as the arms of a
+    condition do; nor one of a side whose ranks have come from several lines.
     """
-    return tuple(_between(case, standpoints(candidate), candidate.suspects))
+    if have_met(case, candidate):
+        return ()
+    found = _between(case, standpoints(candidate), candidate.suspects)
+    return tuple(one for one in found if _is_of_all(case, candidate, one))
+
+
+def _is_of_all(case: Case, candidate: Candidate, one: Condition) -> bool:
+    """Whether all ranks of a condition's side are under it: a side is one by what it called."""
+    if candidate.stream is None or candidate.seq is None or one.forks:
+        return True
+    for rank in one.ranks[1:]:
+        call = case.call(rank, candidate.stream, candidate.seq)
+        frames = case.stack(rank, call) if call is not None else ()
+        sites = [chains.site(frame) for frame in frames] or [call.site or "" if call else ""]
+        if not any(one.line in case.statements(site) for site in sites):
+            return False
+    return True
 
 
 def _between(

@@ -40,7 +40,7 @@ def headline(case: Case, candidate: Candidate) -> str:
         wrong, right = sides[:1], sides[1:]
     shown = [*wrong[:_MOST_SIDES], *right[:_MOST_SIDES]]
     more = len(sides) - len(shown)
-    text = _alike(shown, candidate) or _unlike(shown, len(wrong[:_MOST_SIDES]), candidate)
+    text = _alike(shown, candidate) or _unlike(case, shown, len(wrong[:_MOST_SIDES]), candidate)
     text += f", and {words.counted(more, 'more variant')}" if more else ""
     edit = order.headline(case, candidate)
     return f"{text}: {edit}" if edit else text
@@ -69,7 +69,7 @@ def _alike(sides: list[tuple[Side, Call]], candidate: Candidate) -> str:
     return f"{text}, {rest}" if rest else text
 
 
-def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) -> str:
+def _unlike(case: Case, sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) -> str:
     """Different calls, or the same from different lines."""
     names = [words.name(c) for _, c in sides]
     if len(set(names)) < len(names):
@@ -88,11 +88,21 @@ def _unlike(sides: list[tuple[Side, Call]], wrong: int, candidate: Candidate) ->
     for (side, call), name in zip(sides, names, strict=True):
         detail = _detail(call, candidate)
         what = f"{name} with {detail}" if detail else name
-        at = "" if one_line else words.at(call)
+        at = "" if one_line else _at(case, candidate, side, call)
         parts.append(words.did(side.ranks, call, what) + at)
     link = " where " if candidate.suspects else " while "
     text = link.join(words.listed(group) for group in (parts[:wrong], parts[wrong:]) if group)
     return f"{text} ({words.site(sides[0][1].site or '?')})" if one_line else text
+
+
+def _at(case: Case, candidate: Candidate, side: Side, call: Call) -> str:
+    """`` at train.py:9``; with the other lines that ranks of the side came from."""
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None or side.call is None or side.call.site != call.site:
+        return words.at(call)
+    those = (case.call(rank, stream, seq) for rank in side.ranks[1:])
+    sites = dict.fromkeys(one.site for one in those if one is not None and one.site != call.site)
+    return words.at(call) + "".join(f" and {words.site(site)}" for site in [*sites][:1] if site)
 
 
 def _detail(call: Call, candidate: Candidate) -> str:

@@ -30,7 +30,7 @@ from collectrace.signature import is_asked, is_user
 def headline(case: Case, candidate: Candidate) -> str:
     """``rank 1 has one extra barrier``; empty where no edit is evident or it adds nothing."""
     found = edit(case, candidate)
-    if found is None or found.what == "left" or _same_call(case, candidate):
+    if found is None or found.what == "left" or _same_call(case, candidate, found):
         return ""
     since = parted(case, candidate)
     if since is not None and since.seq < (candidate.seq or 0):
@@ -57,17 +57,20 @@ def _number(n: int) -> str:
     return {1: "one", 2: "two", 3: "three"}.get(n, str(n))
 
 
-def _same_call(case: Case, candidate: Candidate) -> bool:
+def _same_call(case: Case, candidate: Candidate, found: Edit) -> bool:
     """Whether all ranks made the same call from the same line, and only its arguments differ.
 
-    Or from lines, behind that one, from which they have met before.
+    Or from lines from which they have met before; unless what follows shows that it is another.
     """
     calls = [side.call for side in candidate.sides if side.call is not None]
     if rounds.is_one_request(candidate):
         return True
-    if len({(canonical_op(call.op), call.role, call.site) for call in calls}) > 1:
+    if len({(canonical_op(call.op), call.role) for call in calls}) > 1:
         return False
-    return len({c.site for _, c in called(candidate)}) == 1 or have_met(case, candidate)
+    if have_met(case, candidate):
+        return not found.agrees
+    is_one_line = len({call.site for call in calls}) == 1
+    return is_one_line and len({c.site for _, c in called(candidate)}) == 1
 
 
 def other_order(case: Case, candidate: Candidate) -> Reason | None:
@@ -125,7 +128,7 @@ def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """The edit as a reason: a branch on the rank, a longer loop."""
     found = edit(case, candidate)
-    if found is None or found.what == "permuted" or _same_call(case, candidate):
+    if found is None or found.what == "permuted" or _same_call(case, candidate, found):
         return None
     if found.what == "left":
         return _left(case, candidate, found)

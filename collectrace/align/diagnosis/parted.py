@@ -99,11 +99,23 @@ def lines_here(case: Case, candidate: Candidate) -> Reason | None:
     So it is not one call with other arguments: it is two, of a helper, or of a model's module.
     """
     found = parted_here(case, candidate)
-    if found is None:
+    if found is None or not _are_of_one_line(case, candidate):
         return None
     one, two = found.calls
     is_same = (canonical_op(one.op), one.role) == (canonical_op(two.op), two.role)
     return _apart(case, candidate, found) if is_same else None
+
+
+def _are_of_one_line(case: Case, candidate: Candidate) -> bool:
+    """Whether all ranks of each side have come to the row from the same lines."""
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None:
+        return False
+    return all(
+        len({case.stack(r, call) for r in side.ranks if (call := case.call(r, stream, seq))}) == 1
+        for side in candidate.sides
+        if side.call is not None
+    )
 
 
 def modules_here(case: Case, candidate: Candidate) -> Reason | None:

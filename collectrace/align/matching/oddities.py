@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
 from collectrace.align.matching.matchers import Stretch, differing
@@ -70,7 +71,8 @@ def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Str
                 if row.shapes_differ:
                     found.setdefault("shape", Oddity(start + i, "shape"))
                 swapped = swaps.add(i, row)
-                if swapped is not None:
+                if swapped is not None and _are_made_in_turn(columns, starts, swapped, i):
+                    swaps.found = True
                     found.setdefault("swap", Oddity(start + swapped, "role", swapped=True))
             if row.models_differ:
                 found.setdefault("model", Oddity(start + i, "model"))
@@ -138,10 +140,37 @@ class _Swaps:
             if at - before < _WINDOW and is_new:
                 self._compared.add(pair)
                 if _swapped(earlier, row):
-                    self.found = True
+                    self._recent.append((at, row))
                     return before
         self._recent.append((at, row))
         return None
+
+
+def _are_made_in_turn(
+    columns: Sequence[Sequence[int]], starts: Sequence[int], before: int, after: int
+) -> bool:
+    """Whether ranks that issue two calls in opposite order make both, one about as often.
+
+    Two calls of which each round has one, as in the arms of a condition, come in no such turn: a
+    rank that takes the one now and the other later has swapped nothing.
+    """
+    for column, start in zip(columns, starts, strict=True):
+        two = column[start + before], column[start + after]
+        if two[0] == two[1]:
+            continue
+        around = column[max(0, start + before - _AROUND) : start + after + _AROUND]
+        made = [one for one in around if one in two]
+        runs = [len(list(run)) for _, run in groupby(made)]
+        if abs(made.count(two[0]) - made.count(two[1])) > 1 or max(runs) > _MOST_IN_A_ROW:
+            return False
+    return True
+
+
+_AROUND: Final = 400
+"""Rows to either side of a swap that tell how often its calls are made."""
+
+_MOST_IN_A_ROW: Final = 2
+"""Of calls that are made in turn, where one turn is the other way round."""
 
 
 def _swapped(before: _Row, after: _Row) -> bool:

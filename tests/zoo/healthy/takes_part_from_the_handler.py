@@ -1,6 +1,8 @@
 """A rank whose sample is bad sums zeros from its handler: now the one, now the other.
 
 ranks: 3
+expect: nothing
+status: aligned
 """
 
 import torch

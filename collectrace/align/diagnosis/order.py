@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop, loop_lines, rounds
+from collectrace.align.diagnosis import decided, loop, loop_lines, rounds, ways_past
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -157,7 +157,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         if habit is not None and way is not None and not why:
             why, fix = way.cause, way.fix
         else:
-            why = why or " A branch skipped it on some ranks."
+            why = why or _skipped(candidate, found)
             why += _skipped_by(found.others, candidate)
         instead = _other_op(candidate, found)
         return Reason(
@@ -282,6 +282,14 @@ def _skipped_by(makers: Sequence[int], candidate: Candidate) -> str:
     """How an exception may have left out on the suspects what others made."""
     side = next((s for s in candidate.sides if s.ranks == tuple(makers)), None)
     return decided.skipped_by(side.stack or ()) if side is not None else ""
+
+
+def _skipped(candidate: Candidate, found: Edit) -> str:
+    """What may have left out a call where nothing is known of it: a sentence after a space."""
+    made = next((c for s, c in called(candidate) if s.ranks == found.ranks), None)
+    if found.habit is not None and made is not None and token_again(found.habit, made):
+        return ways_past.SKIPPED_OR_REPEATED
+    return ways_past.SKIPPED
 
 
 def token_again(habit: loop.Loop, call: Call) -> bool:

@@ -436,9 +436,14 @@ _SAME_FOR_ALL: Final = re.compile(
 # -- added to reasons ------------------------------------------------------------------------
 
 UNDECIDED: Final = " The logs do not show what decided it."
+SKIPPED: Final = " A branch skipped it on some ranks."
+SKIPPED_OR_REPEATED: Final = (
+    " A branch may have skipped it there, or the call before it was made once more."
+)
 _VAGUE: Final = (
     UNDECIDED,
-    " A branch skipped it on some ranks.",
+    SKIPPED,
+    SKIPPED_OR_REPEATED,
     " A branch or a loop ran on some ranks only.",
 )
 

@@ -261,6 +261,10 @@ class Rank:
             self.alive(*inside)
         self.now = max(self.now, until)
 
+    def stuck_in(self, call: Call) -> None:
+        """Wait in a call for a minute, up to the end."""
+        self.beat(60, self.inside(call))
+
     def stall(self, *inside: Activity, pending: float = 60.0, **fields: Any) -> Stall:
         return self.record(Stall(in_=list(inside), pending=round(pending * SECOND), **fields))
 

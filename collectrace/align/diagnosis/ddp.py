@@ -98,7 +98,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
 
     Behind a loop that ended early it proves nothing, nor behind a backward() that was begun.
     """
-    if _is_past_a_backward(case, candidate) or loop_lines.behind(case, candidate) is not None:
+    if _is_past_a_backward(case, candidate) or loop_lines.is_behind(candidate):
         return None
     return _own_call(case, candidate, decided.alone(case, candidate))
 
@@ -178,17 +178,15 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
             f" All ranks had come to the {what} there in each of the {habit.rounds} equal rounds "
             "before."
         )
-        past = ways_past.past(case, candidate)
-        if past is not None and past.gone.ranks == other.ranks:
-            return Reason(told + past.sentence, past.fix)
+    past = ways_past.past(case, candidate)
+    if past is not None and past.gone.ranks == other.ranks:
+        return Reason(told + past.sentence, past.fix)
+    if habit is not None:
         return Reason(
             f"{told} {words.upper(others)} left it out, or went through the loop once more.",
             f"{branch}\nLet all ranks decide together whether a round is left out or repeated: an "
             "all_reduce of the flag, MIN or MAX, before each takes its way.",
         )
-    past = ways_past.past(case, candidate)
-    if past is not None and past.gone.ranks == other.ranks:
-        return Reason(told + past.sentence, past.fix)
     again = rounds.one_more_turn(case, candidate, side.ranks)
     if again is not None:
         return Reason(told + again.cause, again.fix)

@@ -270,7 +270,7 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if not found or any(one.asks not in ("", "data") for one in found):
         return None
-    one, two = (loop_lines.loops(case, [point.stack[0] if point.stack else ""]) for point in points)
+    one, two = (case.loops(point.stack[:1]) for point in points)
     if not one or not two or one[-1] != two[-1]:
         return None
     loop = loop_lines.LoopLine(points[0].stack[0], one[-1][1])

@@ -12,9 +12,8 @@ from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.parted import around
 from collectrace.align.reading import chains, code_lines
-from collectrace.findings import Side
+from collectrace.records import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +98,9 @@ def even_at(case: Case, candidate: Candidate) -> str:
 def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | None:
     """The outermost loop that one stack is in, from where it parts from the other, and not both."""
     apart = inside.stack[: len(inside.stack) - chains.shared(inside.stack, gone.stack)]
-    around = {(file, line) for file, line in loops(case, gone.stack)}
+    around = set(case.loops(gone.stack))
     for frame in reversed(apart):
-        for file, line in loops(case, (frame,)):
+        for file, line in case.loops((frame,)):
             if (file, line) not in around:
                 return LoopLine(frame, line)
     return None
@@ -109,25 +108,7 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
 
 def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
     """Whether a call with such a stack was made from inside a loop."""
-    return (loop.file, loop.line) in loops(case, stack)
-
-
-def loops(case: Case, stack: Sequence[str]) -> list[tuple[str, str]]:
-    """File and ``number text`` of the loops around each frame, in its function; outermost first.
-
-    A comprehension is one, too, where Python gives it a frame of its own: a generator everywhere, a
-    list, set or dict before 3.12 (PEP 709).
-    """
-    found = []
-    for frame in reversed(stack):
-        site = chains.site(frame)
-        statements = case.statements(site)
-        lines = statements[-1:] if frame.endswith(_COMPREHENSIONS) else code_lines.loops(statements)
-        found += [(site.rpartition(":")[0], line) for line in lines]
-    return found
-
-
-_COMPREHENSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+    return (loop.file, loop.line) in case.loops(stack)
 
 
 def has_own_order(line: str) -> bool:
@@ -139,6 +120,16 @@ def has_own_order(line: str) -> bool:
 _ORDERED: Final = re.compile(
     rf"\b(sorted|range)\(|{_OF_MODEL.pattern}|\b\w*(loader|batches)\b|\bin [(\[][^)\]]*[)\]]:"
 )
+
+
+def come_out_of(
+    case: Case, inside: Standpoint, gone: Standpoint, before: Call | None
+) -> LoopLine | None:
+    """The outermost loop that one is in and the other is not, who was in it by its call before."""
+    loop = loop_of_one(case, inside, gone)
+    if loop is None or before is None:
+        return None
+    return loop if is_in(case, case.stack(gone.ranks[0], before), loop) else None
 
 
 class Left(NamedTuple):
@@ -188,14 +179,14 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
     if len(points) != 2 or candidate.stream is None or candidate.seq is None:
         return None
     for gone, inside in (points, points[::-1]):
-        loop = loop_of_one(case, inside, gone)
         calls = case.before(gone.ranks[0], candidate.stream, candidate.seq, _BEFORE)
-        if loop is None or not calls or calls[-1] is None:
+        loop = come_out_of(case, inside, gone, calls[-1]) if calls else None
+        if loop is None:
             continue
         stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
         # Who is blamed for another call may be at the first turn of the loop too soon.
         usual = tuple(gone.stack) in stacks and not set(inside.ranks) <= set(candidate.suspects)
-        if is_in(case, stacks[-1], loop) and (usual or _is_behind(case, gone.stack, inside.stack)):
+        if usual or _is_behind(case, gone.stack, inside.stack):
             return Left(gone, inside, loop)
     return None
 
@@ -204,24 +195,17 @@ def _is_behind(case: Case, gone: Sequence[str], inside: Sequence[str]) -> bool:
     """Whether a stack is at a line behind another's, or at the same, and no loop leads back."""
     common = chains.shared(gone, inside)
     here, there = chains.outermost_apart(gone, inside)
-    if not here or not there or loops(case, gone[len(gone) - common - 1 :]):
+    if not here or not there or case.loops(gone[len(gone) - common - 1 :]):
         return False
     if chains.scope(here) == chains.scope(there):
         return chains.line(here) > chains.line(there)
     return common > 0
 
 
-def behind(case: Case, candidate: Candidate) -> tuple[Side, str] | None:
-    """Who stands behind a loop that the other side is in, and the loop as ``number text``.
+def is_behind(candidate: Candidate) -> bool:
+    """Whether one of two sides stands behind a loop that the other is in, by the lines alone.
 
-    By the lines alone: whether a loop around both brings the one back is for the caller to ask.
+    Whether a loop around both brings the one back is for the caller to ask.
     """
-    sides = called(candidate)
-    if len(sides) != 2:
-        return None
-    for (gone, call), (inside, other) in (sides, sides[::-1]):
-        first = code_lines.loop_before(call.site, other.site)
-        if first is not None:
-            lines = [line for line in around(case, inside) if line.startswith(f"{first} ")]
-            return gone, (lines or [""])[0]
-    return None
+    sites = [call.site for _, call in called(candidate)]
+    return len(sites) == 2 and any(code_lines.loop_before(*p) for p in (sites, sites[::-1]))

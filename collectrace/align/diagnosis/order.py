@@ -11,7 +11,7 @@ from collectrace.align.diagnosis import decided, loop, loop_lines, rounds, ways_
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
-from collectrace.align.diagnosis.standpoint import standpoints
+from collectrace.align.diagnosis.standpoint import of_ranks
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -192,11 +192,12 @@ _MOST_NAMED: Final = 3
 
 def _other_op(candidate: Candidate, found: Edit) -> str:
     """`` (scatter; it issued broadcast)``, of calls that a library makes under one name."""
-    made = next((c for s, c in called(candidate) if s.ranks == found.ranks), None)
-    missing = found.calls[0]
-    if made is None or made.op == missing.op or words.name(made) != words.name(missing):
+    point, missing = of_ranks(candidate, found.ranks), found.calls[0]
+    if point is None or words.name(point.call) != words.name(missing):
         return ""
-    return f" ({missing.op}; {words.verb(found.ranks, 'it', 'they')} issued {made.op})"
+    op = point.call.op
+    issued = words.verb(found.ranks, "it", "they")
+    return f" ({missing.op}; {issued} issued {op})" if op != missing.op else ""
 
 
 def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
@@ -206,10 +207,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         return None
     who, others = words.ranks(found.ranks), words.ranks(found.others)
     what = named(case, found.ranks[0], call)
-    went_on = next((c for s, c in called(candidate) if s.ranks == found.others), None)
-    with_ = ""
+    went_on, with_ = of_ranks(candidate, found.others), ""
     if went_on is not None:
-        with_ = f" with {named(case, found.others[0], went_on, brief=True)}"
+        with_ = f" with {named(case, found.others[0], went_on.call, brief=True)}"
     if token_again(habit, call) and rounds.way(case, candidate) is None:
         row = _in_a_row(case, candidate, found)
         told = (
@@ -258,9 +258,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
 
 def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
     """The loop that ranks are in with a call, and the others are not: a sentence after a space."""
-    points = standpoints(candidate)
-    inside = next((point for point in points if point.ranks == found.ranks), None)
-    gone = next((point for point in points if point.ranks == found.others), None)
+    inside, gone = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
     if inside is None or gone is None:
         return ""
     seen = loop_lines.loop_of_one(case, inside, gone)
@@ -286,8 +284,8 @@ def _skipped_by(makers: Sequence[int], candidate: Candidate) -> str:
 
 def _skipped(candidate: Candidate, found: Edit) -> str:
     """What may have left out a call where nothing is known of it: a sentence after a space."""
-    made = next((c for s, c in called(candidate) if s.ranks == found.ranks), None)
-    if found.habit is not None and made is not None and token_again(found.habit, made):
+    point = of_ranks(candidate, found.ranks)
+    if found.habit is not None and point is not None and token_again(found.habit, point.call):
         return ways_past.SKIPPED_OR_REPEATED
     return ways_past.SKIPPED
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collectrace import words
 from collectrace.align.diagnosis import by_framework, decided, tally, ways_past
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
-from collectrace.align.diagnosis.loop_lines import LoopLine, is_in, loop_of_one
+from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
@@ -153,13 +153,13 @@ def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
 def _loop_left(case: Case, cycle: Sequence[Edge], left: LeftRound) -> LoopLine | None:
     """The loop that a rank was in by its call before, and is not, while another of a circle is."""
     gone = Standpoint((left.rank,), left.made, case.stack(left.rank, left.made))
-    before = case.stack(left.rank, left.before) if left.before is not None else ()
-    for rank, waiting in ((edge.waiting.rank, edge.waiting) for edge in cycle):
-        call = waited_for(case, waiting) if rank != left.rank else None
+    for waiting in (edge.waiting for edge in cycle):
+        call = waited_for(case, waiting) if waiting.rank != left.rank else None
         if call is None:
             continue
-        loop = loop_of_one(case, Standpoint((rank,), call, case.stack(rank, call)), gone)
-        if loop is not None and is_in(case, before, loop):
+        inside = Standpoint((waiting.rank,), call, case.stack(waiting.rank, call))
+        loop = come_out_of(case, inside, gone, left.before)
+        if loop is not None:
             return loop
     return None
 

@@ -181,12 +181,10 @@ def _ended_earlier(
     """
     if candidate.stream is None:
         return None
-    loop = loop_lines.loop_of_one(case, within, gone)
     rank = next(r for r, c in zip(found.ranks, found.calls, strict=True) if c is gone.call)
     before = case.call(rank, candidate.stream, found.seq - 1)
-    if loop is None or before is None or not loop_lines.is_in(case, case.stack(rank, before), loop):
-        return None
-    return loop_lines.Left(gone, within, loop)
+    loop = loop_lines.come_out_of(case, within, gone._replace(ranks=(rank,)), before)
+    return loop_lines.Left(gone, within, loop) if loop is not None else None
 
 
 def _ended(case: Case, stream: StreamKey | None, seq: int, left: loop_lines.Left) -> Reason:
@@ -214,7 +212,7 @@ def out_of_loop(
     left = loop_lines.out_of(case, candidate)
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
-    once = times and not loop_lines.loops(case, left.gone.stack)
+    once = times and not case.loops(left.gone.stack)
     within = next(
         (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
     )

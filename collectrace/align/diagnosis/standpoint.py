@@ -26,6 +26,11 @@ def standpoints(candidate: Candidate) -> list[Standpoint]:
     return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
 
 
+def of_ranks(candidate: Candidate, ranks: Sequence[int]) -> Standpoint | None:
+    """That of the side which these ranks are, if it made a call."""
+    return next((p for p in standpoints(candidate) if p.ranks == tuple(ranks)), None)
+
+
 def of_parting(case: Case, candidate: Candidate, found: Parting) -> list[Standpoint]:
     """Those of the two ranks of a parting, each for all ranks of its side."""
     return [

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.matching import deviations
@@ -28,6 +28,10 @@ from collectrace.records import Call, Done, backend_for
 from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
+
+
+_COMPREHENSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+"""How the functions end that Python makes of them."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,19 @@ class Case:
         What was recorded counts more than the file as it is now.
         """
         return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
+
+    def loops(self, stack: Sequence[str]) -> list[tuple[str, str]]:
+        """File and ``number text`` of the loops around each frame of a stack; outermost first.
+
+        A comprehension is one, too, where Python gives it a frame of its own: a generator
+        everywhere, a list, set or dict before 3.12 (PEP 709).
+        """
+        found = []
+        for frame in reversed(stack):
+            around = self.statements(chains.site(frame))
+            lines = around[-1:] if frame.endswith(_COMPREHENSIONS) else code_lines.loops(around)
+            found += [(chains.file(frame), line) for line in lines]
+        return found
 
     def ways(self, site: str | None) -> Sequence[str]:
         """What may lead past a line without enclosing it, as ``number leaves text``.

@@ -19,7 +19,7 @@ from collectrace.align.judging.takers import uneven
 from collectrace.align.matching import programs
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.findings import GroupInfo
 
@@ -210,26 +210,17 @@ def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
     """
     if left.skipped or left.extra or left.rounds < _ENOUGH or left.before is None:
         return False
-    gone = _loops(case, case.stack(left.rank, left.made))
-    was_in = _loops(case, case.stack(left.rank, left.before)) - gone
+    gone = set(case.loops(case.stack(left.rank, left.made)))
+    was_in = set(case.loops(case.stack(left.rank, left.before))) - gone
     for rank in others:
         waiting = case.standings[rank].waiting
         call = waited_for(case, waiting[0]) if len(waiting) == 1 else None
         if call is None or not kept_round(case, rank):
             return False
-        inside = _loops(case, case.stack(rank, call))
+        inside = set(case.loops(case.stack(rank, call)))
         if not inside & was_in or inside & gone:
             return False
     return True
-
-
-def _loops(case: Case, stack: Sequence[str]) -> set[tuple[str, str]]:
-    """File and ``number text`` of each loop around the frames of a stack."""
-    return {
-        (chains.file(frame), line)
-        for frame in stack
-        for line in code_lines.loops(case.statements(chains.site(frame)))
-    }
 
 
 def _is_first(case: Case, left: LeftRound) -> bool:

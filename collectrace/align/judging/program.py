@@ -10,9 +10,6 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
-_LATEST: Final = 16
-"""A rank's last calls, among which it may have left its own round."""
-
 _ENOUGH: Final = 3
 """Ranks of which two can outvote one."""
 

@@ -16,7 +16,7 @@ from tests.support.synthetic import Rank, Run
 
 def stuck(*calls: tuple[Rank, Call]) -> None:
     for rank, call in calls:
-        rank.beat(60, rank.inside(call))
+        rank.stuck_in(call)
 
 
 def told(run: Run, folder: Path) -> Finding:

@@ -24,7 +24,7 @@ def ring(rounds: int) -> Run:
         (one, one.recv(0, site="b.py:22")),
         (two, two.recv(1, site="b.py:22")),
     ):
-        rank.beat(60, rank.inside(call))
+        rank.stuck_in(call)
     return run
 
 
@@ -70,7 +70,7 @@ def test_a_receive_that_may_name_the_wrong_source(tmp_path: Path) -> None:
         (one, one.recv(0, site="b.py:21")),
         (two, two.send(1, site="b.py:22")),
     ):
-        rank.beat(60, rank.inside(call))
+        rank.stuck_in(call)
     found = first(run, tmp_path)
     assert found.kind == "deadlock"
     assert "rank 1's recv at b.py:21, which names rank 0, was meant for it" in found.cause
@@ -98,7 +98,7 @@ def test_a_rank_that_did_not_wait_in_its_send_closes_no_circle(tmp_path: Path) -
         (one, one.recv(0, site="b.py:22")),
         (two, two.recv(1, site="b.py:23")),
     ):
-        rank.beat(60, rank.inside(call))
+        rank.stuck_in(call)
     found = first(run, tmp_path)
     assert found.kind == "p2p_unmatched"
     assert "rank 0 sent it to rank 2, not to rank 1" in found.headline
@@ -117,7 +117,7 @@ def test_the_send_that_is_awaited_goes_before_the_one_that_waits(tmp_path: Path)
         (one, one.recv(0, site="a.py:6")),
         (two, two.recv(1, site="a.py:6")),
     ):
-        rank.beat(60, rank.inside(call))
+        rank.stuck_in(call)
     found = first(run, tmp_path)
     assert found.kind == "deadlock"
     assert "two ways" not in found.cause

@@ -11,15 +11,10 @@ import pytest
 from collectrace.align.judging.judge import judge
 from collectrace.align.judging.uneven_round import UnevenRound, uneven_round
 from collectrace.findings import Finding
-from collectrace.records import Call
 from tests.support.judging import aligned, case_of, errors
-from tests.support.synthetic import Rank, Run
+from tests.support.synthetic import Run
 
 STEP: Final = "train.py:78"
-
-
-def stuck(rank: Rank, call: Call) -> None:
-    rank.beat(60, rank.inside(call))
 
 
 def rounds(sizes: Sequence[int], *, asks_first: bool = False) -> Run:
@@ -55,8 +50,8 @@ def exchange(run: Run, down: int, up: int, *, asks_first: bool = False) -> None:
 def found(run: Run, folder: Path) -> Finding:
     """Rank 0 asks for one more, rank 1 has closed the round."""
     zero, one = run
-    stuck(zero, zero.recv(1, site="stage.py:49"))
-    stuck(one, one.call("all_reduce", site=STEP))
+    zero.stuck_in(zero.recv(1, site="stage.py:49"))
+    one.stuck_in(one.call("all_reduce", site=STEP))
     first = errors(aligned(run, folder))[0]
     assert first.kind == "deadlock"
     return first
@@ -65,8 +60,8 @@ def found(run: Run, folder: Path) -> Finding:
 def known(run: Run, folder: Path) -> UnevenRound | None:
     """What the rule knows of the same circle, whatever is told of it."""
     zero, one = run
-    stuck(zero, zero.recv(1, site="stage.py:49"))
-    stuck(one, one.call("all_reduce", site=STEP))
+    zero.stuck_in(zero.recv(1, site="stage.py:49"))
+    one.stuck_in(one.call("all_reduce", site=STEP))
     case = case_of(run, folder)
     first = judge(case)[0]
     assert first.kind == "deadlock"

@@ -15,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import statements
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import counts, fits_itself, is_user
@@ -209,8 +209,8 @@ def _loop_over_names(case: Case, candidate: Candidate) -> str:
     if any(other.site != call.site for _, other in others):
         return ""
     for site in lines(case, side.ranks[0], call) or [call.site or ""]:
-        loop = code_lines.innermost_loop(case.statements(site))
-        text = code_lines.statement(loop or "")
+        loop = statements.innermost_loop(case.statements(site))
+        text = statements.code_of(loop or "")
         if loop and text.startswith("for ") and not loop_lines.has_own_order(loop):
             return quoted(site.rpartition(":")[0], loop)
     return ""

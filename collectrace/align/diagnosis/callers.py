@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from collectrace import words
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, statements
 from collectrace.records import Call
 from collectrace.signature import is_asked
 
@@ -97,14 +97,14 @@ def is_in_helper(case: Case, rank: int, call: Call) -> bool:
         return False  # a line that runs a model, or a backward(), is no helper by its looks
     if chains.file(frames[0]) != chains.file(frames[1]):
         return True
-    own = code_lines.in_function(case.statements(chains.site(frames[0])))
-    if not own or code_lines.branches(own):
+    own = statements.in_function(case.statements(chains.site(frames[0])))
+    if not own or statements.branches(own):
         return False
     if not chains.function(frames[1]):
         # At the level of the script: a function with a loop is its main loop.
-        return not code_lines.loops(own) and _is_in_loop(case, frames[1])
+        return not statements.loops(own) and _is_in_loop(case, frames[1])
     # A loop may be the program's, too: then its caller came to it and to nothing else.
-    return not code_lines.loops(own) or len(case.chains.lines.get(chains.place(frames[1]), ())) > 1
+    return not statements.loops(own) or len(case.chains.lines.get(chains.place(frames[1]), ())) > 1
 
 
 def has_callers(case: Case, frame: str) -> bool:
@@ -113,7 +113,7 @@ def has_callers(case: Case, frame: str) -> bool:
 
 
 def _is_in_loop(case: Case, frame: str) -> bool:
-    return bool(code_lines.loops(case.statements(chains.site(frame))))
+    return bool(statements.loops(case.statements(chains.site(frame))))
 
 
 def telling(case: Case, rank: int, call: Call) -> Call:
@@ -143,7 +143,7 @@ def at_depth(call: Call, stack: Sequence[str], depth: int) -> Call:
 
 def function_of(case: Case, call: Call) -> str:
     """The function that a call's line stands in, by its source; empty where that is not known."""
-    return code_lines.function(case.statements(call.site))
+    return statements.function(case.statements(call.site))
 
 
 def inside(frame: str) -> str:

@@ -14,7 +14,7 @@ from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import Caught, before, caught
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, statements
 from collectrace.records import HANDLED, Raised
 
 _MOST: Final = 3
@@ -82,8 +82,8 @@ def _call(case: Case, point: Standpoint, beside: Standpoint) -> str:
 
 def _is_in_handler(case: Case, frame: str) -> bool:
     """Whether an ``except`` or ``finally`` stands around a frame's line, in its function."""
-    own = code_lines.own(case.statements(chains.site(frame)))
-    return any(code_lines.statement(line).startswith(_HANDLERS) for line in own[:-1])
+    own = statements.own(case.statements(chains.site(frame)))
+    return any(statements.code_of(line).startswith(_HANDLERS) for line in own[:-1])
 
 
 _HANDLERS: Final = ("except", "finally")

@@ -15,13 +15,13 @@ from collectrace import words
 from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
-from collectrace.align.diagnosis.wording import Reason, called, head_of, place_of_line, quoted
+from collectrace.align.diagnosis.wording import Reason, called, place_of_line, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import around, have_met
 from collectrace.align.matching import parting
-from collectrace.align.reading import arms, chains, code_lines
-from collectrace.align.reading.code_lines import Asks, Origin
+from collectrace.align.reading import arms, chains, code_lines, statements
+from collectrace.align.reading.statements import Asks, Origin
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user, stands_at_its_line
@@ -61,7 +61,7 @@ class Condition:
     @property
     def head(self) -> str:
         """The same, of the condition alone where the call is in its ``else``."""
-        return quoted(self.file, head_of(self.line))
+        return quoted(self.file, statements.head_of(self.line))
 
     @property
     def place(self) -> str:
@@ -171,7 +171,7 @@ def _between(
         telling = [
             Condition(point.ranks, point.call, file, line, forks, case.origin(site, line), site)
             for file, line, site, forks in reversed(own)
-            if code_lines.statement(line).startswith(_TELLING) and "__name__" not in line
+            if statements.code_of(line).startswith(_TELLING) and "__name__" not in line
         ]
         if telling:
             found.append(min(telling, key=lambda one: _STRENGTH.index(one.asks)))
@@ -188,7 +188,7 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
     """
     found = []
     for site in reversed(sites(point)):
-        lines = code_lines.branches(case.statements(site))
+        lines = statements.branches(case.statements(site))
         found += [(site.rpartition(":")[0], line, site) for line in lines]
     return found
 
@@ -218,11 +218,11 @@ def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str])
     within: list[Condition] = []
     for frame in stack:
         site = chains.site(frame)
-        lines = list(code_lines.own(case.statements(site)))
-        loops = code_lines.loops(lines)
+        lines = list(statements.own(case.statements(site)))
+        loops = statements.loops(lines)
         first = lines.index(loops[0]) if loops else 0
         for n in reversed(range(len(lines) - 1)):
-            text = code_lines.statement(lines[n])
+            text = statements.code_of(lines[n])
             if text.startswith(_TELLING) and "__name__" not in text:
                 one = Condition(
                     tuple(ranks), call, chains.file(frame), lines[n], False,
@@ -274,7 +274,7 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
     if not one or not two or one[-1] != two[-1]:
         return None
     loop = loop_lines.LoopLine(points[0].stack[0], one[-1][1])
-    text = code_lines.statement(loop.line)
+    text = statements.code_of(loop.line)
     if not text.startswith("for ") or " range(" in text:
         return None
     return Reason(
@@ -317,7 +317,7 @@ def around_all(case: Case, candidate: Candidate) -> str:
     if len({call.site for _, call in sides}) != 1:
         return ""
     (side, call) = sides[0]
-    for line in reversed(code_lines.branches(around(case, side))):
+    for line in reversed(statements.branches(around(case, side))):
         origin = case.origin(call.site, line)
         file = (call.site or "").rpartition(":")[0]
         if origin.asks:
@@ -350,9 +350,11 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
     found = [
         Condition(point.ranks, point.call, file, line, False, case.origin(site, line), site)
         for file, line, site in reversed(_above(case, point))
-        if (file, line) not in foreign and code_lines.statement(line).startswith(_TELLING)
+        if (file, line) not in foreign and statements.code_of(line).startswith(_TELLING)
     ]
-    found = [o for o in found if not _LASTING.fullmatch(code_lines.statement(head_of(o.line)))]
+    found = [
+        o for o in found if not _LASTING.fullmatch(statements.code_of(statements.head_of(o.line)))
+    ]
     return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
 
 

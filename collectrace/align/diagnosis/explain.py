@@ -30,7 +30,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import DDP_FORWARD, Call
@@ -138,9 +138,9 @@ def _source(case: Case, site: str | None) -> SourceLine | None:
     lines = case.statements(site)
     if not lines:
         return code_lines.of_site(site)
-    around = code_lines.deciding(lines)
+    around = statements.blocks(lines)
     return SourceLine(
-        site=site or "", text=code_lines.statement(lines[-1]), enclosing=tuple(around) or None
+        site=site or "", text=statements.code_of(lines[-1]), enclosing=tuple(around) or None
     )
 
 

@@ -16,13 +16,12 @@ from collectrace.align.diagnosis.ways_past import (
     MOST,
     Past,
     WayPast,
-    decides_itself,
     of_frames,
     outermost_loop,
 )
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, quoted
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, statements
 
 
 class Fewer(NamedTuple):
@@ -55,7 +54,7 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
     """
     loop = outermost_loop(case, point.stack)
     if of is not None and of.frame in point.stack:
-        loop = list(point.stack).index(of.frame), code_lines.number_of(of.line)
+        loop = list(point.stack).index(of.frame), statements.number_of(of.line)
     if loop is None:
         return Fewer("", "", left_out=True)
     ways = [way for way in of_frames(case, point.stack) if _is_of_rounds(way, point.stack, loop)]
@@ -82,12 +81,14 @@ def _is_plain_in(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> boo
     """
     last, first = loop
     for n, frame in enumerate(stack[: last + 1]):
-        own = code_lines.own(case.statements(chains.site(frame)))
-        inside = own if n < last else [line for line in own if code_lines.number_of(line) > first]
-        conditions = (code_lines.statement(line) for line in code_lines.branches(inside))
-        if n == last and own and code_lines.number_of(own[-1]) == first:
+        own = statements.own(case.statements(chains.site(frame)))
+        inside = own if n < last else [line for line in own if statements.number_of(line) > first]
+        conditions = (statements.code_of(line) for line in statements.branches(inside))
+        if n == last and own and statements.number_of(own[-1]) == first:
             return " if " not in own[-1]  # a comprehension
-        if decides_itself(own) or any(not text.startswith("while ") for text in conditions):
+        if statements.decides_itself(own) or any(
+            not text.startswith("while ") for text in conditions
+        ):
             return False
     return True
 
@@ -97,13 +98,9 @@ def _between_loop(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> li
     last, first = loop
     found = []
     for n, frame in reversed(list(enumerate(stack[: last + 1]))):
-        own = code_lines.own(case.statements(chains.site(frame)))
-        inside = own if n < last else [line for line in own if code_lines.number_of(line) > first]
-        found += [
-            quoted(chains.file(frame), line)
-            for line in code_lines.deciding(inside)
-            if not code_lines.statement(line).startswith(("with ", "async with "))
-        ]
+        own = statements.own(case.statements(chains.site(frame)))
+        inside = own if n < last else [line for line in own if statements.number_of(line) > first]
+        found += [quoted(chains.file(frame), line) for line in statements.deciding(inside)]
     return found[-MOST:]
 
 
@@ -112,13 +109,13 @@ def _is_exit(case: Case, way: WayPast, stack: Sequence[str], loop: tuple[int, in
     last, first = loop
     if way.site in [chains.site(frame) for frame in stack[:last]]:
         return False
-    lines = code_lines.own(case.statements(way.site))
-    inside = [line for line in lines if code_lines.number_of(line) > first]
+    lines = statements.own(case.statements(way.site))
+    inside = [line for line in lines if statements.number_of(line) > first]
     if way.is_handler:
-        tries = [line for line in inside if code_lines.statement(line).startswith(("try", "with"))]
+        tries = [line for line in inside if statements.code_of(line).startswith(("try", "with"))]
         return way.site != chains.site(stack[last]) or not tries
     if way.leaves == "break":
-        return not any(code_lines.number_of(one) > first for one in code_lines.loops(lines))
+        return not any(statements.number_of(one) > first for one in statements.loops(lines))
     return way.leaves == "return"
 
 
@@ -126,5 +123,5 @@ def _is_of_rounds(way: WayPast, stack: Sequence[str], loop: tuple[int, int]) -> 
     """Whether a way may be taken from within a loop: by an exception it may be from anywhere."""
     last, first = loop
     inside = [chains.site(frame) for frame in stack[:last]]
-    within = way.site == chains.site(stack[last]) and code_lines.number_of(way.line) > first
+    within = way.site == chains.site(stack[last]) and statements.number_of(way.line) > first
     return way.is_handler or way.site in inside or within

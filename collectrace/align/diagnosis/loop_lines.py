@@ -12,7 +12,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.records import Call
 
 
@@ -53,7 +53,7 @@ class LoopLine:
     @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
-        found = code_lines.way_out(self.file, code_lines.number_of(self.line))
+        found = code_lines.way_out(self.file, statements.number_of(self.line))
         return "" if found is None else words.site(f"{self.file}:{found}")
 
 
@@ -113,7 +113,7 @@ def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
 
 def has_own_order(line: str) -> bool:
     """Whether a loop, given as ``number text``, goes over what has one order on every rank."""
-    text = code_lines.statement(line)
+    text = statements.code_of(line)
     return _ORDERED.search(text) is not None and " else " not in text
 
 

@@ -15,7 +15,7 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import Leap, is_straight, leap, novelty
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -202,9 +202,9 @@ def _given(call: Call) -> str:
 def _for_around(case: Case, side: Side) -> LoopLine | None:
     """The innermost loop around a side's call and its callers, if it is a ``for`` over things."""
     for frame in side.stack or ():
-        lines = code_lines.loops(case.statements(chains.site(frame)))
+        lines = statements.loops(case.statements(chains.site(frame)))
         if lines:
-            text = code_lines.statement(lines[-1])
+            text = statements.code_of(lines[-1])
             counts = " range(" in text or not text.startswith("for ")
             return None if counts else LoopLine(frame, lines[-1])
     return None

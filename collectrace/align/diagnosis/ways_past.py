@@ -30,9 +30,9 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
-from collectrace.align.reading import arms, chains, code_lines
-from collectrace.align.reading.code_lines import Origin
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.statements import Origin
 from collectrace.records import Batch, Call
 from collectrace.ways import LEAVES, Leaves
 
@@ -60,7 +60,7 @@ class WayPast:
     @property
     def is_handler(self) -> bool:
         """Whether it takes an exception."""
-        return code_lines.statement(self.line).startswith(("except", "with", "async with"))
+        return statements.code_of(self.line).startswith(("except", "with", "async with"))
 
     @property
     def quoted(self) -> str:
@@ -317,7 +317,7 @@ class _Parted:
         return bool(inner) and (point not in self._again or any(map(self._loops, inner)))
 
     def _loops(self, frame: str) -> list[str]:
-        return code_lines.loops(self._case.statements(chains.site(frame)))
+        return statements.loops(self._case.statements(chains.site(frame)))
 
     def _ways(self) -> Iterator[WayPast]:
         for frame in self._apart:
@@ -362,42 +362,17 @@ class _Parted:
         if any(chains.scope(frame) == function for frame in frames[:-1]):
             return True  # recursion: which of them the others are in is not known
         for frame in frames:
-            own = code_lines.own(self._case.statements(chains.site(frame)))
-            if decides_itself(own):
+            own = statements.own(self._case.statements(chains.site(frame)))
+            if statements.decides_itself(own):
                 return True
-            lines += code_lines.branches(own)
+            lines += statements.branches(own)
         beyond = set(self._case.statements(chains.site(self._there)))
         return any("__name__" not in line and line not in beyond for line in lines)
 
 
-def decides_itself(own: Sequence[str]) -> bool:
-    """Whether a line may leave out its call, or make it several times; so, too, one not known."""
-    plain = [_HEADER.sub("", code_lines.statement(line)) for line in own[-1:]]
-    plain += [text for line in own[:-1] if _is_plain(text := code_lines.statement(line))]
-    return not own or any(_WITHIN.search(text) for text in plain)
-
-
-_WITHIN: Final = re.compile(r"\b(if|for|and|or)\b")
-"""What in a line itself may let a call be left out, or be made several times."""
-
-_HEADER: Final = re.compile(r"^(async )?(if|for|while|with)\b")
-"""Begins a statement whose first expression is evaluated whatever comes."""
-
-
-def _is_plain(statement: str) -> bool:
-    """Whether it is the beginning of a long expression, not of statements."""
-    return not statement.startswith(_COMPOUND)
-
-
-_COMPOUND: Final = (
-    "if ", "elif ", "else:", arms.CONTRARY, "for ", "while ", "async ", "with ", "try:", "except",
-    "finally", "match ", "case ", "class ",
-)  # fmt: skip
-
-
 def _heads(case: Case, frame: str, *kinds: str) -> list[str]:
     around = case.statements(chains.site(frame))[:-1]
-    return [line for line in around if code_lines.statement(line).startswith(kinds)]
+    return [line for line in around if statements.code_of(line).startswith(kinds)]
 
 
 def _of_line(case: Case, frame: str) -> Iterator[WayPast]:
@@ -411,11 +386,11 @@ def _of_line(case: Case, frame: str) -> Iterator[WayPast]:
         number, _, rest = text.partition(" ")
         leaves, _, head = rest.partition(" ")
         known = next((one for one in LEAVES if one == leaves), None)
-        if known is None or known == "raise" or not code_lines.number_of(text):
+        if known is None or known == "raise" or not statements.number_of(text):
             continue
         line = f"{number} {head}"
         way = WayPast(site, line, known, case.origin(site, line))
-        if way.is_handler or not _is_alike(code_lines.statement(way.line)):
+        if way.is_handler or not _is_alike(statements.code_of(way.line)):
             yield way
 
 
@@ -535,7 +510,7 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
         return None
     ways: dict[WayPast, None] = {}
     for n, frame in enumerate(stack[: loop[0] + 1]):
-        loops = code_lines.loops(case.statements(chains.site(frame)))
+        loops = statements.loops(case.statements(chains.site(frame)))
         for way in _of_line(case, frame):
             again = n < loop[0] or (way.leaves == "break" and len(loops) > 1)
             if again or way.leaves in ("continue", "pass"):
@@ -551,9 +526,9 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
 def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
     """Which frame of a stack the outermost loop around its call is in, and its line there."""
     for n, frame in reversed(list(enumerate(stack))):
-        lines = code_lines.loops(case.statements(chains.site(frame)))
+        lines = statements.loops(case.statements(chains.site(frame)))
         if lines:
-            return n, code_lines.number_of(lines[0])
+            return n, statements.number_of(lines[0])
     return None
 
 

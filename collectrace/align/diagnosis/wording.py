@@ -11,7 +11,7 @@ from collectrace.align.diagnosis.callers import at_depth, telling_depth
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import arms, code_lines
+from collectrace.align.reading import statements
 from collectrace.findings import Side
 from collectrace.records import Call
 
@@ -101,21 +101,15 @@ def quoted(file: str, line: str) -> str:
 
     Of one in an ``else``: ``the `else` of `if rank == 0:` (train.py:12)``.
     """
-    head = head_of(line)
-    statement = words.brief(code_lines.statement(head), _LONGEST_STATEMENT)
+    head = statements.head_of(line)
+    statement = words.brief(statements.code_of(head), _LONGEST_STATEMENT)
     told = f"`{statement}` ({place_of_line(file, head)})"
     return told if head == line else f"the `else` of {told}"
 
 
-def head_of(line: str) -> str:
-    """The condition that is meant by ``number text``, which may tell of its ``else``."""
-    contrary = arms.contrary(code_lines.statement(line))
-    return line if contrary is None else f"{contrary[0]} {contrary[1]}"
-
-
 def place_of_line(file: str, line: str) -> str:
     """``train.py:12``, of a condition given as ``number text``."""
-    return words.site(f"{file}:{head_of(line).partition(' ')[0]}")
+    return words.site(f"{file}:{statements.head_of(line).partition(' ')[0]}")
 
 
 _LONGEST_STATEMENT: Final = 80

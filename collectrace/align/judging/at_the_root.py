@@ -12,7 +12,7 @@ from collectrace import ops
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import chains, code_lines, values
+from collectrace.align.reading import chains, statements, values
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -54,10 +54,10 @@ def at_the_root(case: Case, candidate: Candidate) -> AtTheRoot | None:
         return None
     reading = values.read_by(call.site)
     deciding = _deciding(case, candidate, call) if reading else []
-    if not deciding or not set(map(code_lines.number_of, deciding)) <= set(reading):
+    if not deciding or not set(map(statements.number_of, deciding)) <= set(reading):
         return None  # something else may have decided
     line = deciding[0]
-    name = reading[code_lines.number_of(line)]
+    name = reading[statements.number_of(line)]
     return AtTheRoot(call, rank, name, call.site.rpartition(":")[0], line)
 
 
@@ -73,12 +73,12 @@ def _deciding(case: Case, candidate: Candidate, call: Call) -> list[str]:
     Around one side's call and not another's, or in front of a way past it. All sides have come to
     the call, so that what stands around the loop it is in does not.
     """
-    before = list(code_lines.own(case.statements(call.site)))
-    loops = code_lines.loops(before)
+    before = list(statements.own(case.statements(call.site)))
+    loops = statements.loops(before)
     outer = before[: before.index(loops[0])] if loops else before
     frames = [_frames(case, side, call) for side in candidate.sides]
     around = [
-        [line for site in reversed(sites) for line in code_lines.branches(case.statements(site))]
+        [line for site in reversed(sites) for line in statements.branches(case.statements(site))]
         for sites in frames
     ]
     shared = set(outer).union(set.intersection(*map(set, around)))
@@ -89,21 +89,21 @@ def _deciding(case: Case, candidate: Candidate, call: Call) -> list[str]:
     return [
         line
         for line in dict.fromkeys(lines)
-        if line not in shared and code_lines.number_of(line) and "__name__" not in line
+        if line not in shared and statements.number_of(line) and "__name__" not in line
     ]
 
 
 def _frames(case: Case, side: Side, call: Call) -> list[str]:
     """The lines of a side's stack that are in the function that a call was made from."""
     file = (call.site or "").rpartition(":")[0]
-    function = code_lines.function(case.statements(call.site))
+    function = statements.function(case.statements(call.site))
     sites = [chains.site(frame) for frame in side.stack or ()]
     sites += [side.call.site] if side.call is not None and side.call.site else []
     return [
         site
         for site in dict.fromkeys(sites)
         if site.rpartition(":")[0] == file
-        and code_lines.function(case.statements(site)) == function
+        and statements.function(case.statements(site)) == function
     ]
 
 

@@ -16,7 +16,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -130,7 +130,7 @@ def _above(case: Case, frames: Iterable[str]) -> list[_Line]:
     """The conditions around a call and around its callers, outermost first."""
     found: list[_Line] = []
     for frame in reversed(tuple(frames)):
-        lines = code_lines.branches(case.statements(chains.site(frame)))
+        lines = statements.branches(case.statements(chains.site(frame)))
         found += [(chains.file(frame), line) for line in lines]
     return found
 
@@ -141,7 +141,7 @@ def _others(above: Sequence[Sequence[_Line]], n: int) -> set[_Line]:
 
 def _asking(lines: Iterable[_Line]) -> list[_Line]:
     """Those of some conditions that ask for the rank, and may let ranks through or not."""
-    return [(file, line) for file, line in lines if code_lines.tells_ranks_apart(line)]
+    return [(file, line) for file, line in lines if statements.tells_ranks_apart(line)]
 
 
 def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:
@@ -212,14 +212,14 @@ def _is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     if not own or chains.file(own) != chains.file(theirs):
         return False
     here, there = (case.statements(chains.site(frame)) for frame in (own, theirs))
-    if code_lines.function(here) != code_lines.function(there):
+    if statements.function(here) != statements.function(there):
         return False
     if code_lines.parting_if(chains.site(own), chains.site(theirs)) is not None:
         return False
-    if set(code_lines.loops(here)) & set(code_lines.loops(there)):
+    if set(statements.loops(here)) & set(statements.loops(there)):
         return True
     outer = mine[len(mine) - chains.shared(mine, others) :]
-    is_in_loop = any(code_lines.loops(case.statements(chains.site(frame))) for frame in outer)
+    is_in_loop = any(statements.loops(case.statements(chains.site(frame))) for frame in outer)
     return is_in_loop or chains.line(own) < chains.line(theirs)
 
 

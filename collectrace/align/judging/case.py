@@ -18,10 +18,10 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.chains import Chains
-from collectrace.align.reading.code_lines import Origin
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call, Done, backend_for
@@ -122,7 +122,7 @@ class Case:
         found = []
         for frame in reversed(stack):
             around = self.statements(chains.site(frame))
-            lines = around[-1:] if frame.endswith(_COMPREHENSIONS) else code_lines.loops(around)
+            lines = around[-1:] if frame.endswith(_COMPREHENSIONS) else statements.loops(around)
             found += [(chains.file(frame), line) for line in lines]
         return found
 
@@ -148,7 +148,7 @@ class Case:
 
     def origin(self, site: str | None, line: str) -> Origin:
         """What a condition around or past a line looks at; it is given as ``number text``."""
-        return code_lines.goes_back(line, self.assigned(site))
+        return statements.goes_back(line, self.assigned(site))
 
     def _is_still_there(self, site: str | None) -> bool:
         """Whether a line can be read, and is as it was recorded."""

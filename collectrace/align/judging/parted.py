@@ -10,7 +10,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
 from collectrace.signature import program_text
@@ -113,7 +113,7 @@ def in_one_loop(case: Case, side: Side, others: Side) -> bool:
     """Whether the innermost loop around one call is around the other too."""
     mine, theirs = around(case, side), around(case, others)
     sites = [s.call.site.rpartition(":")[0] for s in (side, others) if s.call and s.call.site]
-    loop = code_lines.innermost_loop(theirs)
+    loop = statements.innermost_loop(theirs)
     return len(set(sites)) == 1 and loop is not None and loop in mine[:-1]
 
 

@@ -17,7 +17,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import habit, parting
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import chains, code_lines
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -254,11 +254,11 @@ def is_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool
     here, there = (
         case.statements(chains.site(frame)) for frame in chains.outermost_apart(new, usual)
     )
-    loop = code_lines.innermost_loop(there)
+    loop = statements.innermost_loop(there)
     if loop is None or loop not in here[:-1]:
         return False
     further = usual[: len(usual) - chains.shared(new, usual) - 1]
-    return not any(code_lines.loops(case.statements(chains.site(frame))) for frame in further)
+    return not any(statements.loops(case.statements(chains.site(frame))) for frame in further)
 
 
 def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
@@ -268,9 +268,5 @@ def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:
         lines = case.statements(chains.site(frame))
         if not lines:
             return None
-        found |= {
-            (chains.file(frame), line)
-            for line in code_lines.deciding(lines)
-            if not code_lines.statement(line).startswith(("with ", "async with "))
-        }
+        found |= {(chains.file(frame), line) for line in statements.deciding(lines)}
     return found if stack else None

@@ -51,8 +51,19 @@ def file(frame: str) -> str:
 
 def line(frame: str) -> int:
     """The number of the line of a frame; 0: not known."""
-    number = site(frame).rpartition(":")[2]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else 0
+    return split(site(frame))[1]
+
+
+def split(at: str | None) -> tuple[str, int]:
+    """File and number of a line, given as ``path:line``; 0: it is damaged."""
+    path, _, digits = (at or "").rpartition(":")
+    return path, number(digits)
+
+
+def number(text: str) -> int:
+    """The number of a line; 0: it is damaged."""
+    # A log may say anything: int() takes no superscripts, and only so many digits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def function(frame: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_files
 
 _RESULTS: Final = {
     "reduce": (0, "tensor"),
@@ -31,8 +31,8 @@ def read_by(site: str) -> dict[int, str]:
     By the number of their lines. Not those before which the name is set anew, by what does not
     read it. Empty where the file cannot be read, or the line holds no such call.
     """
-    file, number = code_lines.split(site)
-    tree = code_lines.parsed(file)
+    file, number = chains.split(site)
+    tree = code_files.parsed(file)
     if tree is None:
         return {}
     body = _function(tree, number)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.reading import arms, code_lines
+from collectrace.align.reading import arms, code_lines, statements
 from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 
@@ -84,7 +84,7 @@ def number(text: str) -> int:
 
 def shown(lines: list[str]) -> list[str]:
     """The conditions, without their margins."""
-    parts = (line.partition(" ") for line in code_lines.branches(lines))
+    parts = (line.partition(" ") for line in statements.branches(lines))
     return [f"{head} {rest.strip()}" for head, _, rest in parts]
 
 
@@ -102,22 +102,22 @@ def test_by_the_file_as_it_is(text: str, around: list[str], script: Path) -> Non
 
 
 def test_the_loop_whose_else_it_is_in_is_none_around_it(script: Path) -> None:
-    assert code_lines.loops(code_lines.enclosing(f"{script}:{number('nine()')}")) == []
-    assert code_lines.loops(code_lines.enclosing(f"{script}:{number('thirteen()')}")) != []
+    assert statements.loops(code_lines.enclosing(f"{script}:{number('nine()')}")) == []
+    assert statements.loops(code_lines.enclosing(f"{script}:{number('thirteen()')}")) != []
 
 
 def test_the_rank_is_asked_for_in_an_else_too(script: Path) -> None:
     lines = code_lines.enclosing(f"{script}:{number('two()')}")
     found = lines[1]
     assert found == "4     else of line 2: if rank == 0:"
-    assert code_lines.asks(found) == "rank"
+    assert statements.asks(found) == "rank"
     assert code_lines.is_fork(f"{script}:6", found)
 
 
 def test_a_comment_of_the_condition_decides_nothing() -> None:
     lines = ["2 if left:  # rank 0 alone", "4 else:", "5     reduce()"]
     assert arms.told(lines)[0] == "4 else of line 2: if left:  # rank 0 alone"
-    assert code_lines.asks(arms.told(lines)[0]) == ""
+    assert statements.asks(arms.told(lines)[0]) == ""
 
 
 def test_what_is_in_no_else_stays_as_it_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import chains, code_lines, statements
 
 SCRIPT = """\
 def train(loader):
@@ -101,90 +101,27 @@ def test_without_the_file_there_are_no_handlers(site: str | None) -> None:
 
 
 def test_loops_around_a_line_outermost_first(script: str) -> None:
-    assert numbers(code_lines.loops(code_lines.enclosing(f"{script}:14"))) == [11, 13]
+    assert numbers(statements.loops(code_lines.enclosing(f"{script}:14"))) == [11, 13]
 
 
 def test_a_loop_around_the_function_is_not_around_its_lines(script: str) -> None:
-    assert code_lines.loops(code_lines.enclosing(f"{script}:17")) == []
+    assert statements.loops(code_lines.enclosing(f"{script}:17")) == []
 
 
 def test_a_loop_does_not_stand_around_its_own_first_line(script: str) -> None:
-    assert code_lines.loops(code_lines.enclosing(f"{script}:2")) == []
-
-
-def test_conditions_with_except_and_finally_as_they_were_recorded() -> None:
-    recorded = [
-        "2 for batch in loader:",
-        "3     with session:",
-        "4         try:",
-        "6         finally:",
-        "7             if last:",
-        "8                 dist.barrier()",
-    ]
-    assert numbers(code_lines.branches(recorded)) == [6, 7]
-    assert [code_lines.asks(line) for line in code_lines.branches(recorded)] == ["cleanup", ""]
-
-
-def test_the_line_itself_is_no_condition_around_it() -> None:
-    assert code_lines.branches(["2 if dist.get_rank() == 0:"]) == []
+    assert statements.loops(code_lines.enclosing(f"{script}:2")) == []
 
 
 def test_except_is_a_condition_and_try_is_none(script: str) -> None:
-    assert numbers(code_lines.branches(code_lines.enclosing(f"{script}:6"))) == [5]
-    assert code_lines.branches(code_lines.enclosing(f"{script}:4")) == []
+    assert numbers(statements.branches(code_lines.enclosing(f"{script}:6"))) == [5]
+    assert statements.branches(code_lines.enclosing(f"{script}:4")) == []
 
 
 def test_a_finally_stands_around_its_lines_and_its_try_does_not(script: str) -> None:
     inside = code_lines.enclosing(f"{script}:8")
     assert inside[-2:] == ["7         finally:", "8             close(batch)"]
-    assert code_lines.branches(inside) == ["7         finally:"]
+    assert statements.branches(inside) == ["7         finally:"]
     assert numbers(code_lines.enclosing(f"{script}:4")) == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("12 if ok:  # rank 1 skips it", "if ok:"),
-        ("12 if tag == '#rank':", "if tag == '#rank':"),
-        ("12 if tag == 'it\\'s #1':  # rank", "if tag == 'it\\'s #1':"),
-        ('12 x["#"] = 1', 'x["#"] = 1'),
-        ("12 # rank", ""),
-    ],
-)
-def test_a_comment_is_no_part_of_a_statement(line: str, text: str) -> None:
-    assert code_lines.statement(line) == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "if rank == 0:",
-        "if rank == 0:  # the others wait",
-        "elif dist.get_rank() == 0 and step % 5 == 0:",
-        "if args.local_rank in (-1, 0):",
-        "if self.is_main_process:",
-        "if rank is None or rank == 0:",
-    ],
-)
-def test_a_condition_that_asks_who_one_is(text: str) -> None:
-    assert code_lines.tells_ranks_apart(f"12 {text}")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "if loss.isfinite():  # rank 1 skips it",
-        "if args.local_rank != -1:",
-        "if args.local_rank > -1 and args.sync:",
-        "if rank is not None:",
-        "if get_rank() >= 0:",
-        "if int(env['RANK']) >= 0:",
-        "if lora_rank == 8:",
-        "for rank in ranks:",
-    ],
-)
-def test_a_condition_that_every_rank_answers_alike(text: str) -> None:
-    assert not code_lines.tells_ranks_apart(f"12 {text}")
 
 
 def test_an_escape_that_python_does_not_know_is_not_warned_of(tmp_path: Path) -> None:
@@ -198,8 +135,8 @@ def test_an_escape_that_python_does_not_know_is_not_warned_of(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", ["", "²", "1x", "-1", "9" * 5000])
 def test_a_damaged_number_of_a_line_is_none(number: str, script: str) -> None:
-    assert code_lines.number_of(f"{number} if done:") == 0
-    assert code_lines.split(f"{script}:{number}") == (script, 0)
+    assert statements.number_of(f"{number} if done:") == 0
+    assert chains.split(f"{script}:{number}") == (script, 0)
     assert code_lines.is_fork(f"{script}:9", f"{number} if done:")
     line = f"12 else of line {number}: if rank == 0:"
-    assert code_lines.goes_back(line, [f"{number} 3 rank = 1"]) is not None
+    assert statements.goes_back(line, [f"{number} 3 rank = 1"]) is not None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collectrace.align.reading import code_lines
-from collectrace.align.reading.code_lines import Origin, goes_back
+from collectrace.align.reading import statements
+from collectrace.align.reading.statements import Origin, goes_back
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from collectrace.align.reading.code_lines import Origin, goes_back
     ],
 )
 def test_the_rank_is_asked_for(condition: str) -> None:
-    assert code_lines.asks(f"3 {condition}") == "rank"
+    assert statements.asks(f"3 {condition}") == "rank"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_rank_is_asked_for(condition: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_does_not(condition: str) -> None:
-    assert code_lines.asks(f"3 {condition}") == ""
+    assert statements.asks(f"3 {condition}") == ""
 
 
 GIVEN = ["9 8 late = passed > 60  # rank", "9 7 passed = time.time() - start", "5 4 x = rank"]

@@ -1,0 +1,157 @@
+"""Files of the user's code, where they can still be read: their text, and what is parsed of it.
+
+Sites come from logs and may name anything: only Python files of usual size are read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from collectrace.given import Given
+from collectrace.ways import Ways
+
+_LARGEST: Final = 2 << 20
+"""Bytes of a file that is worth reading; no script is larger."""
+
+_DEEPEST: Final = 4 << 10
+"""Characters of a line; beyond it a file is data, or meant to exhaust the parser."""
+
+
+@lru_cache(maxsize=64)
+def read(file: str) -> str | None:
+    """The text of a Python file; None where it cannot be read, or is none."""
+    if not file.endswith(".py"):
+        return None
+    try:
+        path = Path(file)
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return None
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+
+
+def parsed(file: str) -> ast.Module | None:
+    """What a Python file says; None where it cannot be read, or is none."""
+    text = read(file)
+    if text is None or max(map(len, text.splitlines()), default=0) > _DEEPEST:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # Of "\\d" a compiler warns, on standard error; the program has been told.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What is asked of a file: first and last line of each loop and function, and more."""
+
+    loops: tuple[tuple[int, int], ...] = ()
+    functions: tuple[tuple[int, int], ...] = ()
+    blocks: tuple[tuple[int, int, int, int], ...] = ()
+    """Of each compound statement its own line, that of its part (``else:``, else the same), and the
+    first and last line of what that encloses."""
+    forked: frozenset[int] = frozenset()
+    """Lines of each ``if`` that has an ``else`` or an ``elif``."""
+    leaving: frozenset[int] = frozenset()
+    """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process."""
+    tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
+    ways_out: Mapping[int, int] = field(default_factory=dict)
+    """By the line of a loop that of its first ``break`` or ``return``."""
+    ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
+    given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
+
+
+@lru_cache(maxsize=64)
+def spans(file: str) -> Spans:
+    """What is asked of a file; of one that cannot be parsed nothing is known."""
+    text, tree = read(file), parsed(file)
+    if text is None or tree is None:
+        return Spans()
+    try:
+        nodes = list(ast.walk(tree))
+    except RecursionError:
+        return Spans()
+    return Spans(
+        tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),
+        tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
+        tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
+        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
+        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _leaves(n.body[-1])),
+        tuple(
+            (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
+            for n in nodes
+            if isinstance(n, ast.Try) and n.handlers
+        ),
+        {
+            n.lineno: min(ways)
+            for n in nodes
+            if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
+        },
+        Ways(tree),
+        Given(tree),
+    )
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether nothing behind a statement is come to from it."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        return name in ("exit", "_exit", "quit", "abort")
+    return isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+_LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
+
+
+def _ways_out(body: Sequence[ast.AST], *, breaks: bool) -> Iterator[int]:
+    """Lines of ``return`` and, where they end the loop in question, of ``break``."""
+    for node in body:
+        if isinstance(node, ast.Return) or (breaks and isinstance(node, ast.Break)):
+            yield node.lineno
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            inside = list(ast.iter_child_nodes(node))
+            yield from _ways_out(inside, breaks=breaks and not isinstance(node, _LOOPS))
+
+
+def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """What a compound statement encloses: an ``else`` with the line of its ``if`` and its own.
+
+    A ``finally`` has its own line alone. They are no nodes of the tree.
+    """
+    line = getattr(node, "lineno", None)
+    if line is None or isinstance(node, ast.expr):
+        return
+    end = line
+    for name in ("body", "orelse", "finalbody"):
+        inside = getattr(node, name, None)
+        if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):
+            last = inside[-1]
+            above = range(inside[0].lineno, end, -1)
+            part = next((n for n in above if _PARTS[name].match(lines[n - 1])), line)
+            head = part if name == "finalbody" else line
+            yield head, part, inside[0].lineno, last.end_lineno or last.lineno
+            end = (getattr(node, "handlers", None) or inside)[-1].end_lineno or end
+
+
+_PARTS: Final = {
+    "body": re.compile(r"(?!)"),
+    "orelse": re.compile(r"\s*else\s*:"),
+    "finalbody": re.compile(r"\s*finally\s*:"),
+}
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.end_lineno or node.lineno

@@ -1,0 +1,196 @@
+"""What is asked of the statements around a line: which decide about it, and what they look at.
+
+They are given as ``number text``, as a ``source`` record has them: outermost first, and the line
+itself last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from collectrace.align.reading import arms, chains
+from collectrace.align.reading.rank_names import RANK, is_asked
+
+
+def branches(lines: Sequence[str]) -> list[str]:
+    """The conditions around a line, out of what is around it; ``except`` and ``finally`` too."""
+    return [line for line in lines[:-1] if code_of(line).startswith(_CONDITIONS)]
+
+
+def deciding(lines: Sequence[str]) -> list[str]:
+    """What decides whether a line is run, out of what is around it: conditions and loops."""
+    return [line for line in lines[:-1] if code_of(line).startswith((*_CONDITIONS, *_LOOPS))]
+
+
+def blocks(lines: Sequence[str]) -> list[str]:
+    """The conditions, loops and ``with`` around a line, out of what is around it."""
+    kinds = (*_CONDITIONS, *_LOOPS, "with ", "async with ")
+    return [line for line in lines[:-1] if code_of(line).startswith(kinds)]
+
+
+def in_function(lines: Sequence[str]) -> list[str]:
+    """Of what is around a line that of its own function, itself last; empty: it is in none."""
+    for n in reversed(range(len(lines) - 1)):
+        if _DEF.match(code_of(lines[n])):
+            return list(lines[n + 1 :])
+    return []
+
+
+def own(lines: Sequence[str]) -> Sequence[str]:
+    """The same; at the level of a module all that is around the line."""
+    return in_function(lines) or lines
+
+
+def innermost_loop(lines: Sequence[str]) -> str | None:
+    """The innermost ``for`` or ``while`` around a line, in its own function."""
+    return next(reversed(loops(lines)), None)
+
+
+def loops(lines: Sequence[str]) -> list[str]:
+    """Each ``for`` and ``while`` around a line, in its own function, outermost first."""
+    found: list[str] = []
+    for line in reversed(lines[:-1]):
+        if code_of(line).startswith(_LOOPS):
+            found.insert(0, line)
+        if code_of(line).startswith(("def ", "async def ", "class ")):
+            break
+    return found
+
+
+def function(lines: Sequence[str]) -> str:
+    """The function that a line stands in, out of what is around it; empty: none that is known."""
+    for line in reversed(lines[:-1]):
+        found = _DEF.match(code_of(line))
+        if found is not None:
+            return found[1]
+    return ""
+
+
+def decides_itself(own: Sequence[str]) -> bool:
+    """Whether a line may leave out its call, or make it several times; so, too, one not known."""
+    plain = [_HEADER.sub("", code_of(line)) for line in own[-1:]]
+    plain += [text for line in own[:-1] if _is_plain(text := code_of(line))]
+    return not own or any(_WITHIN.search(text) for text in plain)
+
+
+_WITHIN: Final = re.compile(r"\b(if|for|and|or)\b")
+"""What in a line itself may let a call be left out, or be made several times."""
+
+_HEADER: Final = re.compile(r"^(async )?(if|for|while|with)\b")
+"""Begins a statement whose first expression is evaluated whatever comes."""
+
+
+def _is_plain(statement: str) -> bool:
+    """Whether it is the beginning of a long expression, not of statements."""
+    return not statement.startswith(_COMPOUND)
+
+
+_COMPOUND: Final = (
+    "if ", "elif ", "else:", arms.CONTRARY, "for ", "while ", "async ", "with ", "try:", "except",
+    "finally", "match ", "case ", "class ",
+)  # fmt: skip
+
+
+def tells_ranks_apart(line: str) -> bool:
+    """Whether a condition, given as ``number text``, lets some ranks through by who they are.
+
+    Not one that only asks whether there are ranks at all, as ``if local_rank != -1:`` does.
+    """
+    return code_of(line).startswith(("if ", "elif ")) and asks(line) == "rank"
+
+
+Asks = Literal["rank", "exception", "cleanup", "clock", "random", "data", ""]
+"""What a condition is seen to look at; empty: nothing that is known by its name."""
+
+
+def asks(line: str) -> Asks:
+    """What a condition, given as ``number text``, looks at."""
+    text = code_of(line)
+    if text.startswith("except"):
+        return "exception"
+    if text.startswith("finally"):
+        return "cleanup"
+    return _looks_at(text)
+
+
+class Origin(NamedTuple):
+    """What a condition is seen to look at by the values that its names were given."""
+
+    asks: Asks = ""
+    line: str = ""
+    """The assignment, as ``number text``; empty: the condition itself, or nothing is known."""
+
+
+def goes_back(line: str, assigned: Sequence[str]) -> Origin:
+    """What a condition looks at: itself, or the nearest assignment that it goes back to.
+
+    ``line``: the condition; ``assigned``: the assignments, as in a ``source`` record.
+    """
+    if found := asks(line):
+        return Origin(found)
+    head = str(number_of(head_of(line)))
+    for one in assigned:
+        number, _, assignment = one.partition(" ")
+        value = code_of(assignment).partition("=")[2]
+        if number != head or not (found := _looks_at(value)):
+            continue
+        if found != "rank" or is_asked(value):
+            return Origin(found, assignment)
+    return Origin()
+
+
+def head_of(line: str) -> str:
+    """The condition that is meant by ``number text``, which may tell of its ``else``."""
+    contrary = arms.contrary(code_of(line))
+    return line if contrary is None else f"{contrary[0]} {contrary[1]}"
+
+
+def _looks_at(text: str) -> Asks:
+    text = _HAS_RANK.sub("", text)
+    return next((what for what, names in _ASKS.items() if names.search(text)), "")
+
+
+def number_of(line: str) -> int:
+    """The number of a line that is given as ``number text``; 0: it is damaged."""
+    return chains.number(line.partition(" ")[0])
+
+
+def code_of(line: str) -> str:
+    """The text of a line given as ``number text``, without its comment: that decides nothing."""
+    text = line.partition(" ")[2].strip()
+    quote = ""
+    for n, character in enumerate(text):
+        if quote:
+            if character == quote and text[n - 1] != "\\":
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character == "#":
+            return text[:n].rstrip()
+    return text
+
+
+_DEF: Final = re.compile(r"(?:async )?def (\w+)")
+
+_CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally", arms.CONTRARY)
+
+_LOOPS: Final = ("for ", "while ", "async for ")
+
+_HAS_RANK: Final = re.compile(
+    r"rank[^=<>!\s]*\s*"
+    r"((!=|==|>)\s*-\s*1\b|(>=|<)\s*0\b|is\s+(not\s+)?None\b)|\b(lora|low|matrix)_?rank\w*",
+    re.IGNORECASE,
+)
+"""What asks for a rank, and is answered alike on every rank; and ranks of a matrix."""
+
+_ASKS: Final[dict[Asks, re.Pattern[str]]] = {
+    "rank": RANK,
+    "clock": re.compile(r"\b(time\.\w+|perf_counter(_ns)?|monotonic(_ns)?|now|utcnow|today)\("),
+    "random": re.compile(r"\b(random|randint|randrange|randn?|randperm|uniform|bernoulli)\b"),
+    "data": re.compile(
+        r"\.(item|any|all|numel|max|min|sum|mean|size|shape)\b|\blen\(|\bis_?(nan|inf|finite)\b"
+    ),
+}
+"""Names by which programs ask for what differs between ranks, the most telling first."""

@@ -23,7 +23,7 @@ from collectrace.align.diagnosis import (
     refused,
     sisters,
     slip,
-    ways_past,
+    ways_told,
 )
 from collectrace.align.diagnosis.callers import named, telling
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -80,7 +80,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         wait = words.verb(here, "waits", "wait")
         there = f"; {words.ranks(here)} {wait} for {them} in {what}"
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    reason = ways_past.added(case, candidate, reason)
+    reason = ways_told.added(case, candidate, reason)
     fix = by_framework.applied(case, candidate, reason)
     return Wording(words.listed(did) + there, reason.cause + _interrupted(case, candidate), fix)
 
@@ -311,7 +311,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             fewer.applied(fix),
         )
     if not why:
-        ways = ways_past.of_finished(case, point, candidate.absent)
+        ways = ways_told.of_finished(case, point, candidate.absent)
         why, fix = (ways.cause, ways.fix) if ways is not None else ("", fix)
     thread = words.in_thread(call)
     beside = f",{thread}" if thread else ""

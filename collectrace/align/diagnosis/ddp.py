@@ -9,7 +9,14 @@ from itertools import pairwise
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, fewer_rounds, loop_lines, rounds, ways_past
+from collectrace.align.diagnosis import (
+    decided,
+    fewer_rounds,
+    gone_past,
+    loop_lines,
+    rounds,
+    ways_told,
+)
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
@@ -43,7 +50,7 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
     others = "; ".join(
         f"{words.ranks(s.ranks)} issued {words.call(c)}" for s, c in sides if (s, c) not in inside
     )
-    past = ways_past.past(case, candidate)
+    past = gone_past.of_sides(case, candidate)
     if past is not None and past.gone.call.role == "ddp.construct":
         here, gone = words.ranks(past.left.ranks), words.ranks(past.gone.ranks)
         return Reason(
@@ -166,7 +173,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
             f" {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
             f"{words.verb(other.ranks, 'is', 'are')} in it."
         )
-        way = ways_past.out_of_loop(case, candidate)
+        way = ways_told.out_of_loop(case, candidate)
         if way is not None:
             return Reason(told + way.cause, way.fix)
         return Reason(told, _as_long(case, left.loop))
@@ -178,7 +185,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
             f" All ranks had come to the {what} there in each of the {habit.rounds} equal rounds "
             "before."
         )
-    past = ways_past.past(case, candidate)
+    past = gone_past.of_sides(case, candidate)
     if past is not None and past.gone.ranks == other.ranks:
         return Reason(told + past.sentence, past.fix)
     if habit is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, ways_past
+from collectrace.align.diagnosis import decided, gone_past
 from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called
@@ -100,7 +100,7 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
     decides = decided.of_points(case, points, gap.leaders, by_line=True)
     if decides is not None:
         return Reason(cause + decides.cause, _ALONE_FIX)
-    past = ways_past.past(case, candidate)
+    past = gone_past.of_sides(case, candidate)
     is_told = past is not None and past.left.ranks == gap.leaders and past.left.call == gap.ahead
     return Reason(cause + (past.sentence if past is not None and is_told else ""), _ALONE_FIX)
 

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.loop_lines import LoopLine, outermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.ways_past import (
     MOST,
-    Past,
     WayPast,
     of_frames,
-    outermost_loop,
+    of_others,
 )
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, quoted
 from collectrace.align.judging.case import Case
@@ -66,12 +65,8 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
         return Fewer(
             f" Within it {stands} {words.listed(between)}." if between else "", "", left_out
         )
-    past = Past(point, Standpoint(tuple(who), point.call, ()), tuple(ways), False, "", None)
-    cause = past.sentence
-    if not left_out:
-        told = " or ".join(way.told for way in ways)
-        cause = f" {words.upper(told)} may have led {words.ranks(who)} out of it."
-    return Fewer(cause, past.fix, left_out)
+    past = of_others(point, who, ways)
+    return Fewer(past.sentence if left_out else past.out_of_loop, past.fix, left_out)
 
 
 def _is_plain_in(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> bool:

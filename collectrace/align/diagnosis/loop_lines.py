@@ -106,6 +106,15 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
     return None
 
 
+def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
+    """Which frame of a stack the outermost loop around its call is in, and its line there."""
+    for n, frame in reversed(list(enumerate(stack))):
+        lines = statements.loops(case.statements(chains.site(frame)))
+        if lines:
+            return n, statements.number_of(lines[0])
+    return None
+
+
 def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
     """Whether a call with such a stack was made from inside a loop."""
     return (loop.file, loop.line) in case.loops(stack)

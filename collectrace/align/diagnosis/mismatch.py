@@ -14,6 +14,7 @@ from collectrace.align.diagnosis import (
     ddp_backward,
     ddp_forward,
     decided,
+    gone_past,
     inputs,
     join,
     loop,
@@ -27,7 +28,8 @@ from collectrace.align.diagnosis import (
     rounds,
     sisters,
     slip,
-    ways_past,
+    ways_told,
+    wording,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
 from collectrace.align.diagnosis.headline import headline
@@ -59,7 +61,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    reason = ways_past.added(case, candidate, reason)
+    reason = ways_told.added(case, candidate, reason)
     cause = reason.cause
     proven = (
         reason.because == "join"
@@ -136,7 +138,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     found = inputs.of_candidate(case, candidate)
     if found is None:
         return None
-    left = ways_past.left_loop(case, candidate, found)
+    left = ways_told.left_loop(case, candidate, found)
     if left is not None:
         return left
     parts, inside, answered = [], list[Call](), False
@@ -205,7 +207,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         return Reason(told + why, fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    why = why or ways_past.UNDECIDED
+    why = why or wording.UNDECIDED
     order = decided.unordered(case, candidate)
     if order is not None:
         return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")
@@ -214,7 +216,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 def _went_past(case: Case, candidate: Candidate) -> Reason | None:
     """Some ranks went past the others' line: that the calls differ in size is no reason then."""
-    return _generic(case, candidate) if ways_past.past(case, candidate) is not None else None
+    return _generic(case, candidate) if gone_past.of_sides(case, candidate) is not None else None
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (

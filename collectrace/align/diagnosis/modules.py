@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, edits, ways_past
+from collectrace.align.diagnosis import decided, edits, ways_told
 from collectrace.align.diagnosis.callers import place_of
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
@@ -79,7 +79,7 @@ def _turns_left_out(case: Case, candidate: Candidate) -> str:
     """What may lead past the one line that all sides are at, in a turn of its loop."""
     stacks = {side.stack for side, _ in called(candidate)}
     stack = stacks.pop()
-    ways = ways_past.of_round(case, stack) if stack and not stacks else None
+    ways = ways_told.of_round(case, stack) if stack and not stacks else None
     return ways.cause if ways is not None else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop, loop_lines, rounds, ways_past
+from collectrace.align.diagnosis import decided, loop, loop_lines, rounds, wording
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -170,7 +170,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     turn = rounds.one_more_turn(case, candidate, found.ranks)
     if turn is not None:
         why, fix = turn.cause + why, f"{turn.fix}\n{fix}"
-    why = why or " A branch or a loop ran on some ranks only."
+    why = why or wording.RAN_ON_SOME
     return Reason(
         f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}",
         fix,
@@ -286,8 +286,8 @@ def _skipped(candidate: Candidate, found: Edit) -> str:
     """What may have left out a call where nothing is known of it: a sentence after a space."""
     point = of_ranks(candidate, found.ranks)
     if found.habit is not None and point is not None and token_again(found.habit, point.call):
-        return ways_past.SKIPPED_OR_REPEATED
-    return ways_past.SKIPPED
+        return wording.SKIPPED_OR_REPEATED
+    return wording.SKIPPED
 
 
 def token_again(habit: loop.Loop, call: Call) -> bool:

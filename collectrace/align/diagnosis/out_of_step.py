@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, decided, tally, ways_past
+from collectrace.align.diagnosis import by_framework, decided, gone_past, tally
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
@@ -172,7 +172,7 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
         f"Let rank {rank} take part in {usual} in every round, with zeros or an empty tensor where "
         "it has nothing of its own; or let all ranks agree first to leave it out."
     )
-    past = ways_past.of_left_round(case, candidate, left) if left.skipped else None
+    past = gone_past.of_left_round(case, candidate, left) if left.skipped else None
     if past is not None:
         return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
     ended = (

@@ -9,10 +9,10 @@ from collectrace import words
 from collectrace.align.diagnosis import (
     decided,
     fewer_rounds,
+    gone_past,
     inputs,
     loop_lines,
     standpoint,
-    ways_past,
 )
 from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -217,7 +217,7 @@ def out_of_loop(
         (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
     )
     after = f" after {times} through it" if once else ""
-    is_told = within is not None or ways_past.past(case, candidate) is not None
+    is_told = within is not None or gone_past.of_sides(case, candidate) is not None
     cause, fix, *_ = _out_of(
         case, candidate.seq, left, after, is_told=is_told, names_condition=within is not None
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines, object_lists, ways_past
+from collectrace.align.diagnosis import decided, gone_past, loop_lines, object_lists
 from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
@@ -102,7 +102,7 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         if _was_in(case, candidate, gone, shorter):
             return Reason(f"{stands}: {who} had fewer turns of it than before.", ONE_LENGTH)
         told = f"{stands}, in which {who} made no call this time."
-        if ways_past.past(case, candidate) is not None:
+        if gone_past.of_sides(case, candidate) is not None:
             return Reason(told, EVERY_RANK)  # what leads past it is told of besides
         why = decided.skipped_by(found.others.stack or ())
         return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")

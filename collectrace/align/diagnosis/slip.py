@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, ways_past
+from collectrace.align.diagnosis import decided, ways_told
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
@@ -111,7 +111,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     issued = named(case, found.rank, found.call)
     stack = case.stack(found.rank, found.call)
     condition = decided.of_round(case, (found.rank,), found.call, stack)
-    ways = ways_past.of_round(case, stack)
+    ways = ways_told.of_round(case, stack)
     why = (condition.cause if condition is not None else "") + (
         ways.cause if ways is not None else decided.skipped_by(stack)
     )

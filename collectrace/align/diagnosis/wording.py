@@ -117,6 +117,14 @@ _LONGEST_STATEMENT: Final = 80
 
 AMBIGUOUS = "Who is wrong is ambiguous: no side is more than half of the group."
 FOLLOWS = "Nothing to change here: it goes with its cause."
+UNDECIDED = " The logs do not show what decided it."
+SKIPPED = " A branch skipped it on some ranks."
+SKIPPED_OR_REPEATED = (
+    " A branch may have skipped it there, or the call before it was made once more."
+)
+RAN_ON_SOME = " A branch or a loop ran on some ranks only."
+VAGUE = (UNDECIDED, SKIPPED, SKIPPED_OR_REPEATED, RAN_ON_SOME)
+"""What is said, after a space, where nothing is known of what led past a call."""
 EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."

@@ -1,0 +1,233 @@
+"""Who has gone past whose call: by the order of the lines where the ranks' stacks part.
+
+In the function where they part who is further on has gone past the other's call.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, standpoints
+from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import LeftRound
+from collectrace.align.judging.parted import parted
+from collectrace.align.judging.rounds import went_on
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.records import Call
+
+
+@once
+def of_sides(case: Case, candidate: Candidate) -> Past | None:
+    """The ways past the call at the row where the sides parted in their programs, if any is seen.
+
+    Between two sides: that of the suspects, or the smallest, and the largest of the others.
+    """
+    found = parted(case, candidate)
+    if found is not None and found.seq < (candidate.seq or 0):
+        return _between(case, candidate, of_parting(case, candidate, found), found.seq)
+    points = sorted(standpoints(candidate), key=lambda point: len(point.ranks))
+    if len(points) < 2:
+        return None
+    wrong = [point for point in points if set(point.ranks) <= set(candidate.suspects)]
+    one = (wrong or points)[0]
+    two = next(point for point in reversed(points) if point is not one)
+    return _between(case, candidate, (one, two), candidate.seq)
+
+
+def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | None:
+    """The ways past what a rank of a circle left out of its round, if any is seen."""
+    points = [
+        Standpoint((left.rank,), call, case.stack(left.rank, call))
+        for call in (left.usual, left.made)
+    ]
+    return _in_one_function(case, candidate, points, [left.before, left.before])
+
+
+def _between(
+    case: Case, candidate: Candidate, points: Sequence[Standpoint], row: int | None
+) -> Past | None:
+    if candidate.stream is None or row is None:
+        return None
+    before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
+    found = _in_one_function(case, candidate, points, before)
+    if found is None or _came_elsewhere(case, candidate.stream, found, row):
+        return None
+    return found
+
+
+def _in_one_function(
+    case: Case,
+    candidate: Candidate,
+    points: Sequence[Standpoint],
+    calls_before: Sequence[Call | None],
+) -> Past | None:
+    """The ways between two points that part in one function, each with the call before it."""
+    one, two = points
+    common = chains.shared(one.stack, two.stack)
+    if common >= min(len(one.stack), len(two.stack)):
+        return None
+    function, other = (chains.scope(point.stack[-1 - common]) for point in points)
+    if function != other:
+        return None
+    before, again = set(), []
+    for point, call in zip(points, calls_before, strict=True):
+        stack = case.stack(point.ranks[0], call) if call is not None else ()
+        inside = len(stack) > common and chains.shared(stack, one.stack) >= common
+        frame = stack[-1 - common] if inside else ""
+        before.add(frame if chains.scope(frame) == function else "")
+        again += [point] if stack == point.stack else []
+    if len(before) > 1:
+        return None  # they had parted before
+    return _Parted(case, candidate, points, common, before.pop(), again).past()
+
+
+def _came_elsewhere(case: Case, stream: StreamKey, found: Past, row: int) -> bool:
+    """Whether those who are gone came to the very line since, and called in another group there."""
+    rank = found.gone.ranks[0]
+    log, last = case.log(rank), case.call(rank, stream, row - 1)
+    if log is None:
+        return True
+    since = last.t if last is not None else 0
+    for other in log.last_seq:
+        if other != stream:
+            rows, _ = log.rows(other)
+            known = rows.vocabulary.appearances
+            later = set(rows.appearance[bisect_left(rows.t, since) :])
+            if any(known[n].site == found.left.call.site for n in later):
+                return True
+    return False
+
+
+class _Parted:
+    """Two stacks that part in one function, where both were at one line before."""
+
+    def __init__(
+        self,
+        case: Case,
+        candidate: Candidate,
+        points: Sequence[Standpoint],
+        common: int,
+        before: str,
+        again: Sequence[Standpoint],
+    ) -> None:
+        """``again``: those whose call before came from the very lines of this one."""
+        self._case = case
+        self._common = common
+        self._before = before
+        self._again = again
+        self._left, self._gone = sorted(points, key=self._order)
+        if self._frame(self._left) == before and went_on(case, candidate, self._gone.ranks):
+            # The call behind came after as many turns in every round: it is what was left out.
+            self._left, self._gone = self._gone, self._left
+        if before:
+            was_in = set(self._loops(before))
+            mine, theirs = (set(self._loops(self._frame(p))) for p in (self._left, self._gone))
+            if not (mine - theirs) & was_in and (theirs - mine) & was_in:
+                # It goes through an inner loop once more, which the other has left.
+                self._left, self._gone = self._gone, self._left
+        self._here, self._there = self._frame(self._left), self._frame(self._gone)
+        self._around, self._beyond = self._loops(self._here), self._loops(self._there)
+
+    def past(self) -> Past | None:
+        """The ways, if there are any and not too many."""
+        ways = {(way.file, way.line): way for way in self._ways()}
+        if not ways or len(ways) > MOST:
+            return None
+        loop = self._loop()
+        is_only = len(ways) == 1 and loop is None and not self._is_conditional()
+        again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
+        return Past(
+            self._left, self._gone, tuple(ways.values()), is_only and not again, again, loop
+        )
+
+    @property
+    def _goes_back(self) -> bool:
+        return chains.line(self._there) < chains.line(self._here)
+
+    @property
+    def _is_again(self) -> bool:
+        """Whether the function was left and begun again: no loop in it leads back."""
+        return self._goes_back and not set(self._around) & set(self._beyond)
+
+    @property
+    def _apart(self) -> Sequence[str]:
+        return self._left.stack[: len(self._left.stack) - self._common]
+
+    def _frame(self, point: Standpoint) -> str:
+        return point.stack[-1 - self._common]
+
+    def _order(self, point: Standpoint) -> tuple[bool, int]:
+        """How soon a line comes after the one before, with those of the next round last."""
+        line, last = chains.line(self._frame(point)), chains.line(self._before)
+        return line < last or (line == last and not self._is_further_in(point)), line
+
+    def _is_further_in(self, point: Standpoint) -> bool:
+        """Whether a call from the same line as the one before may be one of the same round.
+
+        By another line of the functions called there, or by a loop in them.
+        """
+        inner = point.stack[: len(point.stack) - self._common - 1]
+        return bool(inner) and (point not in self._again or any(map(self._loops, inner)))
+
+    def _loops(self, frame: str) -> list[str]:
+        return statements.loops(self._case.statements(chains.site(frame)))
+
+    def _ways(self) -> Iterator[WayPast]:
+        for frame in self._apart:
+            for way in of_frame(self._case, frame):
+                if frame != self._here or self._fits(way):
+                    yield way
+        if not self._is_again:
+            return
+        for frame in self._left.stack[len(self._apart) :]:
+            for way in of_frame(self._case, frame):
+                if way.is_handler and way.leaves in ("pass", "continue"):
+                    yield way
+            if self._loops(frame):
+                return
+
+    def _fits(self, way: WayPast) -> bool:
+        """Whether a way in the function where they part leads to where the others are."""
+        match way.leaves:
+            case "return":
+                return self._is_again
+            case "break":
+                return not self._around or self._around[-1] not in self._beyond
+            case "continue":
+                return self._goes_back or not self._around or self._around[-1] not in self._beyond
+            case _:
+                tries = _heads(self._case, self._here, "try:", "with ", "async with ")
+                others = _heads(self._case, self._there, "try:", "with ", "async with ")
+                caught = _heads(self._case, self._there, "except")
+                return self._goes_back or bool(caught) or bool(set(tries) - set(others))
+
+    def _loop(self) -> LoopLine | None:
+        for frame in reversed(self._apart):
+            for line in self._loops(frame):
+                if line not in self._beyond or chains.file(frame) != chains.file(self._there):
+                    return LoopLine(frame, line)
+        return None
+
+    def _is_conditional(self) -> bool:
+        """Whether something around the call, in functions that the others are not in, decides."""
+        lines: list[str] = []
+        frames, function = self._apart, chains.scope(self._here)
+        if any(chains.scope(frame) == function for frame in frames[:-1]):
+            return True  # recursion: which of them the others are in is not known
+        for frame in frames:
+            own = statements.own(self._case.statements(chains.site(frame)))
+            if statements.decides_itself(own):
+                return True
+            lines += statements.branches(own)
+        beyond = set(self._case.statements(chains.site(self._there)))
+        return any("__name__" not in line and line not in beyond for line in lines)
+
+
+def _heads(case: Case, frame: str, *kinds: str) -> list[str]:
+    around = case.statements(chains.site(frame))[:-1]
+    return [line for line in around if statements.code_of(line).startswith(kinds)]

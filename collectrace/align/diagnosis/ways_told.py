@@ -1,0 +1,122 @@
+"""Reasons that are told with the ways past a call, or by them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.diagnosis import gone_past, ways_past
+from collectrace.align.diagnosis.inputs import Inputs
+from collectrace.align.diagnosis.loop_lines import outermost_loop
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.ways_past import MOST, WayPast
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, VAGUE, Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, statements
+from collectrace.records import Batch
+
+_IF_OVER: Final = f"If the loop came to its end there: {words.lower(ONE_LENGTH)}"
+
+
+def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
+    """A reason with the ways past the call, where it names no condition already."""
+    if candidate.cause is not None or reason.because not in ("some ranks", "left"):
+        return reason
+    if " under `" in reason.cause or "parted them" in reason.cause:
+        return reason
+    found = gone_past.of_sides(case, candidate)
+    if found is None or words.at(found.left.call) not in reason.cause:
+        return reason  # what is told of is another call
+    if any(way.quoted in reason.cause for way in found.ways):
+        return reason
+    cause = reason.cause
+    for vague in VAGUE:
+        cause = cause.replace(vague, "")
+    fix = found.fix
+    if reason.fix == ONE_LENGTH:
+        fix += f"\n{_IF_OVER}"
+    elif not found.is_only and reason.fix != EVERY_RANK:
+        fix += f"\n{reason.fix}"
+    return Reason(cause + found.sentence, fix, reason.because, found.fix)
+
+
+def left_loop(case: Case, candidate: Candidate, counts: Inputs) -> Reason | None:
+    """Some ranks left a loop that the others are in, by a way out of it that is seen.
+
+    Not where a DataLoader or ``join()`` tells that the data came to its end.
+    """
+    found, way = gone_past.of_sides(case, candidate), out_of_loop(case, candidate)
+    if found is None or found.loop is None or way is None or counts.told_by != "forwards":
+        return None
+    if not found.exits:
+        return None
+    gone, inside = found.gone, found.left
+    who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
+    return Reason(
+        f"{words.upper(who)} left the loop {found.loop.quoted} before {others}: {counts.phrase()}. "
+        f"{words.upper(who)} went on to {words.name(gone.call)}{words.at(gone.call)}; {others} "
+        f"{words.verb(inside.ranks, 'is', 'are')} still in it, in {words.name(inside.call)}"
+        f"{words.at(inside.call)}.{way.cause}",
+        way.fix,
+        "some ranks",
+    )
+
+
+def out_of_loop(case: Case, candidate: Candidate) -> Reason | None:
+    """How ranks may have come out of a loop, or past the call in one of its rounds.
+
+    A loop ends by itself, too: not so where the DataLoader is known to have had more.
+    """
+    found = gone_past.of_sides(case, candidate)
+    if found is None or found.loop is None:
+        return None
+    last, other = (_last_batch(case, point) for point in (found.gone, found.left))
+    both = last is not None and other is not None and last.loader == other.loader
+    if both and last is not None and not last.end and found.exits:
+        leads = words.verb(found.exits, "leads", "lead")
+        return Reason(
+            f" {words.upper(ways_past.told(found.exits))} {leads} out of it; the DataLoader of "
+            f"{words.ranks(found.gone.ranks[:1])} had not come to its end, after "
+            f"{words.counted(last.batch, 'batch', 'batches')} of this pass.",
+            found.fix,
+        )
+    is_out = len(found.exits) == len(found.ways)
+    return Reason(found.out_of_loop if is_out else found.sentence, f"{found.fix}\n{_IF_OVER}")
+
+
+def _last_batch(case: Case, point: Standpoint) -> Batch | None:
+    """The latest that a rank had asked its DataLoader for when it made its call."""
+    log = case.log(point.ranks[0])
+    found = [batch for batch in (log.batches if log is not None else ()) if batch.t < point.call.t]
+    return found[-1] if found else None
+
+
+def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
+    """The ways past a call, of such a stack, that leave out no more than a round of its loop."""
+    loop = outermost_loop(case, stack)
+    if loop is None:
+        return None
+    ways: dict[WayPast, None] = {}
+    for n, frame in enumerate(stack[: loop[0] + 1]):
+        loops = statements.loops(case.statements(chains.site(frame)))
+        for way in ways_past.of_frame(case, frame):
+            again = n < loop[0] or (way.leaves == "break" and len(loops) > 1)
+            if again or way.leaves in ("continue", "pass"):
+                ways[way] = None
+        if loops and ways:
+            break
+    if not ways or len(ways) > MOST or all(way.leaves == "pass" for way in ways):
+        return None  # a handler around it is told of by its `try`
+    told = words.upper(ways_past.told(tuple(ways)))
+    return Reason(f" {told} may have led past it.", ways_past.fix(tuple(ways), "call"))
+
+
+def of_finished(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
+    """The ways by which ranks that finished may have gone past others' call."""
+    ways = ways_past.of_frames(case, point.stack)
+    if not ways or len(ways) > MOST:
+        return None
+    found = ways_past.of_others(point, who, ways)
+    return Reason(found.sentence, found.fix)

@@ -15,6 +15,7 @@ from collectrace.align.diagnosis import (
     decided,
     fewer_rounds,
     inputs,
+    lone_line,
     loop,
     loop_lines,
     parted,
@@ -318,7 +319,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{words.upper(who)} finished without "
         f"{named(case, side.ranks[0], call)}{beside}, which {others} issued as one call more."
-        f"{why or decided.alone(case, candidate)}",
+        f"{why or lone_line.told(case, candidate)}",
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
         "some ranks",
     )

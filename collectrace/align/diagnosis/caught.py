@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import conditions, decided
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
@@ -90,7 +90,7 @@ _HANDLERS: Final = ("except", "finally")
 
 
 def _is_of_exception(case: Case, candidate: Candidate) -> bool:
-    return any(one.asks in ("exception", "cleanup") for one in decided.conditions(case, candidate))
+    return any(one.asks in ("exception", "cleanup") for one in conditions.of_sides(case, candidate))
 
 
 def _told(found: Caught) -> str:

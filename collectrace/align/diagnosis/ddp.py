@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     decided,
     fewer_rounds,
     gone_past,
+    lone_line,
     loop_lines,
     rounds,
     ways_told,
@@ -107,7 +108,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
     """
     if _is_past_a_backward(case, candidate) or loop_lines.is_behind(candidate):
         return None
-    return _own_call(case, candidate, decided.alone(case, candidate))
+    return _own_call(case, candidate, lone_line.told(case, candidate))
 
 
 def _own_call(case: Case, candidate: Candidate, why: str) -> Reason | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, slip
+from collectrace.align.diagnosis import lone_line, slip
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.slip import Slip
 from collectrace.align.diagnosis.standpoint import side_of
@@ -157,7 +157,7 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
     if not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
     own = [c for _, c in outside if not is_user(c)]
-    alone = decided.only_here(case, candidate) is not None
+    alone = lone_line.only_here(case, candidate) is not None
     if any(is_asked(c) or (alone and roles.of(c.role).is_library) for c in own):
         return None  # a call that is made for its own sake takes the place of no bucket
     who = words.ranks(r for s, _ in outside for r in s.ranks)

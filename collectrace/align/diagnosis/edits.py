@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from collectrace.align.diagnosis import decided, loop
+from collectrace.align.diagnosis import lone_line, loop
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -94,7 +94,7 @@ def _by_script(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Ed
 
 def _is_at_its_own(case: Case, candidate: Candidate, side: Side) -> bool:
     """Whether a side is at a line of its own: it did not merely go on, it did something else."""
-    own = decided.only_here(case, candidate)
+    own = lone_line.only_here(case, candidate)
     return own is not None and own[0].ranks == side.ranks
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop, loop_lines, rounds, wording
+from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds, wording
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -233,7 +233,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
     in_it = side is not None and other is not None and in_one_loop(case, side, other)
     if in_it and not why:
-        why = decided.alone(case, candidate)
+        why = lone_line.told(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
         told = (
             f"After {habit.equal_rounds} {who} issued {closed(what)} instead of going on{with_}, "

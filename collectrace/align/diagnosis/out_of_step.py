@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, decided, gone_past, tally
+from collectrace.align.diagnosis import by_framework, conditions, decided, gone_past, tally
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
@@ -210,7 +210,7 @@ def _skipped(left: LeftRound) -> str:
 def _under(case: Case, one: tuple[int, Call], other: tuple[int, Call]) -> Reason:
     """The condition that one rank's call stands under, and another call does not; empty: none."""
     points = [Standpoint((rank,), call, case.stack(rank, call)) for rank, call in (one, other)]
-    found = decided.own(case, *points)
+    found = conditions.own(case, *points)
     return decided.of_one(found) if found is not None else Reason("", "")
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    conditions,
     decided,
     fewer_rounds,
     gone_past,
@@ -214,7 +215,7 @@ def out_of_loop(
         return None
     once = times and not case.loops(left.gone.stack)
     within = next(
-        (one for one in decided.conditions(case, candidate) if _is_in(case, one, left)), None
+        (one for one in conditions.of_sides(case, candidate) if _is_in(case, one, left)), None
     )
     after = f" after {times} through it" if once else ""
     is_told = within is not None or gone_past.of_sides(case, candidate) is not None
@@ -227,7 +228,7 @@ def out_of_loop(
     return Reason(cause, fix, "left")
 
 
-def _is_in(case: Case, condition: decided.Condition, left: loop_lines.Left) -> bool:
+def _is_in(case: Case, condition: conditions.Condition, left: loop_lines.Left) -> bool:
     """Whether a condition stands in the loop, around the call of those who are still in that."""
     if condition.ranks != left.inside.ranks or condition.forks:
         return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import conditions
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import place_of_line, quoted
@@ -88,7 +88,7 @@ class Past:
         if self.is_only:
             way = self.ways[0]
             origin = Origin("exception") if way.is_handler else way.origin
-            why = decided.seen(way.file, origin)
+            why = conditions.seen(way.file, origin)
             why = f"; {why.replace('which ', 'it ', 1)}" if why else ""
             return f" In the source only {way.told} leads past {name}{why}."
         if self.again:
@@ -108,7 +108,7 @@ class Past:
     def _behind(self) -> str:
         """What the ways go back to where that is not said in themselves, after a space."""
         told = (
-            (way.quoted, decided.seen(way.file, way.origin).removeprefix("which "))
+            (way.quoted, conditions.seen(way.file, way.origin).removeprefix("which "))
             for way in self.ways
             if way.origin.line
         )

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from collectrace.align.diagnosis import callers, decided, mismatch, parted
+from collectrace.align.diagnosis import callers, lone_line, mismatch, parted
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.judge import judge
 from collectrace.records import Call, Stack
@@ -169,7 +169,7 @@ def test_a_callers_line_that_others_came_to_before_is_not_one_ranks_own(tmp_path
         case = case_of(run, folder / "logs")
         candidate = judge(case)[0]
         assert candidate.suspects == (0,)
-        assert decided.alone(case, candidate) == alone
+        assert lone_line.told(case, candidate) == alone
 
 
 # -- one line of a model, reached from two lines ---------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.diagnosis import decided
+from collectrace.align.diagnosis import conditions, decided
 from collectrace.align.judging.judge import judge
 from collectrace.findings import Finding
 from collectrace.records import Source, Stack
@@ -249,7 +249,7 @@ def test_a_condition_above_a_caller(role: str, tmp_path: Path) -> None:
 
 def test_what_ddp_issues_is_not_decided_by_what_stands_around_its_line(tmp_path: Path) -> None:
     case = case_of(issued(tmp_path, 5, "ddp.backward.bucket"), tmp_path)
-    assert decided.conditions(case, judge(case)[0]) == ()
+    assert conditions.of_sides(case, judge(case)[0]) == ()
 
 
 def test_a_finally_block(tmp_path: Path) -> None:

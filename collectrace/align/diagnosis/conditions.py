@@ -1,0 +1,229 @@
+"""Conditions that one side's call stands under and the others' do not.
+
+From the statements around the lines, recorded or read; said only as it is seen: that a condition
+reads a clock does not prove that the clock was the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
+from collectrace.align.diagnosis.wording import place_of_line, quoted
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.parted import have_met
+from collectrace.align.reading import arms, chains, code_lines, statements
+from collectrace.align.reading.statements import Asks, Origin
+from collectrace.records import Call
+from collectrace.signature import stands_at_its_line
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that tells one side's line from the others'."""
+
+    ranks: tuple[int, ...]
+    call: Call
+    file: str
+    line: str
+    """``number text`` of its statement."""
+    forks: bool
+    """Whether other ranks stand in another branch of the same ``if``."""
+    origin: Origin
+    """What it is seen to look at, and by which assignment."""
+    site: str = ""
+    """``path:line`` of what stands under it: of the call, or of a caller."""
+
+    @property
+    def asks(self) -> Asks:
+        """What it is seen to look at."""
+        return self.origin.asks
+
+    @property
+    def seen(self) -> str:
+        """``which asks for the rank``; empty: nothing known."""
+        return seen(self.file, self.origin)
+
+    @property
+    def quoted(self) -> str:
+        """```if rank == 0:` (train.py:12)``."""
+        return quoted(self.file, self.line)
+
+    @property
+    def head(self) -> str:
+        """The same, of the condition alone where the call is in its ``else``."""
+        return quoted(self.file, statements.head_of(self.line))
+
+    @property
+    def place(self) -> str:
+        """``train.py:12``, of the condition."""
+        return place_of_line(self.file, self.line)
+
+
+def seen(file: str, origin: Origin) -> str:
+    """``which asks for the rank``: what a condition is seen to do; empty: nothing known.
+
+    ``which goes back to `done = time.time() > end` (train.py:12), which reads a clock ...``.
+    """
+    what = _SEEN[origin.asks]
+    return f"which goes back to {quoted(file, origin.line)}, {what}" if origin.line else what
+
+
+_SEEN: Final[dict[Asks, str]] = {
+    "rank": "which asks for the rank",
+    "exception": "so an exception was caught there",
+    "cleanup": "which an exception comes to as well, before anything behind it",
+    "clock": "which reads a clock, and clocks differ",
+    "random": "which draws a random number",
+    "data": "which looks at data",
+    "": "",
+}
+
+
+def most_telling(found: Iterable[Condition]) -> Condition | None:
+    """Of the first of those by which ranks differ most surely; None: there is none."""
+    return min(found, key=lambda one: _STRENGTH.index(one.asks), default=None)
+
+
+_STRENGTH: Final[tuple[Asks, ...]] = ("rank", "exception", "cleanup", "clock", "random", "data", "")
+
+
+@once
+def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
+    """Per side that made a call the most telling condition of its own, if any.
+
+    The suspects' come first. None where the sides' lines have met before, as the arms of a
+    condition do; nor one of a side whose ranks have come from several lines.
+    """
+    if have_met(case, candidate):
+        return ()
+    found = between(case, standpoints(candidate), candidate.suspects)
+    return tuple(one for one in found if _is_of_all(case, candidate, one))
+
+
+def _is_of_all(case: Case, candidate: Candidate, one: Condition) -> bool:
+    """Whether all ranks of a condition's side are under it: a side is one by what it called."""
+    if candidate.stream is None or candidate.seq is None or one.forks:
+        return True
+    for rank in one.ranks[1:]:
+        call = case.call(rank, candidate.stream, candidate.seq)
+        frames = case.stack(rank, call) if call is not None else ()
+        sites = [chains.site(frame) for frame in frames] or [call.site or "" if call else ""]
+        if not any(one.line in case.statements(site) for site in sites):
+            return False
+    return True
+
+
+def between(
+    case: Case,
+    points: Sequence[Standpoint],
+    suspects: Collection[int],
+    *,
+    by_line: bool = False,
+) -> list[Condition]:
+    """For each of these the most telling condition that it stands under and the others do not.
+
+    The suspects' come first. What a framework shadows stands where another call has brought it.
+    """
+    above = [_above(case, point) for point in points]
+    found = []
+    for n, point in enumerate(points):
+        if not by_line and not stands_at_its_line(point.call):
+            continue
+        foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
+        own = [(*one, False) for one in above[n] if one[:2] not in foreign]
+        for m, other in enumerate(points):
+            own += [(*fork, True) for fork in _fork(point, other) if m != n]
+        one = most_telling(
+            _condition(case, point.ranks, point.call, site, line, forks=forks)
+            for _, line, site, forks in reversed(own)
+            if _tells(line)
+        )
+        found += [one] if one is not None else []
+    return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
+
+
+def _condition(
+    case: Case, ranks: Sequence[int], call: Call, site: str, line: str, *, forks: bool = False
+) -> Condition:
+    file = site.rpartition(":")[0]
+    return Condition(tuple(ranks), call, file, line, forks, case.origin(site, line), site)
+
+
+def _tells(line: str) -> bool:
+    """Whether it is a condition by which ranks may differ: the entry guard of a script is none."""
+    text = statements.code_of(line)
+    return text.startswith(_TELLING) and "__name__" not in text
+
+
+_TELLING: Final = ("if ", "elif ", "except", "case ", "finally", arms.CONTRARY)
+
+
+def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
+    """The conditions above a call and its callers, outermost first.
+
+    File, ``number text``, and ``path:line`` of the call or the caller that stands under it.
+    """
+    found = []
+    for site in reversed(sites(point)):
+        lines = statements.branches(case.statements(site))
+        found += [(site.rpartition(":")[0], line, site) for line in lines]
+    return found
+
+
+def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str, str]]:
+    """The ``if`` of which two stand in different branches, in the outermost frames that differ.
+
+    As :func:`_above` has it.
+    """
+    pairs = [(point.call.site, other.call.site)]
+    mine, theirs = chains.outermost_apart(point.stack, other.stack)
+    if mine and theirs:
+        pairs.append((chains.site(mine), chains.site(theirs)))
+    for site, there in pairs:
+        fork = code_lines.parting_if(site, there)
+        if fork is not None:
+            return [((site or "").rpartition(":")[0], fork, site or "")]
+    return []
+
+
+def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
+    """The most telling condition that one call stands under and another does not.
+
+    None of those that are the same for a rank in every round.
+    """
+    foreign = {one[:2] for one in _above(case, other)}
+    return most_telling(
+        _condition(case, point.ranks, point.call, site, line)
+        for file, line, site in reversed(_above(case, point))
+        if (file, line) not in foreign and _tells(line)
+        if not _LASTING.fullmatch(statements.code_of(statements.head_of(line)))
+    )
+
+
+_LASTING: Final = re.compile(
+    r"(el)?if (not )?[\w.]*rank[\w.]*(\(\))?( *(==|!=|<=?|>=?|%) *[\w.+-]+(\(\))?)*:"
+)
+"""A condition that asks for the rank alone."""
+
+
+def within_loop(
+    case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]
+) -> list[Condition]:
+    """The conditions around a call within the outermost loop of its stack, innermost first."""
+    found: list[Condition] = []
+    within: list[Condition] = []
+    for frame in stack:
+        site = chains.site(frame)
+        lines = statements.own(case.statements(site))
+        loops = statements.loops(lines)
+        for line in reversed(lines[:-1]):
+            if _tells(line):
+                within.append(_condition(case, ranks, call, site, line))
+            if loops and line == loops[0]:
+                found = list(within)
+    return found

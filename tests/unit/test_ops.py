@@ -46,6 +46,7 @@ def test_sets_hold_earlier_names_too() -> None:
     assert {"barrier", "monitored_barrier"} == ops.BARRIERS
     gathers = {"gather", "gather_single", "gather_into_tensor"}
     assert {"broadcast", "reduce", "scatter", *gathers} == ops.ROOTED
+    assert {"reduce", *gathers} == ops.TO_ROOT
     assert {"all_reduce", "broadcast", "reduce"} == ops.SHAPED
     assert {"all_reduce", "all_reduce_coalesced", "broadcast"} == ops.IN_PLACE
     assert {"all_gather_into_tensor", "reduce_scatter_tensor", "barrier"} <= ops.HOLDING

@@ -25,7 +25,7 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import in_one_loop
+from collectrace.align.judging.parted import calls_in_one_loop
 from collectrace.align.judging.rounds import went_on
 from collectrace.findings import Side
 from collectrace.signature import is_asked, is_user
@@ -178,7 +178,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         if way is not None:
             return Reason(told + way.cause, way.fix)
         return Reason(told, _as_long(case, left.loop))
-    if in_one_loop(case, side, other):
+    if calls_in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     habit = went_on(case, candidate, side.ranks)
     if habit is not None:

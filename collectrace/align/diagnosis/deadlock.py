@@ -35,13 +35,13 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     wording = refused.explain(case, candidate)
     if wording is not None:
         return wording
-    steps = [circle.step(case, edge) for edge in source]
+    steps = circle.steps(case, source)
     again = sisters.reason(case, candidate)
     if again is not None:
         return Wording(circle.headline(case, source), again.cause, again.fix)
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
-        waits = f"{reason.cause} So they wait for each other: {'; '.join(steps)}."
+        waits = f"{reason.cause} So they wait for each other: {words.lower(steps)}"
         headline = (
             program.told(case, left, short=True)
             if candidate.cause is None
@@ -54,19 +54,17 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if known is None and not is_proven:
         known = _of_round(case, candidate, source)
     if known is not None:
-        text = f"{circle.steps(case, source)} {known.cause}"
+        text = f"{steps} {known.cause}"
         return Wording(circle.headline(case, source), text, known.fix)
     near = in_circle(case, source) if not is_proven else None
     if near is not None:
         both = closing_send.readings(near)
-        return Wording(
-            circle.headline(case, source), f"{circle.steps(case, source)} {both.cause}", both.fix
-        )
-    told = out_of_step.reason(case, candidate, source, circle.steps(case, source))
+        return Wording(circle.headline(case, source), f"{steps} {both.cause}", both.fix)
+    told = out_of_step.reason(case, candidate, source, steps)
     if told is not None:
         return Wording(circle.headline(case, source), told.cause, told.fix)
     cause = (
-        f"{words.upper('; '.join(steps))}. Each is right by itself; together they wait for ever."
+        f"{steps} Each is right by itself; together they wait for ever."
         f"{out_of_step.first_time(case, source)}"
     )
     if len(messages) == len(source):
@@ -75,7 +73,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         one = messages[0].waiting
         counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
         cause = (
-            f"{circle.steps(case, source)} Some wait in a message, some in a collective: what rank "
+            f"{steps} Some wait in a message, some in a collective: what rank "
             f"{one.rank} waits for comes behind the collective, or never."
         )
         cause += f" {counted}" if counted else ""

@@ -112,8 +112,7 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
     if not one or not two or one[-1] != two[-1]:
         return None
     loop = loop_lines.LoopLine(points[0].stack[0], one[-1][1])
-    text = statements.code_of(loop.line)
-    if not text.startswith("for ") or " range(" in text:
+    if not loop.is_over_things:
         return None
     return Reason(
         f" Both lines are in {loop.quoted}: over a set, or a dict that is filled in another order, "

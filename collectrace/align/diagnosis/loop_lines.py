@@ -46,6 +46,12 @@ class LoopLine:
         return bool(_COUNTED.search(self.line)) and "len(" not in self.line
 
     @property
+    def is_over_things(self) -> bool:
+        """Whether it is a ``for`` over something else than a ``range``."""
+        text = statements.code_of(self.line)
+        return text.startswith("for ") and " range(" not in text
+
+    @property
     def is_over_model(self) -> bool:
         """Whether it goes over what a model consists of, which is as much on every rank."""
         return _OF_MODEL.search(self.line) is not None

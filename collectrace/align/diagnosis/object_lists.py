@@ -18,13 +18,11 @@ from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import novelty
+from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.records import Call
 
 _APIS: Final = ("broadcast_object_list", "send_object_list", "recv_object_list")
-
-_ENOUGH: Final = 3
-"""Earlier lists of one length, to say that a rank always passes such."""
 
 _LOOK_BACK: Final = 400
 """Rows before a difference in which earlier calls of its line are looked for."""
@@ -95,7 +93,7 @@ def _as_before(case: Case, candidate: Candidate) -> str:
     told = ""
     for side, call in called(candidate):
         before = _earlier(case, source, side.ranks, side.call or call)
-        if len(before) < _ENOUGH or len(set(before)) > 1:
+        if len(before) < habit.ENOUGH or len(set(before)) > 1:
             continue
         made, n = words.verb(side.ranks, "it has", "they have"), before[0]
         times = words.counted(len(before), "call")

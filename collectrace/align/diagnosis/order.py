@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from collectrace import words
+from collectrace import ops, words
 from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds, wording
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
@@ -20,7 +20,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import around, have_met, in_one_loop, parted
+from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -231,7 +231,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     why = decided.sentence(case, candidate)
     side = next((s for s in candidate.sides if s.ranks == found.ranks), None)
     other = next((s for s in candidate.sides if s.ranks == found.others), None)
-    in_it = side is not None and other is not None and in_one_loop(case, side, other)
+    in_it = side is not None and other is not None and calls_in_one_loop(case, side, other)
     if in_it and not why:
         why = lone_line.told(case, candidate)
     if why or in_it or any(around(case, one) for one in candidate.sides):
@@ -317,7 +317,7 @@ def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Re
         return None
     rank = found.ranks[0]
     last = case.call(rank, candidate.stream, candidate.seq - 1)
-    if last is None or last.root != rank or last.op not in _TO_THE_ROOT or not is_user(last):
+    if last is None or last.root != rank or last.op not in ops.TO_ROOT or not is_user(last):
         return None
     return Reason(
         f"{told} Just before, {named(case, rank, last, brief=True)} gave its result to rank {rank} "
@@ -326,8 +326,6 @@ def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Re
         f"broadcast what rank {rank} decided, so that every rank takes the same way.",
     )
 
-
-_TO_THE_ROOT: Final = frozenset({"reduce", "gather", "gather_single"})
 
 _ONE_BRANCH: Final = (
     "Make the call on every rank or on none: take it out of `if rank == 0:` and of branches on "

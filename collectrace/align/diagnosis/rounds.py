@@ -204,9 +204,8 @@ def _for_around(case: Case, side: Side) -> LoopLine | None:
     for frame in side.stack or ():
         lines = statements.loops(case.statements(chains.site(frame)))
         if lines:
-            text = statements.code_of(lines[-1])
-            counts = " range(" in text or not text.startswith("for ")
-            return None if counts else LoopLine(frame, lines[-1])
+            loop = LoopLine(frame, lines[-1])
+            return loop if loop.is_over_things else None
     return None
 
 

@@ -17,8 +17,6 @@ from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_user
 
-_TO_THE_ROOT: Final = frozenset({"reduce", "gather"})
-
 _MOST_BARRIERS: Final = 4
 """Barriers that may lie between: they carry nothing."""
 
@@ -50,7 +48,7 @@ def at_the_root(case: Case, candidate: Candidate) -> AtTheRoot | None:
     if len(calls) < len(latest) or len({(c.seq, c.op, c.root, c.site) for c in calls}) > 1:
         return None
     call, rank = calls[0], candidate.sides[0].ranks[0]
-    if call.op not in _TO_THE_ROOT or call.root is None or not is_user(call) or not call.site:
+    if call.op not in ops.TO_ROOT or call.root is None or not is_user(call) or not call.site:
         return None
     reading = values.read_by(call.site)
     deciding = _deciding(case, candidate, call) if reading else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
@@ -14,17 +13,15 @@ from collectrace.align.judging.own_round import (
     left_own_round,
     program_of,
 )
-from collectrace.align.judging.rounds import is_in_one_loop
+from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.takers import uneven
-from collectrace.align.matching import programs
+from collectrace.align.matching import habit, programs
+from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.findings import GroupInfo
-
-_ENOUGH: Final = 3
-"""Ranks of which two can outvote one; equal rounds that make a habit."""
 
 
 def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -44,7 +41,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
     same line: whatever is new there, all do.
     """
     source, group = candidate.source, candidate.group
-    if not isinstance(source, tuple) or group is None or len(group.ranks) < _ENOUGH:
+    if not isinstance(source, tuple) or group is None or len(group.ranks) < CAN_OUTVOTE:
         return None
     if not any(left_own_round(case, edge.waiting.rank) for edge in source):
         return None
@@ -108,7 +105,7 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     which the others come behind what it left out, and most have begun with that; or the one that
     it left out, in which most wait.
     """
-    if not left.skipped or left.rounds < _ENOUGH:
+    if not left.skipped or left.rounds < habit.ENOUGH:
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
@@ -133,7 +130,7 @@ def _left_out_an_answer(case: Case, cycle: Cycle, left: LeftRound, others: Seque
     It had never asked for more than it had sent till then, and the rank has got as many as it sent:
     so it has been answered each time, and this time not. All others kept their round.
     """
-    if not left.skipped or left.rounds < _ENOUGH or not isinstance(left.key, ChannelKey):
+    if not left.skipped or left.rounds < habit.ENOUGH or not isinstance(left.key, ChannelKey):
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
@@ -169,13 +166,13 @@ def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]
 
     Behind the loop it would prove nothing: the others' may be one turn too long.
     """
-    if left.skipped or left.rounds < _ENOUGH or not awaits(cycle, left):
+    if left.skipped or left.rounds < habit.ENOUGH or not awaits(cycle, left):
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
     new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
     line, _ = chains.outermost_apart(new, usual)
-    if not (is_in_one_loop(case, new, usual) or _is_between(case, left)):
+    if not (part_in_one_loop(case, new, usual) or _is_between(case, left)):
         return False
     seen = {frame for rank in others for stack in _stacks(case, rank) for frame in stack}
     return line not in seen and _is_first(case, left)
@@ -208,7 +205,7 @@ def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
     It may be that their loop was to end, too; but they are the most, as where one calls something
     else than the others. Not where a loop is around all: then it may be another turn of that.
     """
-    if left.skipped or left.extra or left.rounds < _ENOUGH or left.before is None:
+    if left.skipped or left.extra or left.rounds < habit.ENOUGH or left.before is None:
         return False
     gone = set(case.loops(case.stack(left.rank, left.made)))
     was_in = set(case.loops(case.stack(left.rank, left.before))) - gone
@@ -269,6 +266,8 @@ def short_sender(case: Case, candidate: Candidate) -> LeftRound | None:
         ways = case.sent_to_any(channel)
         sent = {rank: case.evidence.logs[rank].last_channel_seq[ways[rank]] for rank in ways}
         mine = sent.pop(left[0].rank, 0)
-        if len(sent) >= _ENOUGH - 1 and len(set(sent.values())) == 1 and mine < max(sent.values()):
+        if len(sent) + 1 < CAN_OUTVOTE or len(set(sent.values())) > 1:
+            continue
+        if mine < max(sent.values()):
             return left[0]
     return None

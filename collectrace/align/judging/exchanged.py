@@ -11,14 +11,12 @@ from typing import Final
 from collectrace import ops
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
 
 _LOOK_BACK: Final = 400
 """Rows before a difference in which earlier calls of its line are looked for."""
-
-_ENOUGH: Final = 3
-"""Earlier calls of a line that sent the same in all, to say that a rank always does."""
 
 _INTEGERS: Final = ("int64", "int32")
 
@@ -96,7 +94,7 @@ def _change(case: Case, source: Divergence, sender: int) -> Change | None:
         return None
     sent, expected = sum(mine.splits[0]), sum(part[1][ranks.index(sender)] for part in parts)
     totals = list(_earlier(case, source, sender, mine))
-    always = len(totals) >= _ENOUGH and set(totals) == {expected}
+    always = len(totals) >= habit.ENOUGH and set(totals) == {expected}
     return Change(sent, expected, len(totals)) if always and sent != expected else None
 
 

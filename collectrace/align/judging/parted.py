@@ -95,7 +95,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     found = []
     for side, others in (called, called[::-1]):
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
-        if mine not in sites and theirs in sites and in_one_loop(case, side, others):
+        if mine not in sites and theirs in sites and calls_in_one_loop(case, side, others):
             found.append(side)
     if any(s.call and program_text(s.call) in sisters.votes(case, candidate) for s in found):
         return ()  # ranks of other groups were there
@@ -109,8 +109,8 @@ def _sites(log: RankLog, stream: StreamKey, before: int) -> set[str]:
     return {rows.vocabulary.appearances[n].site for n in seen}
 
 
-def in_one_loop(case: Case, side: Side, others: Side) -> bool:
-    """Whether the innermost loop around one call is around the other too."""
+def calls_in_one_loop(case: Case, side: Side, others: Side) -> bool:
+    """Whether the innermost loop around one call's own line is around the other's, too."""
     mine, theirs = around(case, side), around(case, others)
     sites = [s.call.site.rpartition(":")[0] for s in (side, others) if s.call and s.call.site]
     loop = statements.innermost_loop(theirs)

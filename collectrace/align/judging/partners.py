@@ -13,13 +13,10 @@ from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.matching import programs
+from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
-
-_ENOUGH: Final = 3
-"""Exchanges in which all were mutual, to say that they are to be."""
 
 _FEW: Final = 2
 """Ranks that have no choice."""
@@ -119,7 +116,7 @@ def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpai
             continue
         varied = any(len({e.peer for e in found[:n]}) > 1 for found in exchanges.values())
         calls = {rank: _call(case, rank, found[n]) for rank, found in exchanges.items()}
-        if n < _ENOUGH or not varied:
+        if n < habit.ENOUGH or not varied:
             return None
         known = {rank: call for rank, call in calls.items() if call is not None}
         ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)

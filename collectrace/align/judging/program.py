@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
-
-_ENOUGH: Final = 3
-"""Ranks of which two can outvote one."""
 
 
 @once

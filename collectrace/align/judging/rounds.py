@@ -26,9 +26,6 @@ from collectrace.signature import is_user, program_text
 _WINDOW: Final = 400
 """Rows before a candidate's in which rounds are looked for."""
 
-_ENOUGH: Final = 3
-"""Equal rounds that make a habit which is proof against who left it."""
-
 _Step = tuple[int, int]
 """What a call means, and how it appears: the line and its callers, the op, the role."""
 
@@ -98,7 +95,7 @@ def turn(case: Case, candidate: Candidate) -> Turn | None:
 def went_on(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Turn | None:
     """Where these ranks went on with at least three equal rounds, and the other side did not."""
     left = turn(case, candidate)
-    if left is None or left.rounds < _ENOUGH or left.others.ranks != tuple(ranks):
+    if left is None or left.rounds < habit.ENOUGH or left.others.ranks != tuple(ranks):
         return None
     return left
 
@@ -154,7 +151,9 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     a condition either may have had the right value.
     """
     found = leap(case, candidate)
-    if found is None or found.rounds < _ENOUGH or not found.is_new or not is_straight(case, found):
+    if found is None or found.rounds < habit.ENOUGH or not found.is_new:
+        return ()
+    if not is_straight(case, found):
         return ()
     return tuple(sorted(found.side.ranks)) if _are_of_one_mind(case, candidate) else ()
 
@@ -166,7 +165,9 @@ def novelty(case: Case, candidate: Candidate) -> Turn | None:
     For arguments it proves nothing: they may be meant to change, and one side have missed it.
     """
     left = turn(case, candidate)
-    if left is None or left.rounds < _ENOUGH or any(left.own[-1] in one[:-1] for one in left.both):
+    if left is None or left.rounds < habit.ENOUGH:
+        return None
+    if any(left.own[-1] in one[:-1] for one in left.both):
         return None
     made, usual = left.side.call, left.others.call
     if made is None or usual is None or not (is_user(made) and is_user(usual)):
@@ -191,7 +192,7 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     rank, other = found.side.ranks[0], found.others.ranks[0]
     here, there = case.stack(rank, made), case.stack(other, usual)
     line, _ = chains.outermost_apart(here, there)
-    if not is_in_one_loop(case, here, there) or any(
+    if not part_in_one_loop(case, here, there) or any(
         line in _frames(case, one, stream, seq) for one in (rank, other)
     ):
         return ()
@@ -244,7 +245,7 @@ def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
     return bool(here) and chains.scope(here) == chains.scope(there)
 
 
-def is_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
+def part_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
     """Whether two stacks part in one function, and the innermost loop around one is around both.
 
     Not where the usual one goes on into a function with a loop: that may have been over.

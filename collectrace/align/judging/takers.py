@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import program_of
+from collectrace.align.matching import habit
+from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
-
-_ENOUGH: Final = 3
-"""Ranks of which two can outvote one; rounds that make a habit."""
 
 
 class Uneven(NamedTuple):
@@ -60,7 +59,7 @@ def _uneven(
 ) -> Uneven | None:
     group, program = case.comparison.groups.get(stream.group), program_of(case, hub)
     log = case.log(waiter)
-    if group is None or len(group.ranks) < _ENOUGH or program is None or log is None:
+    if group is None or len(group.ranks) < CAN_OUTVOTE or program is None or log is None:
         return None
     row = log.last_seq.get(stream, 0) + 1
     logs = [one for rank in group.ranks if (one := case.log(rank)) is not None]
@@ -73,7 +72,7 @@ def _uneven(
     alike = [others for one, others in before if one == step]
     took_part = [waiter in others for others in alike]
     sizes = {len(others) for others in alike}
-    if len(alike) < _ENOUGH or len(sizes) != 1 or len(set(took_part)) < 2:
+    if len(alike) < habit.ENOUGH or len(sizes) != 1 or len(set(took_part)) < 2:
         return None  # so many ranks, and not always the same, take part in a round
     if not {*peers} <= came:
         return None

@@ -14,16 +14,13 @@ from typing import Final, NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.matching import programs
+from collectrace.align.matching import habit, programs
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
 
 _SOME: Final = 2
 """Rounds before, to say how the messages came out in each."""
-
-_ENOUGH: Final = 3
-"""Rounds before, to say who left what had been so in each."""
 
 
 class UnevenRound(NamedTuple):
@@ -57,7 +54,7 @@ class UnevenRound(NamedTuple):
         Who waits is in the midst of its round: to have made too many tells only of one that never
         made more than had gone the other way before.
         """
-        if self.back is None or self.rounds < _ENOUGH:
+        if self.back is None or self.rounds < habit.ENOUGH:
             return None
         too_many, too_few = self.mine > self.back, self.theirs != self.back
         if too_many == too_few or (too_many and not self.gives_first):

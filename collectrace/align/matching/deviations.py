@@ -23,6 +23,9 @@ from collectrace.align.reading.evidence import RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
+CAN_OUTVOTE: Final = 3
+"""Ranks of which two can outvote one."""
+
 _MOST_STEPS: Final = 512
 """Calls that one edit may be about."""
 
@@ -86,7 +89,7 @@ def find(
     found: list[Deviation] = []
     for (own, _), ranks in kinds.items():
         # In one group alone its stream tells all there is to tell.
-        if len(ranks) < 3 or len(own) < 2:
+        if len(ranks) < CAN_OUTVOTE or len(own) < 2:
             continue
         steps, known = Steps(), dict[int, Program]()
         for rank in ranks:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+ENOUGH: Final = 3
+"""Times that something was so each time, to say that it always is."""
+
 _MOST_PLACES: Final = 512
 """Earlier places that are looked at, the latest first."""
 

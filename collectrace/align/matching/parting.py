@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace.align.matching import habit
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.records import Call
@@ -29,9 +30,6 @@ _MOST_ROWS: Final = 100_000
 
 _WINDOW: Final = 2000
 """The same in logs of which a part was read: each is looked up."""
-
-_OFTEN: Final = 3
-"""Times that ranks part in one way and come together again, and it is how their program goes."""
 
 _MOST_EXTRA: Final = 512
 """Calls that one rank may have made too many."""
@@ -165,7 +163,7 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
                 known, theirs = met_by_a.get(here), met_by_b.get(there)
                 if (known and there not in known) or (theirs and here not in theirs):
                     apart = at
-            elif apart is not None and partings[a.where(apart), b.where(apart)] >= _OFTEN:
+            elif apart is not None and partings[a.where(apart), b.where(apart)] >= habit.ENOUGH:
                 apart = None
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)

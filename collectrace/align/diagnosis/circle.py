@@ -27,15 +27,15 @@ def headline(case: Case, cycle: Sequence[Edge]) -> str:
 _MOST_SHOWN: Final = 3
 
 
-def step(case: Case, edge: Edge) -> str:
+def _step(case: Case, edge: Edge) -> str:
     """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
     behind = ", whose device has not come to it" if edge.queued else ""
     return f"rank {edge.waiting.rank} waits in {what(case, edge)} for rank {edge.target[0]}{behind}"
 
 
 def steps(case: Case, cycle: Sequence[Edge]) -> str:
-    """Every :func:`step` of a circle, one sentence."""
-    return f"{words.upper('; '.join(step(case, edge) for edge in cycle))}."
+    """Every :func:`_step` of a circle, one sentence."""
+    return f"{words.upper('; '.join(_step(case, edge) for edge in cycle))}."
 
 
 def what(case: Case, edge: Edge) -> str:

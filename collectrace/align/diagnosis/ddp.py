@@ -21,7 +21,7 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, if_ended
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -202,7 +202,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
         "branch).",
-        f"If the loop ended earlier: {loop_lines.even_length(case)} {_OR_JOIN}\n"
+        f"{if_ended(f'{loop_lines.even_length(case)} {_OR_JOIN}')}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )
 

@@ -10,15 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace import words
+from collectrace.align.diagnosis import ways_past
 from collectrace.align.diagnosis.loop_lines import LoopLine, outermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.ways_past import (
-    MOST,
-    WayPast,
-    of_frames,
-    of_others,
-)
-from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, quoted
+from collectrace.align.diagnosis.ways_past import MOST, WayPast
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, if_ended, quoted
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
 
@@ -37,8 +33,7 @@ class Fewer(NamedTuple):
         fixes = [one for one in (known, self.fix) if one]
         if not self.left_out and not fixes:
             return ONE_LENGTH
-        longer = f"If the loop itself is of another length: {words.lower(ONE_LENGTH)}"
-        return "\n".join([*(fixes or [EVERY_RANK]), longer])
+        return "\n".join([*(fixes or [EVERY_RANK]), if_ended()])
 
 
 def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None = None) -> Fewer:
@@ -56,7 +51,11 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
         loop = list(point.stack).index(of.frame), statements.number_of(of.line)
     if loop is None:
         return Fewer("", "", left_out=True)
-    ways = [way for way in of_frames(case, point.stack) if _is_of_rounds(way, point.stack, loop)]
+    ways = [
+        way
+        for way in ways_past.of_frames(case, point.stack)
+        if _is_of_rounds(way, point.stack, loop)
+    ]
     exits = [way for way in ways if _is_exit(case, way, point.stack, loop)]
     left_out = len(exits) < len(ways) or not _is_plain_in(case, point.stack, loop)
     if not 0 < len(ways) <= MOST:
@@ -65,7 +64,7 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
         return Fewer(
             f" Within it {stands} {words.listed(between)}." if between else "", "", left_out
         )
-    past = of_others(point, who, ways)
+    past = ways_past.of_others(point, who, ways)
     return Fewer(past.sentence if left_out else past.out_of_loop, past.fix, left_out)
 
 

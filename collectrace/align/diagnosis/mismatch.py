@@ -29,7 +29,6 @@ from collectrace.align.diagnosis import (
     sisters,
     slip,
     ways_told,
-    wording,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
 from collectrace.align.diagnosis.headline import headline
@@ -37,6 +36,7 @@ from collectrace.align.diagnosis.wording import (
     AMBIGUOUS,
     EVERY_RANK,
     FOLLOWS,
+    UNDECIDED,
     Explainer,
     Reason,
     Wording,
@@ -207,7 +207,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         return Reason(told + why, fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    why = why or wording.UNDECIDED
+    why = why or UNDECIDED
     order = decided.unordered(case, candidate)
     if order is not None:
         return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import ops, words
-from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds, wording
+from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, function_of, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -15,6 +15,9 @@ from collectrace.align.diagnosis.standpoint import of_ranks
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
+    RAN_ON_SOME,
+    SKIPPED,
+    SKIPPED_OR_REPEATED,
     Reason,
     called,
 )
@@ -22,7 +25,6 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, permuted
-from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
@@ -65,7 +67,7 @@ def _same_call(case: Case, candidate: Candidate, found: Edit) -> bool:
     calls = [side.call for side in candidate.sides if side.call is not None]
     if rounds.is_one_request(candidate):
         return True
-    if len({(canonical_op(call.op), call.role) for call in calls}) > 1:
+    if len({(ops.canonical_op(call.op), call.role) for call in calls}) > 1:
         return False
     if have_met(case, candidate):
         return not found.agrees
@@ -170,7 +172,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     turn = rounds.one_more_turn(case, candidate, found.ranks)
     if turn is not None:
         why, fix = turn.cause + why, f"{turn.fix}\n{fix}"
-    why = why or wording.RAN_ON_SOME
+    why = why or RAN_ON_SOME
     return Reason(
         f"{who} issued {listed} ({whose}), and {others} did not.{again}{why}",
         fix,
@@ -286,8 +288,8 @@ def _skipped(candidate: Candidate, found: Edit) -> str:
     """What may have left out a call where nothing is known of it: a sentence after a space."""
     point = of_ranks(candidate, found.ranks)
     if found.habit is not None and point is not None and token_again(found.habit, point.call):
-        return wording.SKIPPED_OR_REPEATED
-    return wording.SKIPPED
+        return SKIPPED_OR_REPEATED
+    return SKIPPED
 
 
 def token_again(habit: loop.Loop, call: Call) -> bool:

@@ -17,7 +17,7 @@ from collectrace.align.diagnosis import (
 )
 from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, if_ended
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted, parted_here
@@ -224,7 +224,7 @@ def out_of_loop(
     )
     if within is not None:
         cause += f" Or {within.quoted}, in it, led {words.ranks(who)} past the call."
-        fix = f"{decided.fix_of(case, within)}\nIf the loop ended earlier: {words.lower(fix)}"
+        fix = f"{decided.fix_of(case, within)}\n{if_ended(fix)}"
     return Reason(cause, fix, "left")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import gone_past, ways_past
@@ -11,13 +10,11 @@ from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import outermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.ways_past import MOST, WayPast
-from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, VAGUE, Reason
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, VAGUE, Reason, if_ended
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
 from collectrace.records import Batch
-
-_IF_OVER: Final = f"If the loop came to its end there: {words.lower(ONE_LENGTH)}"
 
 
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
@@ -36,7 +33,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
         cause = cause.replace(vague, "")
     fix = found.fix
     if reason.fix == ONE_LENGTH:
-        fix += f"\n{_IF_OVER}"
+        fix += f"\n{if_ended()}"
     elif not found.is_only and reason.fix != EVERY_RANK:
         fix += f"\n{reason.fix}"
     return Reason(cause + found.sentence, fix, reason.because, found.fix)
@@ -83,7 +80,7 @@ def out_of_loop(case: Case, candidate: Candidate) -> Reason | None:
             found.fix,
         )
     is_out = len(found.exits) == len(found.ways)
-    return Reason(found.out_of_loop if is_out else found.sentence, f"{found.fix}\n{_IF_OVER}")
+    return Reason(found.out_of_loop if is_out else found.sentence, f"{found.fix}\n{if_ended()}")
 
 
 def _last_batch(case: Case, point: Standpoint) -> Batch | None:

@@ -144,6 +144,11 @@ JOIN = (
 )
 
 
+def if_ended(fix: str = ONE_LENGTH) -> str:
+    """A fix for the case that a loop came to its end by itself, where more may have led out."""
+    return f"If the loop itself ended earlier: {words.lower(fix)}"
+
+
 def loads_data(case: Case) -> bool:
     """Whether a DataLoader was seen; without one there is no batch to be ragged, or to be cut."""
     return any(log.batches for log in case.evidence.logs.values())

@@ -83,7 +83,7 @@ def test_a_way_past_the_call(way: str, told: str | None, tmp_path: Path) -> None
         assert f"the loop ran longer there. `{way}` (train.py:3)" in found.cause
         assert "may have led rank 1 out of it." in found.cause
     assert found.fix.startswith("Let all ranks decide together at train.py:3")
-    assert "If the loop itself is of another length: give the loop" in found.fix
+    assert "If the loop itself ended earlier: give the loop" in found.fix
 
 
 HELPED = """\

@@ -367,7 +367,7 @@ def test_without_a_loader_the_loop_may_have_ended_by_itself(tmp_path: Path) -> N
     assert "`if loss < target:` (train.py:5), with a break, may have led rank 0 out of it." in (
         found.cause
     )
-    assert "If the loop came to its end there: give the loop the same length" in found.fix
+    assert "If the loop itself ended earlier: give the loop the same length" in found.fix
 
 
 def test_a_loop_without_a_way_out(tmp_path: Path) -> None:

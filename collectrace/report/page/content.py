@@ -92,6 +92,7 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
     return {
         "n": n + 1,
         "cause_index": cause_of(findings, n),
+        "is_repeat": finding.repeats is not None,
         "severity": finding.severity,
         "kind": finding.kind,
         "headline": text.clean(finding.headline),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from collectrace.cli import main
 from collectrace.findings import Alignment, Finding
 from collectrace.report import markdown, terminal
 from tests.support.judging import aligned, errors, judged
@@ -109,6 +110,20 @@ def test_on_the_screen_it_is_one_error(tmp_path: Path) -> None:
     assert "diverged: 1 error on 8 ranks." in out.getvalue()
     markdown.write(alignment, written)
     assert "led to" not in written.getvalue()
+
+
+def test_on_the_page_the_others_are_named_and_led_to_nothing(tmp_path: Path) -> None:
+    run = pairs(8)
+    for rank in run:
+        reduce(rank, count=4 + rank.rank % 2)
+    run.finish()
+    run.write(tmp_path / "logs")
+    page = tmp_path / "report.html"
+    asked = ["align", str(tmp_path / "logs"), "--html", str(page)]
+    assert main(asked, io.StringIO(), io.StringIO()) == 1
+    written = page.read_text()
+    assert "led to</span>" not in written
+    assert written.count("the same in</span>") == 3
 
 
 def test_another_error_in_a_sister_group_is_one_of_its_own(tmp_path: Path) -> None:

@@ -304,6 +304,14 @@ TABLE: Final = (
         "exchanged between all of them.",
         ("dtensor.redistribute", "dtensor.loss"),
     ),
+    # parallel/style.py, ColwiseParallel(input_layouts): "If not specified, we assume the input
+    # tensor to be replicated". To pad would add up rows of other samples.
+    Fix(
+        "Give all ranks of a tensor-parallel group the same inputs: what is not declared otherwise "
+        "(input_layouts) is taken to be replicated. Split the data over the data-parallel "
+        "dimension of the mesh alone, by the rank in that dimension.",
+        ("dtensor.redistribute", "dtensor.loss"), because=("sizes",), replaces=True,
+    ),
     # state_dict.py, StateDictOptions: see above.
     Fix(
         "Call get_model_state_dict() and its like on every rank: a full state dict is gathered "

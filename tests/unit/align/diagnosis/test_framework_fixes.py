@@ -255,6 +255,7 @@ SIZES = [
     ("accelerate.gather_for_metrics", None),
     ("accelerate.reduce", None),
     ("lightning.all_gather", None),
+    ("dtensor.redistribute", None),
 ]
 
 

@@ -82,6 +82,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
     near = near_miss(issue)
     headline += f": {near}" if near else ""
+    cause += _sent_instead(issue)
     cause += numbering.sentence(case, issue)
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
@@ -193,6 +194,15 @@ def near_miss(issue: ChannelIssue) -> str:
                 f"rank {sent.source} sent it to rank {sent.destination}; they name each other by "
                 "their ranks in a group"
             )
+
+
+def _sent_instead(issue: ChannelIssue) -> str:
+    """Where the send of a near miss stands: a sentence after a space."""
+    sent = issue.near.send if issue.near is not None else None
+    if issue.near is None or sent is None or not sent.site:
+        return ""
+    rank = issue.near.channel.source
+    return f" What rank {rank} sent is its {words.name(sent)}{words.at(sent)}."
 
 
 def _other_parts(issue: ChannelIssue) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import lagging, rank_words
-from collectrace.align.diagnosis.wording import Wording, place
+from collectrace.align.diagnosis.wording import FOLLOWS, Wording, place
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import StreamKey
@@ -54,9 +54,12 @@ def explain(case: Case, candidate: Candidate) -> Wording:
             "so that there is one bucket.",
             notes=lagging.notes(case, candidate),
         )
+    alike = f"All ranks of the group issued {place(candidate)} alike"
+    if candidate.cause is not None:
+        return Wording(headline, f"{alike}, after what is told above had parted them.", FOLLOWS)
     return Wording(
         headline,
-        f"All ranks of the group issued {place(candidate)} alike, and none is known to have "
+        f"{alike}, and none is known to have "
         "stopped. What fails lies below the collective: the network, a driver, a GPU that hangs.",
         "Look at the network between the hosts, and run again with NCCL_DEBUG=INFO or "
         "TORCH_DISTRIBUTED_DEBUG=INFO.",

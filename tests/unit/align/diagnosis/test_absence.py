@@ -150,6 +150,22 @@ def test_nobody_is_missing_and_nothing_completes(tmp_path: Path) -> None:
     assert "What fails lies below the collective" in found.cause
 
 
+def test_what_never_completes_behind_another_error_is_not_laid_on_the_network(
+    tmp_path: Path,
+) -> None:
+    run = steps(3)
+    for rank in run:
+        rank.group("1", [0, 1] if rank.rank else [0, 1, 2], site="/job/mesh.py:9")
+    for rank in (run.rank(0), run.rank(1)):
+        rank.call("all_reduce", "1", site="/job/mesh.py:12")
+    for rank in run:
+        rank.wait(30)
+        crash(rank, "RuntimeError", "Timed out waiting 30000ms for recv operation", "mesh.py:12")
+    root, *effects = aligned(run, tmp_path).findings
+    assert root.kind == "group_mismatch"
+    assert not any("network" in found.fix + found.cause for found in effects)
+
+
 def test_one_who_came_stands_still(tmp_path: Path) -> None:
     run = steps(3)
     for rank in run:

@@ -326,6 +326,7 @@ def test_a_message_under_another_tag(tmp_path: Path) -> None:
     found = first(kind_examples.p2p_unmatched(), tmp_path)
     assert found.headline.endswith("rank 0 sent a message with tag 7, the receive waits for tag 8")
     assert "issued no send at all to rank 1 with tag 8 in the default group." in found.cause
+    assert "What rank 0 sent is its send at train.py:20." in found.cause
     assert found.fix.startswith("Pass the same tag to the send and to its recv")
 
 

@@ -154,6 +154,9 @@ class Group(Record):
     ordinal: int = _doc("n-th group this process asked for, from 0", default=0)
     site: str | None = _opt("`path:line` that asked for it")
     via: str | None = _opt("`path:line` of the library between, if any")
+    stack: int | None = _opt(
+        "number of the `stack` record that tells who asked for it; not of the default group"
+    )
     device_id: str | None = _opt("the device it was bound to when it was asked for, as `cuda:0`")
     start_seq: int | None = _opt("the backend's sequence number where tracing began late")
 

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.align.reading.run_reader import read
-from collectrace.records import Call, Checkpoint, Source, Stack
+from collectrace.records import Call, Checkpoint, Group, Source, Stack
 from tests.support import rank_file_checks
 from tests.support.real_ranks import Log, Ranks
 
@@ -87,6 +87,25 @@ def test_two_callers_of_a_helper_are_told_apart(ranks: Ranks) -> None:
         assert len({stack.stack for stack in log.of(Stack)}) == len(log.of(Stack))
     [one] = rank_file_checks.read_run(ran.logs, 2)[:1]
     rank_file_checks.check_stacks(one)
+
+
+def groups_of_two_callers() -> None:
+    def made() -> None:
+        dist.new_group([0])
+
+    made()
+    made()
+
+
+def test_who_asked_for_a_group(ranks: Ranks) -> None:
+    log = ranks.run(groups_of_two_callers).log(0)
+    asked = [group for group in log.of(Group) if group.phase == "asked"]
+    assert [group.stack is None for group in asked] == [True, False, False]
+    (one, other) = (stacks(log)[group.stack or 0].frames for group in asked[1:])
+    assert one[0] == other[0]
+    assert one[1] != other[1]
+    ready = [group.stack for group in log.of(Group) if group.phase == "ready"]
+    assert ready == [group.stack for group in asked]
 
 
 PACKAGES: Final = Path(sysconfig.get_path("purelib"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
-from collectrace.records import Call
+from collectrace.records import Call, Group
 from collectrace.signature import is_asked
 
 
@@ -71,6 +71,30 @@ def named(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = 
     return words.name(call) + place_of(case, rank, call, within=within, brief=brief)
 
 
+def through_forward(case: Case, rank: int, call: Call) -> str:
+    """The frame that ran the model, for a call made in a module's ``forward()``; empty: it is none.
+
+    Modules run each other by ``forward()`` after ``forward()``: the first frame that is none.
+    """
+    frames = case.stack(rank, call)
+    if not frames or call.site != chains.site(frames[0]) or not _is_forward(frames[0]):
+        return ""
+    return next((frame for frame in frames if not _is_forward(frame)), "")
+
+
+def _is_forward(frame: str) -> bool:
+    return chains.function(frame).rpartition(".")[2] == "forward"
+
+
+def of_group(case: Case, rank: int, group: Group) -> str:
+    """`` at groups.py:23, called at train.py:24``: where a group was asked for."""
+    frames = case.stack(rank, group)
+    named = group.site == chains.site(frames[0]) if frames else False
+    if not named or not is_in_helper(case, rank, group):
+        return words.at_site(group.site)
+    return f"{words.at_site(group.site)}, called{words.at_site(chains.site(frames[1]))}"
+
+
 def closed(text: str) -> str:
     """What names a caller, in the middle of a sentence: ``..., called at train.py:24,``."""
     return f"{text}," if ", " in text else text
@@ -81,8 +105,10 @@ def whole(case: Case, rank: int, call: Call) -> str:
     return words.call(call, place_of(case, rank, call, brief=True))
 
 
-def is_in_helper(case: Case, rank: int, call: Call) -> bool:
+def is_in_helper(case: Case, rank: int, call: Call | Group) -> bool:
     """Whether the line that called the function of a call tells more than the call's own line.
+
+    Or that of a request for a group.
 
     So it does where calls have come through that function from several lines, or from another
     file; and where no condition of the function's own is around the call, so that whatever decided
@@ -93,7 +119,7 @@ def is_in_helper(case: Case, rank: int, call: Call) -> bool:
         return False
     if has_callers(case, frames[0]):
         return True
-    if not is_asked(call):
+    if isinstance(call, Call) and not is_asked(call):
         return False  # a line that runs a model, or a backward(), is no helper by its looks
     if chains.file(frames[0]) != chains.file(frames[1]):
         return True
@@ -122,6 +148,12 @@ def telling(case: Case, rank: int, call: Call) -> Call:
     if not is_asked(call) or len(frames) < 2 or call.site != chains.site(frames[0]):
         return call
     return at_depth(call, frames, 1) if has_callers(case, frames[0]) else call
+
+
+def at_its_line(case: Case, rank: int, call: Call) -> str:
+    """`` at comm.py:13``; ``, called at train.py:24`` besides where several lines called that."""
+    caller = telling(case, rank, call).site
+    return words.at(call) + (f", called{words.at_site(caller)}" if caller != call.site else "")
 
 
 def telling_depth(stacks: Sequence[Sequence[str]]) -> int:

@@ -8,10 +8,12 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import left_out, rank_words
-from collectrace.align.diagnosis.wording import Wording
+from collectrace.align.diagnosis.callers import inside, of_group, telling_depth
+from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.align.reading.groups import is_local
 from collectrace.records import Group
@@ -24,7 +26,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     """One conflict in words."""
     source = candidate.source
     assert isinstance(source, GroupConflict)
-    creation = _creation(source)
+    creation = _creation(case, source)
     if candidate.severity == "info":
         return Wording(
             f"{words.ranks(creation.absent)} had not come to {creation.place} when the logs end",
@@ -61,14 +63,14 @@ class _Creation:
         return self.api + self.site
 
 
-def _creation(source: GroupConflict) -> _Creation:
+def _creation(case: Case, source: GroupConflict) -> _Creation:
     asked = [(ranks, group) for ranks, group in source.variants if group is not None]
     is_default = any(group.description == "default_pg" for _, group in asked)
     return _Creation(
         asked=asked,
         absent=tuple(r for ranks, group in source.variants if group is None for r in ranks),
         api="init_process_group" if is_default else "new_group",
-        site=next((words.at_site(group.site) for _, group in asked if group.site), ""),
+        site=next((of_group(case, ranks[0], group) for ranks, group in asked if group.site), ""),
         instead=source.instead,
         is_local=is_local(source.name),
     )
@@ -133,17 +135,51 @@ def _disagreement(
             f"{words.upper(words.ranks(creation.absent))} did not.",
             _LOCAL_FIX,
         )
+    through = _through_one_line(case, source)
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
-        f"{left_out.sentence(case, candidate, source)}"
+        f"{through.cause}{left_out.sentence(case, candidate, source)}"
         f"{rank_words.chain(case, creation.absent)}",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
-        "that are no members; init_device_mesh does it right.\n"
+        f"that are no members; init_device_mesh does it right.{through.fix}\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
     )
+
+
+def _through_one_line(case: Case, source: GroupConflict) -> Reason:
+    """Who called a function that makes groups, where it was called from different lines.
+
+    A sentence each for cause and fix, after a space; empty where nothing tells the ranks apart.
+    """
+    outer = callers_apart(case, source)
+    if not outer:
+        return Reason("", "")
+    came = [
+        f"{words.ranks(ranks)}{words.at_site(chains.site(frame))}{inside(frame)}"
+        for ranks, frame in outer
+    ]
+    site = next(group.site for _, group in source.variants if group is not None)
+    return Reason(
+        f" All asked{words.at_site(site)}, but that was called from different lines: "
+        f"{words.listed(came)}.",
+        " Where groups are made when they are first asked for, as a cache does: make them all in "
+        "one place that every rank comes to, before any of these lines.",
+    )
+
+
+def callers_apart(case: Case, source: GroupConflict) -> list[tuple[tuple[int, ...], str]]:
+    """Per variant of what was asked for at one line the ranks, and their frame that is no other's.
+
+    That is the innermost by which any of them differ; nothing where they asked at different lines.
+    """
+    found = [*source.variants, *source.instead]
+    asked = [(ranks, group) for ranks, group in found if group is not None]
+    stacks = [case.stack(ranks[0], group) for ranks, group in asked]
+    depth = telling_depth(stacks)
+    return [(r, stack[depth]) for (r, _), stack in zip(asked, stacks, strict=True)] if depth else []
 
 
 def _under_two_names(case: Case, creation: _Creation) -> Wording | None:

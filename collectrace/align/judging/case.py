@@ -24,7 +24,7 @@ from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence,
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
-from collectrace.records import Call, Done, backend_for
+from collectrace.records import Call, Done, Group, backend_for
 from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
@@ -222,8 +222,11 @@ class Case:
         stack = self.stack(rank, call) or None if call is not None else None
         return Side(ranks=(rank,), call=call, state=self.standings[rank].state, stack=stack)
 
-    def stack(self, rank: int, call: Call) -> tuple[str, ...]:
-        """The user's frames above a rank's call, innermost first; empty if they are not known."""
+    def stack(self, rank: int, call: Call | Group) -> tuple[str, ...]:
+        """The user's frames above a rank's call, or its request for a group, innermost first.
+
+        Empty if they are not known.
+        """
         log = self.log(rank)
         found = log.stack(call) if log is not None else None
         return tuple(found.frames) if found is not None else ()

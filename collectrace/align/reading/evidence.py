@@ -172,8 +172,8 @@ class RankLog(Protocol):
     def calls(self, stream: StreamKey, start: int, stop: int) -> list[Call | None]:
         """Calls ``start`` .. ``stop - 1`` of a stream; None where none was recorded."""
 
-    def stack(self, call: Call) -> Stack | None:
-        """Who called whom on the way to one of the rank's calls; None: it was not recorded."""
+    def stack(self, call: Call | Group) -> Stack | None:
+        """Who called whom on the way to one of the rank's calls, or groups; None: not recorded."""
 
     def taken(self, channel: ChannelKey) -> int:
         """How many messages of a channel receives from any source are known to have taken."""

@@ -251,8 +251,8 @@ class FileLog:
         key, shift = self._own(stream)
         return [self._call(key, seq - shift) for seq in range(start, stop)]
 
-    def stack(self, call: Call) -> Stack | None:
-        """Who called whom on the way to a call; None where that was not recorded."""
+    def stack(self, call: Call | Group) -> Stack | None:
+        """Who called whom on the way to a call, or a group; None where that was not recorded."""
         return None if call.stack is None else self._reader.stack(call.stack)
 
     def taken(self, channel: ChannelKey) -> int:

@@ -62,7 +62,8 @@ def destroy_process_group(session: Session) -> Wrapper:
         for one in gone:
             state = recorder.book.forget(one)
             if state is not None:
-                recorder.write(replace(state.record, t=0, phase="destroyed", site=sites.here()[0]))
+                made, site = state.record, sites.here()[0]
+                recorder.write(replace(made, t=0, phase="destroyed", site=site, stack=None))
         return result
 
     return wrapper
@@ -153,7 +154,8 @@ class _GroupCreation:
             raise RuntimeError("a group without a default group")
         # By init_process_group's wrapper: the default group has one record.
         is_written = is_default and recorder.book.asked > 0
-        site, via = sites.here(3)
+        place = sites.place_here(3)
+        site, via = sites.resolve(place)
         record = Group(
             phase="asked",
             group=recorder.book.name_of(str(given["group_name"])),
@@ -165,6 +167,7 @@ class _GroupCreation:
             device_id=_device_id(given),
             site=site,
             via=via,
+            stack=None if is_default else recorder.stacks.number(place),
         )
         if not is_written:
             recorder.book.asked += 1
@@ -187,7 +190,7 @@ class _GroupCreation:
             phase="ready", group=record.group, description=record.description,
             backend=groups.backend_of(pg), ranks=record.ranks, member=True,
             ordinal=record.ordinal, device_id=record.device_id,
-            site=record.site, via=record.via,
+            site=record.site, via=record.via, stack=record.stack,
         )  # fmt: skip
         recorder.book.adopt(pg, record)
         if not list(given["global_ranks_in_group"]):

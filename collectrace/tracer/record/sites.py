@@ -309,7 +309,12 @@ def here(depth: int = 1) -> tuple[str | None, str | None]:
     The walk begins ``depth`` frames above the caller of this function: it may leave out frames
     that are known to be the tracer's.
     """
-    return resolve(find(sys._getframe(depth + 1)))
+    return resolve(place_here(depth + 1))
+
+
+def place_here(depth: int = 1) -> Place:
+    """The place that the calling thread is in, likewise."""
+    return find(sys._getframe(depth + 1))
 
 
 def of_traceback(traceback: TracebackType | None, caller: FrameType | None = None) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.findings import Finding
+from collectrace.records import Stack
 from tests.support.judging import aligned, errors
 from tests.support.synthetic import Run
 
@@ -142,3 +143,26 @@ def test_two_groups_are_not_one_under_two_names(tmp_path: Path) -> None:
     run.finish()
     found = errors(aligned(run, tmp_path))[0]
     assert "another name" not in found.headline
+
+
+@pytest.mark.parametrize("lines", [(32, 26), (26, 26)])
+def test_one_line_that_was_called_from_different_ones(
+    lines: tuple[int, int], tmp_path: Path
+) -> None:
+    run = Run(3)
+    for rank in run:
+        alone = rank.rank == 2
+        frames = ["/job/mesh.py:22 pair", f"/job/mesh.py:{lines[0 if alone else 1]} log"]
+        rank.record(Stack(stack=1, frames=frames))
+        rank.group("1", [1, 2] if alone else [0, 1], site="/job/mesh.py:22", stack=1)
+        rank.beat(30)
+    run.finish()
+    (found,) = errors(aligned(run, tmp_path))
+    assert (found.kind, found.suspects) == ("group_mismatch", (2,))
+    told = (
+        "All asked at mesh.py:22, but that was called from different lines: ranks 0-1 at "
+        "mesh.py:26 in log() and rank 2 at mesh.py:32 in log()."
+    )
+    assert (told in found.cause) == (lines == (32, 26))
+    assert ("as a cache does" in found.fix) == (lines == (32, 26))
+    assert {line.site for line in found.sources} <= {f"/job/mesh.py:{n}" for n in (22, 26, 32)}

@@ -7,7 +7,13 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import decided, loop_lines
-from collectrace.align.diagnosis.callers import closed, is_in_helper, lines, place_of
+from collectrace.align.diagnosis.callers import (
+    closed,
+    is_in_helper,
+    lines,
+    place_of,
+    through_forward,
+)
 from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
@@ -17,6 +23,7 @@ from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import statements
 from collectrace.findings import Side
+from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.signature import counts, fits_itself, is_user
 
@@ -119,8 +126,8 @@ def dtype(case: Case, candidate: Candidate) -> Reason | None:
             "that was converted, where the others did neither."
         )
         fix = (
-            "Enter torch.autocast on every rank or on none, or convert before the call "
-            "(tensor.float())."
+            "Give the tensor one dtype on every rank: enter torch.autocast on every rank or on "
+            "none, or convert before the call (tensor.float())."
         )
     elif names & _INTEGRAL and names - _INTEGRAL:
         if {"int64", "float32"} == names:
@@ -175,8 +182,10 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         if differs_in_first_only(calls) and any(len(c.shape or ()) > 1 for c in calls):
             cause += " Only the first dimension differs."
         fix = (
-            "Bring the tensors to one size on every rank before the call: pad, or exchange the "
-            "sizes first."
+            _ROOT_DECIDES.format(root=first_call.root)
+            if canonical_op(first_call.op) == "broadcast" and all(is_user(c) for c in calls)
+            else "Bring the tensors to one size on every rank before the call: pad, or exchange "
+            "the sizes first."
         )
         turns = _loop_over_names(case, candidate)
         if turns:
@@ -190,13 +199,20 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
 
 
+_ROOT_DECIDES: Final = (
+    "Bring the tensors to one size on every rank before the call: broadcast the size from rank "
+    "{root} first and make the tensors by it, or let every rank know the same of what decides it."
+)
+
+
 def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
-    """Where all of them made the call, if a helper made it for them: its caller tells more."""
-    places = {
-        place_of(case, side.ranks[0], call)
-        for side, call in sides
-        if is_in_helper(case, side.ranks[0], call)
-    }
+    """Where all of them made the call, if a helper or a model did: its caller tells more."""
+    places = set()
+    for side, call in sides:
+        rank = side.ranks[0]
+        model = through_forward(case, rank, call)
+        tells_more = model or is_in_helper(case, rank, call)
+        places.add(place_of(case, rank, call, within=model) if tells_more else "")
     return closed(places.pop()) if len(places) == 1 else ""
 
 

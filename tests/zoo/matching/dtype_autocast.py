@@ -5,7 +5,7 @@ expect: dtype_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; autocast; float32; bfloat16; BUG
-fix: autocast
+fix: one dtype; autocast
 """
 
 import torch

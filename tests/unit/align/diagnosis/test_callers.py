@@ -221,3 +221,32 @@ def test_ranks_that_always_came_from_lines_of_their_own_have_not_parted(tmp_path
     apart = (STUDENT, (19, 4))
     _, cause = unsharded(tmp_path, apart, apart, (STUDENT, (19, 9)))
     assert "got tensors of different sizes" in cause
+
+
+def sized(folder: Path, *frames: str, role: str) -> str:
+    """The words about a call of these frames, of another size on rank 1."""
+    run = Run(2)
+    for rank in run:
+        rank.record(Stack(stack=1, frames=list(frames)))
+        for n in range(4):
+            size = 5 if (n, rank.rank) == (3, 1) else 4
+            last = rank.call("all_reduce", site="/job/net.py:40", stack=1, shape=[size], role=role)
+        rank.beat(60, rank.inside(last))
+    case = case_of(run, folder)
+    return mismatch.explain(case, judge(case)[0]).cause
+
+
+BLOCK, NET = "/job/net.py:40 Block.forward", "/job/net.py:62 Net.forward"
+
+
+def test_who_ran_the_model_is_named_for_what_a_forward_issues(tmp_path: Path) -> None:
+    told = sized(tmp_path, BLOCK, NET, "/job/train.py:78 train", role="dtensor.redistribute")
+    assert (
+        "(all_reduce) at net.py:40 in Block.forward(), reached from train.py:78 in train(), got"
+    ) in told
+
+
+def test_nobody_who_ran_the_model_is_known(tmp_path: Path) -> None:
+    for n, frames in enumerate([(BLOCK,), (BLOCK, NET), ("/job/net.py:40 Block.step", NET)]):
+        told = sized(tmp_path / str(n), *frames, role="dtensor.redistribute")
+        assert told.startswith("The DTensor redistribute (all_reduce) got tensors")

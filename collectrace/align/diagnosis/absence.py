@@ -26,7 +26,7 @@ from collectrace.align.diagnosis import (
     slip,
     ways_told,
 )
-from collectrace.align.diagnosis.callers import named, telling
+from collectrace.align.diagnosis.callers import at_its_line, named
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
@@ -65,7 +65,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     what = "a call"
     if came:
         side, call = came[0]
-        what = words.name(call) + words.at(telling(case, side.ranks[0], call))
+        what = words.name(call) + at_its_line(case, side.ranks[0], call)
     if candidate.severity == "info":
         return too_early(case, candidate, f"{words.ranks(who)} had not come to {what}")
     wording = refused.explain(case, candidate)

@@ -10,6 +10,7 @@ from collectrace import words
 from collectrace.align.diagnosis import inputs, loop
 from collectrace.align.reading import code_lines
 from collectrace.findings import Finding
+from collectrace.records import Stack
 from tests.support import kind_examples
 from tests.support.judging import aligned, case_of
 from tests.support.kind_examples import LOST, STEP, crash, ddp_step, steps, waits
@@ -335,3 +336,22 @@ def test_a_call_that_a_thread_made_is_told_with_it(thread: str | None, tmp_path:
     found = first(run, tmp_path)
     assert found.suspects == (1,)
     assert ("in thread watcher" in found.cause) == (thread is not None)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_call_is_told_at_its_own_line_and_its_caller_beside(
+    *, several: bool, tmp_path: Path
+) -> None:
+    run = Run(2)
+    for rank in run:
+        for n, line in enumerate((90, 93 if several else 90), 1):
+            frames = ["/job/train.py:73 prepare", f"/job/train.py:{line} main"]
+            rank.record(Stack(stack=n, frames=frames))
+        rank.call("all_reduce", site="/job/train.py:73", stack=1)
+    last = run.rank(0).call("all_reduce", site="/job/train.py:73", stack=2)
+    run.rank(0).beat(60, run.rank(0).inside(last))
+    run.rank(1).beat(60)
+    headline = first(run, tmp_path).headline
+    assert headline.endswith(
+        "in all_reduce at train.py:73" + (", called at train.py:93" if several else "")
+    )

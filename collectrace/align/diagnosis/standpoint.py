@@ -32,10 +32,24 @@ def of_ranks(candidate: Candidate, ranks: Sequence[int]) -> Standpoint | None:
 
 
 def of_parting(case: Case, candidate: Candidate, found: Parting) -> list[Standpoint]:
-    """Those of the two ranks of a parting, each for all ranks of its side."""
+    """Those of the two ranks of a parting, each for all ranks of its side.
+
+    Without the frames by which they were apart in the row before already, as in functions that
+    only the one or only the other runs, and what is around these: there they did not part.
+    """
+    stream, seq = candidate.stream, found.seq - 1
+    earlier = [case.call(rank, stream, seq) if stream else None for rank in found.ranks]
+    before = [
+        case.stack(rank, call) if call is not None else ()
+        for rank, call in zip(found.ranks, earlier, strict=True)
+    ]
+    now = [case.stack(rank, call) for rank, call in zip(found.ranks, found.calls, strict=True)]
+    while all(frames := chains.outermost_apart(*now)) and frames == chains.outermost_apart(*before):
+        inner = -1 - chains.shared(*now)
+        now, before = ([stack[:inner] for stack in stacks] for stacks in (now, before))
     return [
-        Standpoint(side_of(candidate, rank), call, case.stack(rank, call))
-        for rank, call in zip(found.ranks, found.calls, strict=True)
+        Standpoint(side_of(candidate, rank), call, stack)
+        for rank, call, stack in zip(found.ranks, found.calls, now, strict=True)
     ]
 
 

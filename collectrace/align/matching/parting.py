@@ -9,6 +9,11 @@ by their number.
 Legal programs differ in lines too (a root broadcasts from one line, the others receive in
 another), always in the same way. So lines have parted only where a line that has been come to
 before meets one that it never met.
+
+Where each rank runs a function of its own, as a leader that sends commands from several lines and
+a follower that receives them in one, a line may meet another for the first time whenever the other
+is come to for the first time. There lines have parted only where two meet for the first time that
+both have met others before.
 """
 
 from __future__ import annotations
@@ -35,7 +40,10 @@ _MOST_EXTRA: Final = 512
 """Calls that one rank may have made too many."""
 
 
-_Step = tuple[int, tuple[str, ...]]
+_Where = tuple[str, ...]
+"""Where a call was made: its line and those of its callers."""
+
+_Step = tuple[int, _Where]
 """What a call means, and where it was made."""
 
 
@@ -88,8 +96,12 @@ class _Column:
     def __len__(self) -> int:
         return len(self.meaning)
 
-    def where(self, at: int) -> tuple[str, ...]:
+    def where(self, at: int) -> _Where:
         return self.vocabulary.appearances[self.appearance[at]].where
+
+    def places(self) -> set[_Where]:
+        """Where the rank ever was."""
+        return {self.vocabulary.appearances[n].where for n in set(self.appearance)}
 
     def is_shadow(self, at: int) -> bool:
         return is_shadow(self.vocabulary.appearances[self.appearance[at]].role)
@@ -143,16 +155,31 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
 
     Ranks that were at the same places again for longer than a round, as one that logs from a line
     of its own, were not apart for good; nor were those that have come from being together to just
-    these two places again and again.
+    these two places again and again. What meets behind ``length`` makes no parting, but confirms
+    one.
     """
-    met_by_a: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    met_by_b: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    partings: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter()
+    places_of_a, places_of_b = a.places(), b.places()
+    met_by_a: dict[_Where, set[_Where]] = {}
+    met_by_b: dict[_Where, set[_Where]] = {}
+    fitting: set[tuple[_Where, _Where]] = set()
+    """What met while the ranks were not apart."""
+    partings: Counter[tuple[_Where, _Where]] = Counter()
     apart: int | None = None
+    maybe: int | None = None
     together = 0
-    for at in range(length):
+    for at in range(min(length + 1, len(a), len(b))):
         here, there = a.where(at), b.where(at)
-        if here == there:
+        known, theirs = met_by_a.get(here, set()), met_by_b.get(there, set())
+        is_own = here not in places_of_b and there not in places_of_a
+        is_new = bool(known or theirs) and there not in known
+        if not is_new:
+            maybe = None
+        elif is_own:
+            maybe = at if maybe is None else maybe
+            is_new = bool(known and theirs)
+        if at == length:
+            return maybe if apart is None and is_new and maybe != at else apart
+        if here == there or (is_own and (here, there) in fitting):
             together += 1
             if together > len(met_by_a):
                 apart = None
@@ -160,11 +187,12 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
             partings[here, there] += bool(together)
             together = 0
             if apart is None and not a.is_shadow(at) and not b.is_shadow(at):
-                known, theirs = met_by_a.get(here), met_by_b.get(there)
-                if (known and there not in known) or (theirs and here not in theirs):
-                    apart = at
+                if is_new:
+                    apart = at if maybe is None else maybe
             elif apart is not None and partings[a.where(apart), b.where(apart)] >= habit.ENOUGH:
                 apart = None
+        if apart is None:
+            fitting.add((here, there))
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)
     return apart
@@ -183,7 +211,7 @@ def _extra(
     """The calls that ``log``'s rank made too many from a position on, if that is what it is."""
     rest = [theirs.step(n) for n in range(at, len(theirs))]
     own = [mine.step(n) for n in range(at, min(len(mine), at + len(rest) + _MOST_EXTRA))]
-    places = {theirs.where(n) for n in range(len(theirs))}
+    places = theirs.places()
     apart = next((n for n, (_, where) in enumerate(own) if where in places), len(own))
     count, agreeing = _shift(own, rest)
     if not agreeing and whole and 0 < apart < len(own):

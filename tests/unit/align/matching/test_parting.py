@@ -196,3 +196,54 @@ def test_ranks_whose_inputs_ended_under_join_have_not_parted(tmp_path: Path) -> 
     zero.call("barrier")
     one.call("all_reduce")
     assert found(run, tmp_path, 11) is None
+
+
+ORDER, PAYLOAD = (11, 31), (12, 32)
+"""Lines of a leader and of its followers."""
+
+
+def led(run: Run, *rows: tuple[int, int]) -> None:
+    for row in rows:
+        for rank, line in zip(run, row, strict=True):
+            rank.call("broadcast", site=f"/job/serve.py:{line}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "since"),
+    [
+        pytest.param([], None, id="an order of another line"),
+        pytest.param([(14, 34)], None, id="and what belongs to it"),
+        pytest.param([PAYLOAD, ORDER, PAYLOAD], None, id="and the rounds go on"),
+        pytest.param([(12, 31)], 8, id="taken for another, and out of step since"),
+    ],
+)
+def test_a_leader_and_followers_with_lines_of_their_own(
+    rows: list[tuple[int, int]], since: int | None, tmp_path: Path
+) -> None:
+    run = Run(2)
+    led(run, *[ORDER, PAYLOAD] * 3, ORDER)
+    taken = 32 if rows[:1] == [(12, 31)] else 31
+    led(run, (13, taken), *rows)
+    run.rank(0).call("broadcast", site="/job/serve.py:11")
+    run.rank(1).call("all_reduce", site=f"/job/serve.py:{32 if since else 31}")
+    parted = found(run, tmp_path, 9 + len(rows))
+    assert (parted.seq if parted is not None else None) == since
+
+
+def test_an_order_out_of_turn_in_the_row_before(tmp_path: Path) -> None:
+    """The row that fails shows that the ranks were out of step: its lines never met."""
+    run = Run(2)
+    led(run, *[ORDER, PAYLOAD] * 3, ORDER, (13, 32))
+    run.rank(0).call("broadcast", site="/job/serve.py:12")
+    run.rank(1).call("all_reduce", site="/job/serve.py:31")
+    parted = found(run, tmp_path, 9)
+    assert parted is not None
+    assert parted.seq == 8
+
+
+def test_lines_of_their_own_that_meet_anew_again_and_again(tmp_path: Path) -> None:
+    run = Run(2)
+    led(run, *[ORDER, PAYLOAD, (14, 34)] * 2, *[ORDER, (12, 34)] * 3, ORDER)
+    run.rank(0).call("broadcast", site="/job/serve.py:12")
+    run.rank(1).call("all_reduce", site="/job/serve.py:32")
+    assert found(run, tmp_path, 14) is None

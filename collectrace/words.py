@@ -259,6 +259,29 @@ def name(c: Call) -> str:
     return c.api if c.api and ops.canonical_op(c.api) != ops.canonical_op(c.op) else c.op
 
 
+def on_the_wire(calls: Iterable[Call], told: str) -> str:
+    """``On the wire DDP backward() is all_reduce.``: the ops of what frameworks issued.
+
+    That is what a backend's own messages name. Nothing of an op that the name of a part says, or
+    that ``told`` says of it in brackets; nor of messages, which are told as such.
+    """
+    ops_of: dict[str, set[str]] = {}
+    for c in calls:
+        row = roles.of(c.role)
+        part = row.short if stands_at_its_line(c) else row.issuer
+        is_said = f"({c.op})" in told or any(
+            c.op.startswith(word) for word in part.lower().replace("-", "_").split()
+        )
+        if not is_user(c) and c.peer is None and not is_said:
+            ops_of.setdefault(part, set()).add(c.op)
+    parts_of: dict[str, list[str]] = {}
+    for part, issued in ops_of.items():
+        if len(issued) == 1:
+            parts_of.setdefault(min(issued), []).append(part)
+    named = [f"{listed(p)} {verb(p, 'is', 'are')} {name_}" for name_, p in parts_of.items()]
+    return f"On the wire {'; '.join(named)}." if named else ""
+
+
 def did(members: tuple[int, ...], c: Call, what: str = "") -> str:
     """``rank 1 called barrier``, ``ranks 0-2 were in DDP backward()``."""
     verb_ = "called" if is_user(c) else verb(members, "was in", "were in")

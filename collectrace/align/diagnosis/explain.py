@@ -75,7 +75,11 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 sides=candidate.sides,
                 suspects=tuple(sorted(candidate.suspects)),
                 caused_by=index.get(id(cause)) if cause is not None else None,
-                notes=(*wording.notes, *_notes(case, candidate, judged, wording.cause)),
+                notes=(
+                    *wording.notes,
+                    *_notes(case, candidate, judged, wording.cause),
+                    *_on_the_wire(candidate, wording),
+                ),
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate),
                 parted=_parted_sides(case, candidate),
@@ -125,6 +129,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [side.call.site if side.call is not None else None, side.site]
     if isinstance(candidate.source, GroupConflict):
         sites += [group.site for _, group in candidate.source.variants if group is not None]
+        sites += [chains.site(frame) for _, frame in conflict.callers_apart(case, candidate.source)]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [rank_words.failure(line).site for line in leaving if line is not None]
     beside = (by_framework.waits_beside(case.standings[rank]) for rank in candidate.suspects)
@@ -168,6 +173,15 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
+
+
+def _on_the_wire(candidate: Candidate, wording: Wording) -> list[str]:
+    """Which ops the parts of frameworks issued that the words name; nothing for a consequence."""
+    if candidate.cause is not None or candidate.severity == "info":
+        return []
+    calls = [call for _, call in called(candidate)]
+    told = words.on_the_wire(calls, f"{wording.headline} {wording.cause}")
+    return [told] if told else []
 
 
 def _moments(case: Case, candidate: Candidate) -> list[str]:

@@ -7,7 +7,7 @@ expect: shape_mismatch role_mismatch
 suspects: 1
 status: diverged
 cause: rank 1; /(iteration|step|forward|batch|pass) [34]\\b/ | 3rd | 4th; skip* | left out | without
-    | no backward; BUG
+    | no backward; all_reduce; BUG
 fix: every rank | all ranks
 never: find_unused_parameters; take part in the loss; unused; fewer batches; model.join()
 """

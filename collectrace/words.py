@@ -22,6 +22,9 @@ _SENTENCE: Final = 100
 """Characters of an exception's text after which its first sentence is enough."""
 
 # Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
+_ADDRESS: Final = re.compile(r"( object)? at 0x[0-9a-f]+(?=>)")
+"""Of an object's ``repr``."""
+
 _CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 
@@ -127,8 +130,11 @@ def brief(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def exception(error: str, message: str) -> str:
-    """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows."""
-    told = brief(_CPP.sub("", message))
+    """``RuntimeError: Connection closed by peer``: without C++ files, and advice that follows.
+
+    Nor with the addresses of objects: what is the same on every rank reads so.
+    """
+    told = brief(_ADDRESS.sub("", _CPP.sub("", message)))
     if len(told) > _SENTENCE and (end := told.find(". ", 20)) > 0:
         told = told[:end]
     told = told.rstrip(".")

@@ -41,6 +41,7 @@ from collectrace.align.diagnosis.wording import (
     too_early,
 )
 from collectrace.align.judging import patience
+from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate, IncompleteRow
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
@@ -127,10 +128,17 @@ def _after_cause(case: Case, candidate: Candidate) -> Reason | None:
     who = words.ranks(candidate.absent)
     if candidate.stream is not None and cause.stream == candidate.stream:
         text = f"Since call {cause.seq} the ranks are out of step, and one side has calls left."
+    elif {*candidate.absent} <= {*cause.suspects} and _all_raised(case, candidate.absent):
+        text = f"{words.upper(who)} raised, as told above."
     else:
         where = f" ({place(cause)})" if cause.group is not None else ""
         text = f"{words.upper(who)} could not come because of the cause above{where}."
     return Reason(text + rank_words.chain(case, candidate.absent), FOLLOWS)
+
+
+def _all_raised(case: Case, ranks: Sequence[int]) -> bool:
+    """Whether all of some ranks ended with an exception of their own."""
+    return all(failed_by_itself(case.standings[rank]) for rank in ranks)
 
 
 def _raised(case: Case, candidate: Candidate) -> Reason | None:

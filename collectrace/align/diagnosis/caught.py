@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,9 +18,6 @@ from collectrace.records import HANDLED, Raised
 
 _MOST: Final = 3
 """Ranks whose exceptions are told one by one."""
-
-_ADDRESS: Final = re.compile(r"(?<=<)([\w.]+) object at 0x[0-9a-f]+(?=>)")
-"""Of an object's ``repr``: the same thing reads alike on every rank without it."""
 
 _ALONE: Final = (
     "Where a rank may fail alone, do not go on after the exception there: let it end the rank, or "
@@ -106,7 +102,7 @@ def _told(found: Caught) -> str:
 
 def _error(raised: Raised) -> str:
     """``ValueError: bad size``."""
-    return _ADDRESS.sub(r"\1", words.exception(raised.error, raised.message))
+    return words.exception(raised.error, raised.message)
 
 
 def notes(case: Case, candidate: Candidate, row: int, cause: str) -> list[str]:

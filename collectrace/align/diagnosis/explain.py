@@ -18,7 +18,6 @@ from collectrace.align.diagnosis import (
     message_round,
     messages,
     mismatch,
-    rank_words,
     sisters,
     slip,
     stall,
@@ -30,6 +29,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
+from collectrace.align.ranks.standing import failure
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
@@ -131,7 +131,7 @@ def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
         sites += [group.site for _, group in candidate.source.variants if group is not None]
         sites += [chains.site(frame) for _, frame in conflict.callers_apart(case, candidate.source)]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
-    sites += [rank_words.failure(line).site for line in leaving if line is not None]
+    sites += [failure(line).site for line in leaving if line is not None]
     beside = (by_framework.waits_beside(case.standings[rank]) for rank in candidate.suspects)
     sites += [site for _, site in filter(None, beside)]
     found = (_source(case, site) for site in dict.fromkeys(sites))

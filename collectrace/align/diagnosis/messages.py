@@ -26,6 +26,7 @@ from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
+from collectrace.findings import KINDS
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -93,6 +94,9 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
+    alike = [rank for rank in candidate.suspects if rank != peer]
+    if ended.startswith(_RAISED) and alike:
+        cause += f" So did {words.ranks(alike)}, which raised the same at the same line."
     told = by_framework.of_messages(case, ((here, call),))
     same = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
     numbered, waits = numbering.fix(issue), circle_of(case, issue)
@@ -101,7 +105,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
         same, cause = both.fix, f"{cause} {circle.steps(case, waits)} {both.cause}"
     fix = told or numbered or same
     if ended.startswith(_RAISED):
-        fix = f"Fix what raised on {other}: the message was still to come."
+        who = words.ranks(candidate.suspects or (peer,))
+        fix = f"Fix what raised on {who}: the message was still to come."
         fix += f"\n{told}" if told else ""
     return Wording(headline, cause, fix)
 
@@ -140,12 +145,13 @@ def _undelivered(case: Case, issue: ChannelIssue) -> Wording:
 def _why_not(case: Case, cause: Candidate, rank: int) -> str:
     """Why a rank did not come to a message that goes with a cause."""
     standing = case.standings.get(rank)
-    if standing is None or not failed_by_itself(standing) or rank not in passed_on(case, cause):
-        return "could not come to it because of the cause above"
-    return (
-        f"{_RAISED} ({rank_words.detail(standing)}) after what came of the message above had "
-        "reached it"
-    )
+    if standing is not None and failed_by_itself(standing):
+        raised = f"{_RAISED} ({rank_words.detail(standing)})"
+        if rank in cause.suspects and KINDS[cause.kind].is_absence:
+            return f"{raised}, as told above"
+        if rank in passed_on(case, cause):
+            return f"{raised} after what came of the message above had reached it"
+    return "could not come to it because of the cause above"
 
 
 def _message(call: Call | None, seq: int) -> str:

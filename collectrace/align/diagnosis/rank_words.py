@@ -9,10 +9,8 @@ from typing import Final
 from collectrace import dumps, words
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.judging.case import Case
-from collectrace.align.ranks.standing import MAIN, Standing
+from collectrace.align.ranks.standing import MAIN, Standing, failure
 from collectrace.dumps import Dump
-from collectrace.exceptions import Failure, original
-from collectrace.records import Exit
 
 _DOING: Final = {
     "batch": "fetching a batch",
@@ -70,12 +68,6 @@ def _exception(standing: Standing) -> str:
     found = failure(leaving)
     text = words.exception(found.error, found.text) + words.at_site(found.site)
     return text + (f", after {words.brief(leaving.causes[0])}" if leaving.causes else "")
-
-
-def failure(leaving: Exit) -> Failure:
-    """The exception that ended a rank; of one that came from a DataLoader's worker, that there."""
-    message = leaving.message or ""
-    return original(message) or Failure(leaving.error or "", message, leaving.site)
 
 
 def _file_ends(standing: Standing) -> str:

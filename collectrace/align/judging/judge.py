@@ -14,6 +14,7 @@ from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
+from collectrace.align.judging.raised_alike import raised_alike
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
@@ -33,6 +34,8 @@ def judge(case: Case) -> list[Candidate]:
     found = candidates(case)
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
+    for candidate, suspects in raised_alike(case, found).items():
+        candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
     causes = find_causes(case, found)
     hidden = reach.beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]

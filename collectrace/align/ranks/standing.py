@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.exceptions import Failure, original
 from collectrace.findings import Ended, State
 from collectrace.records import Call, Exit
 
@@ -106,6 +107,12 @@ class Standing:
     def complete(self) -> bool:
         """Whether its log reaches to the end of its process, by a last line that says so."""
         return self.state in ("finished", "raised")
+
+
+def failure(leaving: Exit) -> Failure:
+    """The exception that ended a rank; of one that came from a DataLoader's worker, that there."""
+    message = leaving.message or ""
+    return original(message) or Failure(leaving.error or "", message, leaving.site)
 
 
 def patience(log: RankLog) -> int:

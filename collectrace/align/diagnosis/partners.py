@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis import ways_told
+from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -21,6 +23,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     found = unpaired(case, candidate)
     if found is None or set(candidate.suspects) - {found.odd}:
         return None
+    if found.behind and found.odd is not None:
+        return _left_out(case, found, found.odd)
     text = (
         f"In each of the {found.before} exchanges before, each rank's partner named it too, though "
         f"the partners changed from one to the next. In the {words.ordinal(found.before + 1)} "
@@ -45,6 +49,28 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         "If they follow from the number of the round: count it alike on every rank, leave out no "
         "round.",
     )
+
+
+def _left_out(case: Case, found: Unpaired, odd: int) -> Reason:
+    """One rank has left out an exchange, and is one ahead of the others since."""
+    call = found.calls.get(odd)
+    came = f", before {named(case, odd, call, brief=True)}," if call is not None else ""
+    number, rank = words.ordinal(found.before + 1), f"rank {odd}"
+    text = (
+        f"Partners change from one exchange to the next, and must name each other. In the {number} "
+        f"exchange of each rank they do not: {_names(found)}. With one more of {rank} before it, "
+        f"with rank {found.instead}, all would be mutual there and in the "
+        f"{words.counted(found.behind, 'exchange')} behind: so {rank} has left out its {number} "
+        f"one{came} and is ahead of the others since."
+    )
+    take_part = (
+        f"Let {rank} exchange with its partner in every round, its weights as they are where it "
+        "has nothing new; or let all ranks agree first to leave out a round."
+    )
+    past = ways_told.of_round(case, case.stack(odd, call)) if call is not None else None
+    if past is None:
+        return Reason(text, take_part)
+    return Reason(f"{text}{past.cause}", f"{past.fix}\n{take_part}")
 
 
 def _names(found: Unpaired) -> str:

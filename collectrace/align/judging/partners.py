@@ -7,6 +7,7 @@ met: a rank that is one draw ahead meets others by chance for a while.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,9 @@ class Unpaired:
 
     before: int
     """Exchanges of each rank before it, all mutual."""
+    behind: int
+    """Exchanges behind it that are mutual, all there are, if the odd one has left one out there; 0:
+    it need not have, or another partner in this one would do as well."""
     names: Mapping[int, int]
     """By rank, the partner it names."""
     calls: Mapping[int, Call]
@@ -45,7 +49,7 @@ def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
     if group is None or len(group.ranks) <= _FEW:
         return None
     if isinstance(source, tuple):
-        if any(edge.waiting.channel is None for edge in source):
+        if all(edge.waiting.channel is None for edge in source):
             return None
     elif not isinstance(source, ChannelIssue) or source.attribute != "absent":
         return None
@@ -73,6 +77,8 @@ class Exchange:
     channel: ChannelKey
     seq: int
     """The first message's channel, and number in it."""
+    phase: int
+    """Collectives of the group before it."""
     ahead: int = 0
     """Messages sent more than received; below 0: received more."""
 
@@ -90,14 +96,17 @@ def _exchanges(log: RankLog, group: str) -> list[Exchange] | None:
         if channel.group == group
         for offset, seq in zip(*_places(log, channel), strict=True)
     )
+    collectives = sorted(
+        offset for key in log.last_seq if key.group == group for offset in log.rows(key)[0].offset
+    )
     found: list[Exchange] = []
-    for _, seq, channel in made:
+    for offset, seq, channel in made:
         sends = channel.source == log.rank
         peer = channel.destination if sends else channel.source
         if peer < 0:
             return None
         if not found or not found[-1].ahead:
-            found.append(Exchange(peer, channel, seq))
+            found.append(Exchange(peer, channel, seq, bisect_left(collectives, offset)))
         if found[-1].peer != peer:
             return None
         found[-1].ahead += 1 if sends else -1
@@ -111,18 +120,48 @@ def _places(log: RankLog, channel: ChannelKey) -> tuple[Sequence[int], Sequence[
 
 def _first_odd(case: Case, exchanges: Mapping[int, Sequence[Exchange]]) -> Unpaired | None:
     for n in range(min(map(len, exchanges.values()))):
-        names = {rank: found[n].peer for rank, found in exchanges.items()}
-        if all(names.get(peer) == rank for rank, peer in names.items()):
+        here = {rank: found[n] for rank, found in exchanges.items()}
+        if _are_of_one_step(here):
             continue
-        varied = any(len({e.peer for e in found[:n]}) > 1 for found in exchanges.values())
-        calls = {rank: _call(case, rank, found[n]) for rank, found in exchanges.items()}
-        if n < habit.ENOUGH or not varied:
-            return None
-        known = {rank: call for rank, call in calls.items() if call is not None}
+        names = {rank: one.peer for rank, one in here.items()}
         ways = ((rank, peer) for rank in names if (peer := _repaired(names, rank)) is not None)
         odd, instead = next(ways, (None, None))  # there is never more than one such rank
-        return Unpaired(n, names, known, odd, instead)
+        behind = _behind_left_out(exchanges, n, odd) if odd is not None else 0
+        known = n if n >= habit.ENOUGH else n + behind
+        varied = any(
+            len({e.peer for e in (found if behind else found[:n])}) > 1
+            for found in exchanges.values()
+        )
+        if known < habit.ENOUGH or not varied or len({one.phase for one in here.values()}) > 1:
+            return None
+        calls = {rank: _call(case, rank, one) for rank, one in here.items()}
+        known_calls = {rank: call for rank, call in calls.items() if call is not None}
+        return Unpaired(n, behind, names, known_calls, odd, instead)
     return None
+
+
+def _are_of_one_step(exchanges: Mapping[int, Exchange]) -> bool:
+    """Whether partners name each other, between the same collectives of all."""
+    return len({one.phase for one in exchanges.values()}) == 1 and all(
+        one.peer in exchanges and exchanges[one.peer].peer == rank
+        for rank, one in exchanges.items()
+    )
+
+
+def _behind_left_out(exchanges: Mapping[int, Sequence[Exchange]], n: int, odd: int) -> int:
+    """How many exchanges are of one step each, all there are, if a rank has left out its n-th.
+
+    0 where some are not; or where they are, too, if it only named another partner in that one.
+    """
+    others = {rank: found[n + 1 :] for rank, found in exchanges.items() if rank != odd}
+    left_out, misnamed = (
+        [
+            _are_of_one_step(dict(zip((*others, odd), step, strict=True)))
+            for step in zip(*others.values(), exchanges[odd][begin:], strict=False)
+        ]
+        for begin in (n, n + 1)
+    )
+    return len(left_out) if all(left_out) and not all(misnamed) else 0
 
 
 def _call(case: Case, rank: int, exchange: Exchange) -> Call | None:

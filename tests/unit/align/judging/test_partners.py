@@ -86,6 +86,67 @@ def test_what_is_no_habit(before: Sequence[Sequence[int]], tmp_path: Path) -> No
     assert "partner named it too" not in found.cause
 
 
+CUBE = [[1, 2, 1, 2, 1, 2], [0, 3, 0, 3, 0, 3], [3, 0, 0, 3, 0], [2, 1, 2, 1, 2]]
+"""Per rank, whom it names: two neighbours in turn. Rank 2 has left out its third, with rank 3; the
+last of ranks 1 and 3 never come to an end."""
+
+
+def passes(exchanges: Sequence[Sequence[int]], stuck: Sequence[int]) -> Run:
+    """Ranks that exchange in turn; the last of some stays open, the others come to the loss."""
+    run = Run(len(exchanges))
+    for rank, names in zip(run, exchanges, strict=True):
+        for peer in names:
+            rank.send(peer, site="gossip.py:34")
+            call = rank.recv(peer, site="gossip.py:35")
+        if rank.rank not in stuck:
+            call = rank.call("all_reduce", site="train.py:9")
+        rank.beat(60, rank.inside(call))
+    return run
+
+
+def test_an_exchange_left_out_of_a_pass_that_ends_in_a_collective(tmp_path: Path) -> None:
+    found = first(passes(CUBE, stuck=(1, 3)), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", (2,))
+    assert (
+        "With one more of rank 2 before it, with rank 3, all would be mutual there and in the "
+        "2 exchanges behind: so rank 2 has left out its 3rd one, before send at gossip.py:34, and "
+        "is ahead of the others since."
+    ) in found.cause
+    assert "Let rank 2 exchange with its partner in every round" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "stuck"),
+    [
+        ([[1, 2], [0, 3, 0], [3, 3], [2, 1, 2]], (0, 1)),
+        ([[1, 2, 1, 2], [0, 3, 0, 3], [3, 0, 1], [2, 1, 2]], (1, 2, 3)),
+    ],
+    ids=["too few behind", "not mutual with one more either"],
+)
+def test_what_need_not_have_been_left_out(
+    exchanges: Sequence[Sequence[int]], stuck: Sequence[int], tmp_path: Path
+) -> None:
+    found = first(passes(exchanges, stuck), tmp_path)
+    assert "left out its" not in found.cause
+
+
+def test_a_pass_in_which_only_some_met_is_no_shift(tmp_path: Path) -> None:
+    """Ranks 0 and 1 meet once more than the others, before a collective of all."""
+    run = Run(4)
+    for n in (0, 1):
+        exchange(run.rank(n), 1 - n)
+    run.all("all_reduce", site="train.py:3")
+    for names in MUTUAL:
+        for rank in run:
+            exchange(rank, names[rank.rank])
+    for rank in run:
+        call = rank.recv((rank.rank - 1) % 4, site="gossip.py:35")
+        rank.beat(60, rank.inside(call))
+    found = first(run, tmp_path)
+    assert found.suspects == ()
+    assert "name" not in found.cause
+
+
 def test_messages_round_a_ring_are_no_exchanges(tmp_path: Path) -> None:
     run = Run(4)
     for step in range(5):

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, standpoints
 from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
+from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
@@ -45,7 +48,10 @@ def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | N
         Standpoint((left.rank,), call, case.stack(left.rank, call))
         for call in (left.usual, left.made)
     ]
-    return _in_one_function(case, candidate, points, [left.before, left.before])
+    found = _in_one_function(case, candidate, points, [left.before, left.before])
+    if found is not None and len(found.ways) == 1 and dropped(case, candidate) is left:
+        return replace(found, is_only=True)
+    return found
 
 
 def _between(
@@ -139,7 +145,9 @@ class _Parted:
         if not ways or len(ways) > MOST:
             return None
         loop = self._loop()
-        is_only = len(ways) == 1 and loop is None and not self._is_conditional()
+        loops = choices.loops(self._case, self._apart, self._there)
+        is_fixed = all(map(statements.is_of_fixed_length, loops))
+        is_only = len(ways) == 1 and is_fixed and not self._is_conditional()
         again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
         return Past(
             self._left, self._gone, tuple(ways.values()), is_only and not again, again, loop
@@ -215,17 +223,8 @@ class _Parted:
 
     def _is_conditional(self) -> bool:
         """Whether something around the call, in functions that the others are not in, decides."""
-        lines: list[str] = []
-        frames, function = self._apart, chains.scope(self._here)
-        if any(chains.scope(frame) == function for frame in frames[:-1]):
-            return True  # recursion: which of them the others are in is not known
-        for frame in frames:
-            own = statements.own(self._case.statements(chains.site(frame)))
-            if statements.decides_itself(own):
-                return True
-            lines += statements.branches(own)
-        beyond = set(self._case.statements(chains.site(self._there)))
-        return any("__name__" not in line and line not in beyond for line in lines)
+        found = choices.conditions(self._case, self._apart, self._there)
+        return found is None or bool(found)
 
 
 def _heads(case: Case, frame: str, *kinds: str) -> list[str]:

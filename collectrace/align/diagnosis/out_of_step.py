@@ -22,9 +22,12 @@ from collectrace.align.judging.circles import (
     left_alone,
     short_sender,
 )
+from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.judging.takers import Uneven, uneven
+from collectrace.align.judging.unserved import Unserved, unserved
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
 
@@ -33,6 +36,9 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     at_odds = uneven(case, candidate)
     if at_odds is not None and candidate.suspects == (at_odds.rank,):
         return _at_odds(case, at_odds, waits)
+    left_out = unserved(case, candidate)
+    if left_out is not None and candidate.suspects == (left_out.hub,):
+        return _unserved(case, left_out, waits)
     counts = tally.uneven(case, cycle)
     short = short_sender(case, candidate)
     if short is not None and candidate.suspects == (short.rank,):
@@ -98,6 +104,8 @@ def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: Left
         return f"{told} The logs do not show which of them was meant."
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     who = words.upper(words.ranks(others))
+    if dropped(case, candidate) is left:
+        return f"{told} Nothing in the source leads {words.lower(who)} past what it waits in."
     return f"{told} {who}, more than half of the group, kept to one round."
 
 
@@ -242,6 +250,30 @@ def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
         "own (random.Random, torch.Generator) from which nothing else draws. One draw more on one "
         "rank, and its lists are others from then on.",
     )
+
+
+def _unserved(case: Case, found: Unserved, waits: str) -> Reason:
+    """A rank that gave all others of a kind something in this round, and nothing to one."""
+    hub, waiter, end = found.hub, found.waiter, named(case, found.hub, found.row, brief=True)
+    likes, all_ = words.ranks(found.likes), words.ranks(sorted((*found.likes, found.waiter)))
+    call = named(case, waiter, found.call, brief=True)
+    counted = tally.of_channel(case, _channel(found))
+    return Reason(
+        f"{waits} In each of the {found.rounds} rounds before rank {hub} sent each of {all_} a "
+        f"message before {end}; in this one it sent some to {likes}, none to rank {waiter}, and "
+        f"went on to that. Rank {waiter} has done in this round what {likes} began theirs with: "
+        f"{call}. In the source nothing leads past that, and rank {hub} has taken all that rank "
+        f"{waiter} sent it." + (f" {counted}" if counted else ""),
+        f"Let rank {hub} send something to each of {all_} in every round: where it has nothing for "
+        "one, a message that says so.\n"
+        f"Or let all ranks know before the round whom rank {hub} has something for (one broadcast "
+        "of the list), and only those receive.",
+    )
+
+
+def _channel(found: Unserved) -> ChannelKey:
+    call = found.call
+    return ChannelKey(call.group, call.device, found.hub, found.waiter, call.tag or 0)
 
 
 def awaited(case: Case, cycle: Sequence[Edge]) -> list[tuple[int, Call | None]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import (
     LeftRound,
     kept_round,
@@ -15,6 +16,7 @@ from collectrace.align.judging.own_round import (
 )
 from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.takers import uneven
+from collectrace.align.judging.unserved import unserved
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
@@ -26,11 +28,14 @@ from collectrace.findings import GroupInfo
 
 def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Who of a circle is proven to have left the common order."""
-    left = left_alone(case, candidate) or short_sender(case, candidate)
+    left = left_alone(case, candidate) or short_sender(case, candidate) or dropped(case, candidate)
     if left is not None:
         return (left.rank,)
     found = uneven(case, candidate)
-    return (found.rank,) if found is not None else ()
+    if found is not None:
+        return (found.rank,)
+    left_out = unserved(case, candidate)
+    return (left_out.hub,) if left_out is not None else ()
 
 
 @once

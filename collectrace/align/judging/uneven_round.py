@@ -19,7 +19,7 @@ from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
 
-_SOME: Final = 2
+SOME: Final = 2
 """Rounds before, to say how the messages came out in each."""
 
 
@@ -43,7 +43,7 @@ class UnevenRound(NamedTuple):
     """Messages the other way in this round, at both ends, where in each round before there were
     as many each way; None: there were not, or the ends do not agree."""
     rounds: int
-    """Before, in which both ends made as many; at least ``_SOME``."""
+    """Before, in which both ends made as many; at least ``SOME``."""
     gives_first: bool
     """In those the one never made more of the channel than had gone the other way till then."""
 
@@ -97,16 +97,14 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> UnevenRound | None:
     )
     if call is None or behind is None:
         return None
-    ends = _rounds(theirs, stream, behind)
+    ends = closings(theirs, stream, behind)
     reverse = channel._replace(source=channel.destination, destination=channel.source)
-    counts = [
-        _per_round(log, c, stream, ends) for c in (channel, reverse) for log in (mine, theirs)
-    ]
+    counts = [per_round(log, c, stream, ends) for c in (channel, reverse) for log in (mine, theirs)]
     if any(count is None for count in counts):
         return None
     here, there, back_here, back_there = (count or [] for count in counts)
     rounds = len(ends)
-    if rounds < _SOME or here[:-1] != there[:-1] or not any(here[:-1]):
+    if rounds < SOME or here[:-1] != there[:-1] or not any(here[:-1]):
         return None
     balanced = back_here == back_there and back_here[:-1] == here[:-1]
     both = zip(mine.channel_rows(reverse).offset, mine.channel_rows(channel).offset, strict=False)
@@ -117,7 +115,7 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> UnevenRound | None:
     )  # fmt: skip
 
 
-def _rounds(log: RankLog, stream: StreamKey, behind: Call) -> list[int]:
+def closings(log: RankLog, stream: StreamKey, behind: Call) -> list[int]:
     """The rows of a stream that closed the rounds before, by the line of the one that does now."""
     rows, shift = log.rows(stream)
     known = rows.vocabulary.appearances
@@ -129,7 +127,7 @@ def _rounds(log: RankLog, stream: StreamKey, behind: Call) -> list[int]:
     ]
 
 
-def _per_round(
+def per_round(
     log: RankLog, channel: ChannelKey, stream: StreamKey, ends: Sequence[int]
 ) -> list[int] | None:
     """How many messages of a channel a rank made in each round, the present one last.

@@ -93,6 +93,38 @@ _COMPOUND: Final = (
 )  # fmt: skip
 
 
+def is_of_fixed_length(line: str) -> bool:
+    """Whether a loop, given as ``number text``, goes so often on every rank, but for ways out.
+
+    As often as a number or a constant says that is written there; or for ever, until it is left.
+    """
+    return _FIXED.match(code_of(line)) is not None
+
+
+_NUMBER: Final = r"(\d+|[A-Z][A-Z\d_]*)"
+
+_FIXED: Final = re.compile(
+    rf"for [\w, ]+ in range\({_NUMBER}(, *{_NUMBER}){{0,2}}\) *:|while (True|1) *:"
+)
+
+
+def asks_rank_alone(line: str) -> bool:
+    """Whether a condition, given as ``number text``, only compares the rank with one that is named.
+
+    So it has one outcome on a rank for ever. Of a line that decides itself what stands behind its
+    ``if``.
+    """
+    text = code_of(head_of(line))
+    if text.startswith(("if ", "elif ")):
+        return _RANK_ALONE.fullmatch(text.partition(" ")[2]) is not None
+    return len(_WITHIN.findall(text)) == 1 and _RANK_ELSE.search(text) is not None
+
+
+_ONE_RANK: Final = rf"(not )?(\w+\.)*(?i:{RANK.pattern})(\(\))?( *[=!<>]=? *{_NUMBER})?"
+_RANK_ALONE: Final = re.compile(rf"{_ONE_RANK} *:")
+_RANK_ELSE: Final = re.compile(rf"\bif {_ONE_RANK} +else\b")
+
+
 def tells_ranks_apart(line: str) -> bool:
     """Whether a condition, given as ``number text``, lets some ranks through by who they are.
 

@@ -262,7 +262,7 @@ def name(c: Call) -> str:
             return row.issuer
         names_part = c.part and (row.is_library or not row.is_asked)
         return f"{row.short} of {c.part}" if names_part else row.short
-    return c.api if c.api and ops.canonical_op(c.api) != ops.canonical_op(c.op) else c.op
+    return c.api or c.op
 
 
 def on_the_wire(calls: Iterable[Call], told: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
 from collectrace.align.diagnosis.wording import place_of_line, quoted
+from collectrace.align.judging.by_rank import ByRank, by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import have_met
@@ -37,6 +38,8 @@ class Condition:
     """What it is seen to look at, and by which assignment."""
     site: str = ""
     """``path:line`` of what stands under it: of the call, or of a caller."""
+    is_guard: bool = False
+    """Whether that stands behind it: it sends other ranks past."""
 
     @property
     def asks(self) -> Asks:
@@ -101,13 +104,23 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     """
     if have_met(case, candidate):
         return ()
-    found = between(case, standpoints(candidate), candidate.suspects)
+    guard = guard_on_rank(case, candidate)
+    found = between(case, standpoints(candidate), candidate.suspects, guard=guard)
     return tuple(one for one in found if _is_of_all(case, candidate, one))
+
+
+def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:
+    """The guard on the rank that some ranks alone are, and ever were, behind; None: there is none.
+
+    Of others what leads past a call is told with its ways.
+    """
+    found = by_rank(case, candidate)
+    return found if found is not None and found.guarded else None
 
 
 def _is_of_all(case: Case, candidate: Candidate, one: Condition) -> bool:
     """Whether all ranks of a condition's side are under it: a side is one by what it called."""
-    if candidate.stream is None or candidate.seq is None or one.forks:
+    if candidate.stream is None or candidate.seq is None or one.forks or one.is_guard:
         return True
     for rank in one.ranks[1:]:
         call = case.call(rank, candidate.stream, candidate.seq)
@@ -124,10 +137,12 @@ def between(
     suspects: Collection[int],
     *,
     by_line: bool = False,
+    guard: ByRank | None = None,
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
-    The suspects' come first. What a framework shadows stands where another call has brought it.
+    The suspects' come first; ``guard`` counts as one around the call. What a framework shadows
+    stands where another call has brought it.
     """
     above = [_above(case, point) for point in points]
     found = []
@@ -143,6 +158,9 @@ def between(
             for _, line, site, forks in reversed(own)
             if _tells(line)
         )
+        if guard is not None and guard.ranks == point.ranks and (one is None or one.asks != "rank"):
+            one = _condition(case, guard.ranks, point.call, guard.guarded, guard.line[1])
+            one = replace(one, is_guard=True)
         found += [one] if one is not None else []
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 

@@ -71,7 +71,9 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
 
 def _decided(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the condition that tells the sides' lines apart, if one is seen."""
-    why = decided.of_points(case, standpoints(candidate), candidate.suspects, by_line=True)
+    why = decided.of_points(
+        case, candidate, standpoints(candidate), candidate.suspects, by_line=True
+    )
     if why is None:
         return reason
     return Reason(reason.cause + why.cause, f"{reason.fix}\n{why.fix}", "some ranks")

@@ -97,7 +97,7 @@ def forward_alone(case: Case, candidate: Candidate) -> Reason | None:
         Standpoint(ranks, call, case.stack(ranks[0], call))
         for ranks, call in ((gap.leaders, gap.ahead), (gap.others, gap.behind))
     ]
-    decides = decided.of_points(case, points, gap.leaders, by_line=True)
+    decides = decided.of_points(case, candidate, points, gap.leaders, by_line=True)
     if decides is not None:
         return Reason(cause + decides.cause, _ALONE_FIX)
     past = gone_past.of_sides(case, candidate)

@@ -36,7 +36,7 @@ def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
         is_alone = len(found) == 1 and set(one.ranks) == set(suspects)
-        under = f"under {one.quoted}{f', {seen}' if seen else ''}"
+        under = f"{_stands(one)} {one.quoted}{f', {seen}' if seen else ''}"
         if is_alone:
             told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}")
         else:
@@ -44,14 +44,24 @@ def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
     return "".join(f" {one}." for one in dict.fromkeys(told))
 
 
+def _stands(one: Condition) -> str:
+    return "behind the guard" if one.is_guard else "under"
+
+
 def of_points(
-    case: Case, points: Sequence[Standpoint], suspects: Collection[int], *, by_line: bool = False
+    case: Case,
+    candidate: Candidate,
+    points: Sequence[Standpoint],
+    suspects: Collection[int],
+    *,
+    by_line: bool = False,
 ) -> Reason | None:
     """What stands above such calls, after a space, and what to change; None: nothing is known.
 
     ``by_line``: it is known that the calls' own lines were come to, or not, whoever issues them.
     """
-    found = conditions.between(case, points, suspects, by_line=by_line)
+    guard = conditions.guard_on_rank(case, candidate)
+    found = conditions.between(case, points, suspects, by_line=by_line, guard=guard)
     return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
 
 
@@ -155,7 +165,8 @@ def fix_of(case: Case, one: Condition) -> str:
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
     statement = _statement(case, one)
-    return _FIXES[one.asks].format(
+    fix = _BEFORE_GUARD if one.is_guard else _FIXES[one.asks]
+    return fix.format(
         name=statement or name,
         what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
         make="Run" if statement else "Make",
@@ -174,6 +185,9 @@ def _statement(case: Case, one: Condition) -> str:
     if is_asked(one.call) or not lines:
         return ""
     return quoted(chains.file(one.site), lines[-1])
+
+
+_BEFORE_GUARD: Final = "{make} {what} on every rank, before {quoted}, or on none."
 
 
 _FIXES: Final[dict[Asks, str]] = {

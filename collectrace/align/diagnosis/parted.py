@@ -66,7 +66,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
         behind = f"behind them its calls are those of {those} again, {count} later"
         if not more.agreeing:
             behind = f"then it was back at lines of {those}"
-    decides = decided.of_points(case, points, candidate.suspects, by_line=True)
+    decides = decided.of_points(case, candidate, points, candidate.suspects, by_line=True)
     first = place_of(case, more.rank, more.calls[0], within=frames[0], brief=True)
     look = f"look above {closed(first.removeprefix(' at '))} {fix}"
     return Reason(
@@ -150,7 +150,7 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         if left is not None:
             ended = _ended(case, candidate.stream, found.seq, left)
             return ended._replace(cause=f"{ended.cause} {fitted}".rstrip())
-    decides = decided.of_points(case, points, candidate.suspects)
+    decides = decided.of_points(case, candidate, points, candidate.suspects)
     why = decides or Reason(
         "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "

@@ -21,7 +21,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
     if candidate.cause is not None or reason.because not in ("some ranks", "left"):
         return reason
-    if " under `" in reason.cause or "parted them" in reason.cause:
+    if any(told in reason.cause for told in (" under `", " behind the guard `", "parted them")):
         return reason
     found = gone_past.of_sides(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:

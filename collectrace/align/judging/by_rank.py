@@ -1,5 +1,7 @@
 """Ranks whose call stands under a condition that asks for the rank, and nobody else was there.
 
+Or behind a guard that asks for it, and sends the rest past the call.
+
 Where as many ranks stand on one side as on the other, who issued the calls proves nothing: DDP's
 backward() on one side is as good as a barrier on the other. A condition on the rank does: it lets
 some ranks through and not the rest, so the call under it is one that the rest will never make.
@@ -11,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collectrace import words
 from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains, code_lines, guards, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -37,7 +40,9 @@ class ByRank:
     seq: int
     """The row since which they are there."""
     line: _Line
-    """The condition."""
+    """The condition, or the guard."""
+    guarded: str = ""
+    """``path:line`` of what stands behind the guard; empty: it is a condition around that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
     line = next((one for one in lines if _is_one_sided(case, candidate, mine, one, seq)), None)
     if line is None or any(_may_explain(case, candidate, mine, other, seq) for other in others):
         return None
-    return ByRank(tuple(sorted(mine.ranks)), seq, line)
+    return ByRank(tuple(sorted(mine.ranks)), seq, line, _guarded(case, mine, line))
 
 
 def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -127,10 +132,11 @@ def _members(case: Case, candidate: Candidate) -> Sequence[int]:
 
 
 def _above(case: Case, frames: Iterable[str]) -> list[_Line]:
-    """The conditions around a call and around its callers, outermost first."""
+    """The conditions and guards around a call and around its callers, outermost first."""
     found: list[_Line] = []
     for frame in reversed(tuple(frames)):
-        lines = statements.branches(case.statements(chains.site(frame)))
+        site = chains.site(frame)
+        lines = [*statements.branches(case.statements(site)), *case.guards(site)]
         found += [(chains.file(frame), line) for line in lines]
     return found
 
@@ -150,7 +156,10 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, s
     Where its own ranks were, the others have met them there, and know what to do about it.
     """
     file, text = line
-    if code_lines.is_fork(f"{file}:0", text) or candidate.stream is None:
+    is_guard = bool(_guarded(case, mine, line))
+    if not is_guard and code_lines.is_fork(f"{file}:0", text):
+        return False
+    if candidate.stream is None or _has_counterpart(case, mine, line):
         return False
     for rank in _members(case, candidate):
         log = case.log(rank)
@@ -178,7 +187,33 @@ def _frames(log: RankLog) -> set[str]:
 
 
 def _is_under(case: Case, frame: str, line: _Line) -> bool:
-    return chains.file(frame) == line[0] and line[1] in case.statements(chains.site(frame))[:-1]
+    site = chains.site(frame)
+    if chains.file(frame) != line[0]:
+        return False
+    return line[1] in case.statements(site)[:-1] or line[1] in case.guards(site)
+
+
+def _guarded(case: Case, place: _Place, line: _Line) -> str:
+    """``path:line`` of what of a place stands behind a guard; empty: it is none, but around it."""
+    file, text = line
+    sites = [chains.site(frame) for frame in place.frames if chains.file(frame) == file]
+    return next((site for site in sites if text in case.guards(site)), "")
+
+
+def _has_counterpart(case: Case, place: _Place, line: _Line) -> bool:
+    """Whether the others have a line of their own to meet the call at, by another condition.
+
+    Who waits for the first rank to be done does so before it does the same, from another line.
+    """
+    for n, frame in enumerate(place.frames):
+        if _is_under(case, frame, line):
+            site, is_guard = chains.site(frame), bool(_guarded(case, place, line))
+            names = guards.names_called(" ".join(case.statements(site)[-1:]))
+            told = {chains.function(place.frames[n - 1]).rpartition(".")[2]} if n else set[str]()
+            if not n and place.call is not None:
+                told = {place.call.op, *words.name(place.call).split()}
+            return guards.has_counterpart(site, names & told or names, line[1], is_guard=is_guard)
+    return False
 
 
 def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, seq: int) -> bool:

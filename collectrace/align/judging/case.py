@@ -18,7 +18,7 @@ from collectrace.align.ranks.clocks import Clocks, estimate
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains, code_lines, guards, statements
 from collectrace.align.reading.chains import Chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.align.reading.statements import Origin
@@ -135,6 +135,11 @@ class Case:
         if recorded or not self._is_still_there(site):
             return recorded or ()
         return code_lines.ways(site)
+
+    def guards(self, site: str | None) -> list[str]:
+        """The guards on the rank that every way to a line comes by, as ``number text``."""
+        ways = self.ways(site)
+        return guards.before(site, ways) if ways else []
 
     def assigned(self, site: str | None) -> Sequence[str]:
         """The assignments behind the conditions around and past a line, as ``head number text``.

@@ -65,6 +65,8 @@ class Spans:
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
     leaving: frozenset[int] = frozenset()
     """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process."""
+    bare: frozenset[int] = frozenset()
+    """Lines of those that have no ``else``, and call nothing before, or print it."""
     tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
     """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
     ways_out: Mapping[int, int] = field(default_factory=dict)
@@ -89,6 +91,7 @@ def spans(file: str) -> Spans:
         tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _leaves(n.body[-1])),
+        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _is_bare(n)),
         tuple(
             (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
             for n in nodes
@@ -111,6 +114,16 @@ def _leaves(node: ast.stmt) -> bool:
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
         return name in ("exit", "_exit", "quit", "abort")
     return isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+def _is_bare(node: ast.If) -> bool:
+    """Whether an ``if`` does nothing but leave, or go on."""
+    called = [one for part in node.body for one in ast.walk(part) if isinstance(one, ast.Call)]
+    names = {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in called}
+    return _leaves(node.body[-1]) and not node.orelse and names <= _PRINT
+
+
+_PRINT: Final = frozenset({"print", "debug", "info", "warning", "warn"})
 
 
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)

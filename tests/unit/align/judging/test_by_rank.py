@@ -35,7 +35,7 @@ def fit():
         if args.local_rank != -1:
             save()
         if rank != 0:
-            save()
+            keep()
         if full:
             work()
     if rank == 0:

@@ -1,0 +1,147 @@
+"""Guards on the rank: an ``if`` before a line that sends some ranks past it, and does nothing else.
+
+``if rank != 0: return`` before a call is as good as ``if rank == 0:`` around it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from collectrace.align.reading import chains, code_files, code_lines, statements
+from collectrace.align.reading.rank_names import is_asked
+
+_LEAVE: Final = ("return", "continue")
+"""By what. Who raises, or leaves a loop that others go on in, may be the one at fault."""
+
+
+def before(site: str | None, ways: Sequence[str]) -> list[str]:
+    """The guards on the rank that every way to a line comes by, as ``number text``.
+
+    ``ways``: what may lead past the line, as a ``source`` record has it. None where the file cannot
+    be read, or is another by now; nor a guard that looks at a rank's data as well.
+    """
+    file, number = chains.split(site)
+    bare = code_files.spans(file).bare
+    found = [line for line in _on_the_rank(ways, number) if statements.number_of(line) in bare]
+    if not found:
+        return []
+    around = set(statements.deciding(code_lines.enclosing(site)))
+    return [line for line in found if _is_on_the_way(file, line, around)]
+
+
+def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
+    """Whether a guard is still there, and stands under no other conditions than those around."""
+    own = code_lines.enclosing(f"{file}:{statements.number_of(line)}")
+    if not own or statements.code_of(own[-1]) != statements.code_of(line):
+        return False
+    return set(statements.deciding(own)) <= set(around) and _turns_on_rank(line)
+
+
+def _on_the_rank(ways: Sequence[str], before: int) -> Iterator[str]:
+    """As ``number text`` those ways that ask for the rank, before a line of such a number."""
+    for way in ways:
+        number, _, rest = way.partition(" ")
+        leaves, _, head = rest.partition(" ")
+        line = f"{number} {head}"
+        is_before = leaves in _LEAVE and 0 < statements.number_of(line) < before
+        if is_before and statements.tells_ranks_apart(line):
+            yield line
+
+
+def _turns_on_rank(line: str) -> bool:
+    """Whether a condition that asks for the rank asks beside it for no more than a flag.
+
+    ``rank != 0 or not due`` lets nobody through but by the rank; of ``rank != 0 and not batches()``
+    who went past may have been led by what it held.
+    """
+    test = _parsed(statements.code_of(line))
+    match test:
+        case None:
+            return False
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return all(_is_flag(part) or is_asked(ast.unparse(part)) for part in parts)
+        case _:
+            return True
+
+
+def _is_flag(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not) and _is_flag(node.operand)
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
+def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: bool) -> bool:
+    """Whether another line calls the same for the ranks that a condition does not let through.
+
+    Args:
+        site: a line that stands under a condition on the rank, or behind a guard.
+        names: what it calls; looked for in its file.
+        line: the condition, or the guard, as ``number text``.
+        is_guard: which of the two.
+
+    """
+    file, number = chains.split(site)
+    if not names:
+        return False
+    mine = _lets_through(statements.code_of(line), turned=is_guard)
+    calls = re.compile(rf"(?<!def )\b({'|'.join(map(re.escape, names))})\(")
+    others = (
+        set(_let_to(f"{file}:{n}"))
+        for n, text in enumerate((code_files.read(file) or "").splitlines(), 1)
+        if n != number and calls.search(text)
+    )
+    return any(let and mine not in let for let in others)
+
+
+_Let = tuple[bool, str]
+"""Whether one rank is let through, or all but one; of what is not seen to be either, its text."""
+
+
+def _let_to(site: str) -> Iterator[_Let]:
+    """Whom the conditions on the rank around a line, and the guards before it, let through."""
+    for line in statements.branches(code_lines.enclosing(site)):
+        head = statements.head_of(line)
+        if statements.asks(head) == "rank":
+            yield _lets_through(statements.code_of(head), turned=head != line)
+    for line in _on_the_rank(code_lines.ways(site), chains.split(site)[1]):
+        yield _lets_through(statements.code_of(line), turned=True)
+
+
+def _lets_through(text: str, *, turned: bool) -> _Let:
+    test = _parsed(text)
+    one = _picks_one(test) if test is not None else None
+    return (turned, text) if one is None else (one != turned, "")
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """The test of a condition, given by its head; None where it is not whole."""
+    try:
+        return ast.parse(text.removeprefix("el")[3:].rstrip(":"), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _picks_one(test: ast.expr) -> bool | None:
+    """Whether a test holds for one rank, False: for all but one; None: it is not seen."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            found = _picks_one(inner)
+            return None if found is None else not found
+        case ast.BoolOp(values=parts):
+            return next((_picks_one(one) for one in parts if is_asked(ast.unparse(one))), None)
+        case ast.Compare(left=left, ops=[op], comparators=[_]) if is_asked(ast.unparse(left)):
+            return {ast.Eq: True, ast.NotEq: False, ast.Gt: False}.get(type(op))
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return "rank" not in name or name.startswith("is_")
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return "rank" not in name or name.startswith("is_")
+        case _:
+            return None
+
+
+def names_called(line: str) -> set[str]:
+    """What a line, given as ``number text``, calls: the last of its names."""
+    return set(re.findall(r"(\w+)\(", statements.code_of(line)))

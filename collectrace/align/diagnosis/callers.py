@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call, Group
 from collectrace.signature import is_asked
 
@@ -64,6 +66,23 @@ def _named_frames(case: Case, rank: int, call: Call, within: str = "") -> list[s
     if not outer and is_in_helper(case, rank, call):
         outer = 1
     return [frames[0], *([frames[outer]] if outer else [])]
+
+
+def newest(case: Case, rank: int, stream: StreamKey | None, seq: int | None) -> str:
+    """The innermost of a call's callers that no call of the rank before had; empty: none, or all.
+
+    It tells what is new about a call of a function that was called before, from elsewhere.
+    """
+    *before, call = case.before(rank, stream, (seq or 0) + 1, _BEFORE) or [None]
+    stacks = [case.stack(rank, one) for one in before if one is not None]
+    seen = {frame for stack in stacks for frame in stack}
+    stack = case.stack(rank, call) if call is not None else ()
+    new = next((frame for frame in stack if frame not in seen), "")
+    return new if stacks and new and new != stack[0] else ""
+
+
+_BEFORE: Final = 400
+"""Calls before one that are looked at."""
 
 
 def named(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:

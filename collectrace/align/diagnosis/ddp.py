@@ -10,6 +10,7 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import (
+    begun_anew,
     decided,
     fewer_rounds,
     gone_past,
@@ -18,7 +19,7 @@ from collectrace.align.diagnosis import (
     rounds,
     ways_told,
 )
-from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.callers import closed, named, newest
 from collectrace.align.diagnosis.ddp_backward import UNUSED_FIX
 from collectrace.align.diagnosis.standpoint import standpoints
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, if_ended
@@ -157,9 +158,10 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who, others = words.ranks(side.ranks), words.ranks(other.ranks)
     passes = words.counted(call.iteration or 0, "forward pass", "forward passes")
+    new = newest(case, side.ranks[0], candidate.stream, candidate.seq)
     told = (
         f"After {passes} of the DDP model {who} called "
-        f"{named(case, side.ranks[0], call)}; {others} had begun the "
+        f"{named(case, side.ranks[0], call, within=new)}; {others} had begun the "
         f"{words.ordinal(newer.iteration or 0)} instead, "
         f"{named(case, other.ranks[0], newer, brief=True)}."
     )
@@ -171,15 +173,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(f"{told} {early.cause}", early.fix)
     left = left or _out_by(loop_lines.out_of(case, candidate), side)
     if left is not None:
-        has = words.verb(side.ranks, "has", "have")
-        told += (
-            f" {words.upper(who)} {has} left the loop {left.loop.quoted}, and {others} "
-            f"{words.verb(other.ranks, 'is', 'are')} in it."
-        )
-        way = ways_told.out_of_loop(case, candidate)
-        if way is not None:
-            return Reason(told + way.cause, way.fix)
-        return Reason(told, _as_long(case, left.loop))
+        return _in_the_loop(case, candidate, left, told)
     if calls_in_one_loop(case, side, other):
         return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
     habit = went_on(case, candidate, side.ranks)
@@ -200,6 +194,12 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     again = rounds.one_more_turn(case, candidate, side.ranks)
     if again is not None:
         return Reason(told + again.cause, again.fix)
+    anew = _out_by(loop_lines.entered(case, candidate), side)
+    if anew is not None:
+        has = words.verb(other.ranks, "has", "have")
+        told += f" All had come out of the loop {anew.loop.quoted} before; {others} {has} begun it "
+        told += f"again.{decided.sentence(case, candidate)}"
+        return Reason(told, decided.fix(case, candidate) or branch)
     makes = words.verb(side.ranks, "makes", "make")
     return Reason(
         f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
@@ -207,6 +207,23 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         f"{if_ended(f'{loop_lines.even_length(case)} {_OR_JOIN}')}\n"
         f"If it is a branch: make the call on every rank or on none.",
     )
+
+
+def _in_the_loop(case: Case, candidate: Candidate, left: loop_lines.Left, told: str) -> Reason:
+    """Who has left a loop, and how; or who may have come into it anew."""
+    gone, inside = left.gone.ranks, left.inside.ranks
+    told += (
+        f" {words.upper(words.ranks(gone))} {words.verb(gone, 'has', 'have')} left the loop "
+        f"{left.loop.quoted}, and {words.ranks(inside)} {words.verb(inside, 'is', 'are')} in it."
+    )
+    seq, suspects = candidate.seq or 0, candidate.suspects
+    anew = begun_anew.seen(case, left, candidate.stream, seq, suspects)
+    if anew is not None:
+        return Reason(f"{told} {anew.cause}", anew.fix)
+    way = ways_told.out_of_loop(case, candidate)
+    if way is not None:
+        return Reason(told + way.cause, way.fix)
+    return Reason(told, _as_long(case, left.loop))
 
 
 def _out_by(left: loop_lines.Left | None, side: Side) -> loop_lines.Left | None:

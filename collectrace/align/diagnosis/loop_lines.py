@@ -160,10 +160,11 @@ def left(case: Case, candidate: Candidate) -> Left | None:
     """Who has left a loop, perhaps in a function, that the other side is in; None: not seen.
 
     By the stacks, and the calls before: the lines alone do not tell who has left a loop and who has
-    not yet come to it. Those who left have made calls in it, and not the one that they are at.
+    not yet come to it. Those who left have made calls in it, and not the one that they are at; and
+    the others have not begun it anew.
     """
     points = standpoints(candidate)
-    if len(points) != 2:
+    if len(points) != 2 or entered(case, candidate) is not None:
         return None
     for gone, inside in (points, points[::-1]):
         loop = loop_of_one(case, inside, gone)
@@ -176,6 +177,34 @@ def left(case: Case, candidate: Candidate) -> Left | None:
         if was_in and tuple(gone.stack) not in stacks:
             return Left(gone, inside, loop)
     return None
+
+
+@once
+def entered(case: Case, candidate: Candidate) -> Left | None:
+    """Who has come to a loop anew, by their call before out of it; None: not seen.
+
+    Both sides were out of it then: it did not end earlier on the one that still is.
+    """
+    points = standpoints(candidate)
+    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
+        return None
+    for gone, inside in (points, points[::-1]):
+        loop = loop_of_one(case, inside, gone)
+        if loop is None:
+            continue
+        stacks = [_stacks_before(case, candidate, point) for point in (inside, gone)]
+        if not all(stacks) or any(is_in(case, before[-1], loop) for before in stacks):
+            continue
+        if any(is_in(case, stack, loop) for stack in stacks[0]):
+            return Left(gone, inside, loop)
+    return None
+
+
+def _stacks_before(case: Case, candidate: Candidate, point: Standpoint) -> list[tuple[str, ...]]:
+    """The stacks above a rank's calls before a row; none where the latest is not known."""
+    calls = case.before(point.ranks[0], candidate.stream, candidate.seq, _BEFORE)
+    stacks = [case.stack(point.ranks[0], call) if call is not None else () for call in calls]
+    return stacks if stacks and stacks[-1] else []
 
 
 _BEFORE: Final = 400

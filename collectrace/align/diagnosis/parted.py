@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    begun_anew,
     conditions,
     decided,
     fewer_rounds,
@@ -23,7 +24,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted, parted_here
 from collectrace.align.matching.parting import Extra, Parting
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import StreamKey
 from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.signature import is_asked
@@ -44,7 +44,7 @@ def extra(case: Case, candidate: Candidate) -> Reason | None:
         points.reverse()
     left = _ended_earlier(case, candidate, found, points[1], points[0])
     if left is not None and not more.is_alone and not left.loop.is_over_model:
-        ended = _ended(case, candidate.stream, found.seq, left)
+        ended = _ended(case, candidate, found.seq, left)
         return ended._replace(cause=f"{ended.cause}{_met(candidate, found, points[1].ranks)}")
     mine, others = points[0].ranks, points[1].ranks
     frames = chains.outermost_apart(points[0].stack, points[1].stack)
@@ -148,7 +148,7 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
     for gone, within in (points, points[::-1]):
         left = _ended_earlier(case, candidate, found, gone, within)
         if left is not None:
-            ended = _ended(case, candidate.stream, found.seq, left)
+            ended = _ended(case, candidate, found.seq, left)
             return ended._replace(cause=f"{ended.cause} {fitted}".rstrip())
     decides = decided.of_points(case, candidate, points, candidate.suspects)
     why = decides or Reason(
@@ -188,13 +188,14 @@ def _ended_earlier(
     return loop_lines.Left(gone, within, loop) if loop is not None else None
 
 
-def _ended(case: Case, stream: StreamKey | None, seq: int, left: loop_lines.Left) -> Reason:
+def _ended(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) -> Reason:
     """A loop that ended earlier, and the batches of the DataLoader that it goes through, if any."""
     gone, within, loop = left
-    told = _out_of(case, seq, left)
+    stream = candidate.stream
     had = inputs.of_loop(case, loop.site, gone.ranks, within.ranks, stream, seq) if stream else None
     if had is None:
-        return told
+        return _anew(case, candidate, seq, left) or _out_of(case, seq, left)
+    told = _out_of(case, seq, left)
     return Reason(
         f"Uneven inputs: in the loop {loop.quoted} {had.phrase()}. {told.cause}",
         f"Give {loop.quoted} the same number of batches on every rank: DistributedSampler (pads; "
@@ -219,6 +220,9 @@ def out_of_loop(
     )
     after = f" after {times} through it" if once else ""
     is_told = within is not None or gone_past.of_sides(case, candidate) is not None
+    anew = _anew(case, candidate, candidate.seq, left, after)
+    if anew is not None:
+        return anew
     cause, fix, *_ = _out_of(
         case, candidate.seq, left, after, is_told=is_told, names_condition=within is not None
     )
@@ -252,14 +256,9 @@ def _out_of(
     another reason than the end of the loop.
     """
     gone, within, loop = left
-    who, others = words.ranks(gone.ranks), words.ranks(within.ranks)
-    outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
-    told = (
-        f"At call {seq} {who} {words.verb(gone.ranks, 'is', 'are')} out of the loop "
-        f"{loop.quoted}{after}, at {_both(outside, gone)}; {others} "
-        f"{words.verb(within.ranks, 'goes', 'go')} through it once more, at "
-        f"{_both(loop.frame, within)}: "
-    )
+    who = words.ranks(gone.ranks)
+    goes = f"{words.verb(within.ranks, 'goes', 'go')} through it once more"
+    told = f"{_told_out(seq, left, after, goes)}: "
     if not loop.is_over_model:
         fewer = fewer_rounds.seen(case, within, gone.ranks, loop)
         ended = f"the loop ended earlier on {who}."
@@ -275,6 +274,28 @@ def _out_of(
         "differ: build the same one on every rank.",
         "uneven",
     )
+
+
+def _told_out(seq: int, left: loop_lines.Left, after: str, goes: str) -> str:
+    """Who is out of a loop, and where, and who is in it."""
+    gone, within, loop = left
+    outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
+    return (
+        f"At call {seq} {words.ranks(gone.ranks)} {words.verb(gone.ranks, 'is', 'are')} out of the "
+        f"loop {loop.quoted}{after}, at {_both(outside, gone)}; {words.ranks(within.ranks)} {goes},"
+        f" at {_both(loop.frame, within)}"
+    )
+
+
+def _anew(
+    case: Case, candidate: Candidate, seq: int, left: loop_lines.Left, after: str = ""
+) -> Reason | None:
+    """Who left a loop, and who may have begun it anew; None: nothing leads back into it."""
+    found = begun_anew.seen(case, left, candidate.stream, seq, candidate.suspects)
+    if found is None:
+        return None
+    told = _told_out(seq, left, after, f"{words.verb(left.inside.ranks, 'is', 'are')} in it")
+    return Reason(f"{told}. {found.cause}", found.fix, "uneven")
 
 
 def _what(more: Extra) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collectrace.align.judging import sisters
+from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
@@ -82,7 +82,8 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that are at a line to which no rank ever came, in the loop that the others are in.
 
     The others are where they have been before. A line behind the loop would prove nothing: then
-    the loop may have ended too early on one side, or too late on the other.
+    the loop may have ended too early on one side, or too late on the other; nor one that is come to
+    at intervals.
     """
     stream, seq = candidate.stream, candidate.seq
     called = [side for side in candidate.sides if side.call is not None]
@@ -96,10 +97,17 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     for side, others in (called, called[::-1]):
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
         if mine not in sites and theirs in sites and calls_in_one_loop(case, side, others):
+            if intervals.decides(case, _frames(side), _frames(others)):
+                return ()
             found.append(side)
     if any(s.call and program_text(s.call) in sisters.votes(case, candidate) for s in found):
         return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
+
+
+def _frames(side: Side) -> Sequence[str]:
+    """The user's frames above a side's call; its line, where they are not known."""
+    return side.stack or ((side.call.site or "",) if side.call is not None else ())
 
 
 def _sites(log: RankLog, stream: StreamKey, before: int) -> set[str]:
@@ -121,10 +129,15 @@ def extra_makers(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that alone made calls which the others never made, and went on as those after it.
 
     Proof enough where as many ranks stand on one side as on the other: calls from a place that
-    no other rank ever came to, and behind them the same program, moved by their number.
+    no other rank ever came to, and behind them the same program, moved by their number. Not where
+    they are made at intervals: the others may come there at other times.
     """
     found = parted(case, candidate)
     if found is None or found.extra is None or not found.extra.is_alone:
+        return ()
+    stacks = {r: case.stack(r, call) for r, call in zip(found.ranks, found.calls, strict=True)}
+    others = next((stack for rank, stack in stacks.items() if rank != found.extra.rank), ())
+    if intervals.decides(case, stacks.get(found.extra.rank, ()), others):
         return ()
     side = next((s for s in candidate.sides if found.extra.rank in s.ranks), None)
     return tuple(sorted(side.ranks)) if side is not None else ()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align.judging import sisters
+from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
@@ -181,7 +181,7 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that alone ever came to a line, in the loop that the others are in.
 
     Behind the loop it proves nothing: it may have ended too early on one side, or too late on the
-    other.
+    other. Nor does it where they come there at intervals.
     """
     found, stream, seq = novelty(case, candidate), candidate.stream, candidate.seq
     if found is None or stream is None or seq is None:
@@ -196,7 +196,7 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
         line in _frames(case, one, stream, seq) for one in (rank, other)
     ):
         return ()
-    return tuple(sorted(found.side.ranks))
+    return () if intervals.decides(case, here, there) else tuple(sorted(found.side.ranks))
 
 
 def _frames(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:

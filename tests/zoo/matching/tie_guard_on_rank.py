@@ -28,7 +28,7 @@ def totals(values: torch.Tensor) -> torch.Tensor:
 
 
 def report(rank: int, values: torch.Tensor) -> None:
-    for part in values.split(2):
+    for part in torch.chunk(values, 2):
         if rank > 0 and not TWIN:
             continue
         print(totals(part), flush=True)

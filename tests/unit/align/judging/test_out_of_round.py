@@ -20,6 +20,27 @@ def serve(queue):
             agree(tick)
         sync(tick)
     report(tick)
+def poll(queue, every):
+    due = tick % every == 0
+    for tick in range(9):
+        if tick % every == 0:
+            agree(tick)
+        if tick >= self.start:
+            agree(tick)
+        if due:
+            agree(tick)
+        if tick % every == 0:
+            if queue:
+                agree(tick)
+        if name == "%d" % len(queue):
+            agree(tick)
+        if tick == 3:
+            agree(tick)
+        sync(tick)
+    for tick in range(9):
+        if tick % every:
+            continue
+        agree(tick)
 """
 """``agree`` and ``sync`` are helpers, at lines of their own file."""
 
@@ -79,6 +100,32 @@ def test_a_line_in_the_loop_that_nobody_ever_came_to(*, helpers: bool, tmp_path:
     found = told(tmp_path, [[SYNC], [AGREE]], helpers=helpers)
     assert found.suspects == (1,)
     assert "In each of the equal rounds" not in found.cause
+
+
+@pytest.mark.parametrize(
+    ("line", "suspects"),
+    [
+        pytest.param(11, (), id="each n-th turn"),
+        pytest.param(13, (), id="since a turn"),
+        pytest.param(15, (), id="kept in a name"),
+        pytest.param(18, (1,), id="another condition decides as well"),
+        pytest.param(20, (1,), id="a string is formatted"),
+        pytest.param(22, (1,), id="a turn that is the same everywhere"),
+    ],
+)
+def test_what_is_made_at_intervals_may_be_due_at_other_times(
+    line: int, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    usual = [one | {"site": 23} for one in (SYNC, USUAL)]
+    ends = [[usual[0]], [AGREE | {"site": line}]]
+    assert told(tmp_path, ends, usual=usual).suspects == suspects
+
+
+def test_what_stands_behind_a_guard_for_the_other_turns_is_made_at_intervals(
+    tmp_path: Path,
+) -> None:
+    usual = [one | {"site": 25} for one in (SYNC, USUAL)]
+    assert told(tmp_path, [[usual[0]], [AGREE | {"site": 27}]], usual=usual).suspects == ()
 
 
 def test_half_of_a_group_alike(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""Ranks in a loop which others have left, where a loop around both leads back into it.
+
+Then they may have left it as well, gone past the others' call, and begun it anew. Which of the two
+the rows before tell only where all had come to that call after more rounds of the inner loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from collectrace import words
+from collectrace.align.diagnosis import fewer_rounds
+from collectrace.align.diagnosis.loop_lines import Left, LoopLine, is_in
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.signature import program_text
+
+_BEFORE: Final = 400
+"""Calls before a row that are looked at."""
+
+
+class Anew(NamedTuple):
+    """That ranks may have begun a loop anew, or gone on in it for longer."""
+
+    cause: str
+    """Both, and what may have led past the call; a sentence and more."""
+    fix: str
+    """What to change in either case."""
+
+
+def seen(
+    case: Case, left: Left, stream: StreamKey | None, seq: int, suspects: Sequence[int]
+) -> Anew | None:
+    """Who is in the loop may have begun it anew; None: nothing leads there, or it is decided.
+
+    By the rounds before ``seq``. Not where who left the loop is to blame: then the others went on
+    as they should.
+    """
+    gone, inside, loop = left
+    around = _loop_around(case, gone.stack, inside.stack)
+    if around is None or set(gone.ranks) <= set(suspects):
+        return None
+    past = fewer_rounds.seen(case, gone, inside.ranks, around)
+    if not past.left_out:
+        return None
+    now, *before = _rounds(case, left, stream, seq)
+    if before and all(now < one and one % now for one in before):
+        return None
+    who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
+    are = words.verb(inside.ranks, "is", "are")
+    is_usual = bool(before) and set(before) == {now}
+    ended = f"it ended earlier on {who}"
+    if is_usual:
+        ended = (
+            f"{words.upper(who)} had come there after as many rounds of it before: either it went "
+            f"on for longer on {others}"
+        )
+    either = ended if is_usual else f"{words.upper(f'either {ended}')}"
+    return Anew(
+        f"{either}, or {others} went past {words.name(gone.call)}{words.at(gone.call)} and {are} "
+        f"in it again, in the next round of {around.quoted}.{past.cause}",
+        f"{past.fix or EVERY_RANK}\nIf the loop {loop.quoted} was of another length: "
+        f"{words.lower(ONE_LENGTH)}",
+    )
+
+
+def _loop_around(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopLine | None:
+    """The innermost loop around two stacks, in the function where they part or further out."""
+    common = chains.shared(gone, inside)
+    here, there = chains.outermost_apart(gone, inside)
+    if here and chains.scope(here) == chains.scope(there):
+        mine, theirs = (statements.loops(case.statements(chains.site(f))) for f in (here, there))
+        both = [line for line in mine if line in theirs]
+        if both:
+            return LoopLine(here, both[-1])
+    for frame in gone[len(gone) - common :]:
+        lines = statements.loops(case.statements(chains.site(frame)))
+        if lines:
+            return LoopLine(frame, lines[-1])
+    return None
+
+
+def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[int]:
+    """How many rounds of the loop who left it has had without leaving it, the latest first.
+
+    By how often it made there the call that the others are at. Of the first of those in the rows
+    that are looked at it is not known where it began.
+    """
+    rank, call = left.gone.ranks[0], left.inside.call
+    before = case.before(rank, stream, seq, _BEFORE)
+    runs = [
+        list(run)
+        for within, run in groupby(
+            reversed(before),
+            lambda one: one is not None and is_in(case, case.stack(rank, one), left.loop),
+        )
+        if within
+    ]
+    rounds = [
+        sum(
+            one is not None
+            and program_text(one) == program_text(call)
+            and case.stack(rank, one) == tuple(left.inside.stack)
+            for one in run
+        )
+        for run in runs
+    ]
+    if len(before) == _BEFORE:
+        rounds = rounds[:-1]
+    return rounds or [0]

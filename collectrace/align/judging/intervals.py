@@ -1,0 +1,88 @@
+"""Calls that are made from time to time: each n-th turn of a loop, or since a certain one.
+
+That one rank alone ever came to such a call proves nothing of it: another may come there at other
+times, and each of the two may be the one that counts wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, statements
+
+_MODULO: Final = re.compile(r"[\w)\]]\s*%\s*[\w(]")
+"""Not the formatting of a string."""
+
+
+def decides(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether it is for an interval that a call is made, and not where the others are.
+
+    Not where another condition decides about it as well.
+
+    Args:
+        case: the run.
+        mine: the user's frames above the call, innermost first.
+        others: those above the call of the others.
+
+    """
+    foreign = {line for frame in others for line in case.statements(chains.site(frame))}
+    apart = mine[: max(1, len(mine) - chains.shared(mine, others))]
+    known = [
+        _is_interval(case, frame, line)
+        for frame in apart
+        for line in statements.branches(case.statements(chains.site(frame)))
+        if line not in foreign
+    ]
+    if known:
+        return all(known)
+    return any(_is_interval(case, frame, line) for frame in apart for line in _ways(case, frame))
+
+
+def _ways(case: Case, frame: str) -> Iterator[str]:
+    """As ``number text`` the guards before a line that lead past it in this turn."""
+    site = chains.site(frame)
+    for way in case.ways(site):
+        number, _, rest = way.partition(" ")
+        leaves, _, head = rest.partition(" ")
+        line = f"{number} {head}"
+        if leaves in ("return", "continue") and statements.number_of(line) < chains.line(frame):
+            yield line
+
+
+def _is_interval(case: Case, frame: str, line: str) -> bool:
+    """Whether a condition around or before a line, or what it goes back to, looks at a counter.
+
+    And not at the rank: that lets one through by who it is.
+    """
+    site = chains.site(frame)
+    head = statements.head_of(line)
+    number = str(statements.number_of(head))
+    if statements.asks(head) == "rank":
+        return False
+    given = (one.partition(" ") for one in case.assigned(site))
+    asked = [head, *(line for known, _, line in given if known == number)]
+    counters = _counters(case, frame)
+    return any(
+        statements.asks(one) != "rank"
+        and (_MODULO.search(text := statements.code_of(one)) or _compares(text, counters))
+        for one in asked
+    )
+
+
+def _counters(case: Case, frame: str) -> set[str]:
+    """The names that the loops around a line count their turns by."""
+    loops = statements.loops(case.statements(chains.site(frame)))
+    heads = (re.match(r"(?:async )?for (.*?) in ", statements.code_of(line)) for line in loops)
+    return {name for head in heads if head for name in re.findall(r"\w+", head[1])} - {"_"}
+
+
+def _compares(text: str, counters: set[str]) -> bool:
+    """Whether a counter is compared with what is given by a name."""
+    if not counters:
+        return False
+    name = rf"(?<![\w.])({'|'.join(map(re.escape, sorted(counters)))})\b(?![.\[(])"
+    than, other = r"\s*(?:[<>]=?|==)\s*", r"[A-Za-z_][\w.]*\b(?!\()"
+    return re.search(f"{name}{than}{other}|{other}{than}{name}", text) is not None

@@ -1,0 +1,51 @@
+"""After the student one rank scores its teacher, by the same function; the other trains on.
+
+The loop over the steps was over on both.
+
+ranks: 2
+expect: op_mismatch shape_mismatch
+suspects: none
+status: diverged hung
+cause: rank 0; all_reduce; BUG; self.teacher is not None; begun it again
+fix: every rank; self.teacher is not None
+never: ended earlier; equally often; left the loop
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.zoo.common import TWIN, init
+
+
+def mean(value: torch.Tensor) -> torch.Tensor:
+    dist.all_reduce(value)
+    return value / dist.get_world_size()
+
+
+def score(model: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return mean(model(torch.ones(2, 4)).sum())
+
+
+class Distiller:
+    def __init__(self, rank: int) -> None:
+        self.student = DistributedDataParallel(nn.Linear(4, 4))
+        self.teacher = nn.Linear(4, 4) if rank == 0 or TWIN else None
+
+    def train(self, steps: int) -> None:
+        for _ in range(steps):
+            self.student(torch.ones(2, 4)).sum().backward()
+
+    def report(self) -> None:
+        print(score(self.student.module), flush=True)
+        if self.teacher is not None:
+            print(score(self.teacher), flush=True)  # BUG
+
+
+distiller = Distiller(init())
+for epoch in range(4):
+    distiller.train(steps=3)
+    if epoch == 1:
+        distiller.report()

@@ -48,11 +48,11 @@ def seen(
     if not past.left_out:
         return None
     now, *before = _rounds(case, left, stream, seq)
-    if before and all(now < one and one % now for one in before):
+    if _is_shorter(now, before):
         return None
     who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
     are = words.verb(inside.ranks, "is", "are")
-    is_usual = bool(before) and set(before) == {now}
+    is_usual = now > 0 and set(before) == {now}
     ended = f"it ended earlier on {who}"
     if is_usual:
         ended = (
@@ -66,6 +66,20 @@ def seen(
         f"{past.fix or EVERY_RANK}\nIf the loop {loop.quoted} was of another length: "
         f"{words.lower(ONE_LENGTH)}",
     )
+
+
+def _is_shorter(now: int, before: Sequence[int]) -> bool:
+    """Whether so many rounds are fewer than always before, and not those of one turn of several.
+
+    Where all ranks went past the call in some turns, those look like one longer turn.
+    """
+    if len(before) < _ENOUGH or len(set(before)) > 1:
+        return False
+    return 0 < now < before[0] and before[0] % now > 0
+
+
+_ENOUGH: Final = 2
+"""Turns that make it a habit how many rounds a loop has."""
 
 
 def _loop_around(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopLine | None:

@@ -112,10 +112,12 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
 def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:
     """The guard on the rank that some ranks alone are, and ever were, behind; None: there is none.
 
-    Of others what leads past a call is told with its ways.
+    Not where others are to blame: that it led those past the call is told with the ways past it.
     """
     found = by_rank(case, candidate)
-    return found if found is not None and found.guarded else None
+    if found is None or not found.guarded:
+        return None
+    return found if set(candidate.suspects) <= set(found.ranks) else None
 
 
 def _is_of_all(case: Case, candidate: Candidate, one: Condition) -> bool:

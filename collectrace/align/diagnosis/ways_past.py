@@ -17,7 +17,7 @@ from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, guards, statements
 from collectrace.align.reading.statements import Origin
 from collectrace.ways import LEAVES, Leaves
 
@@ -173,7 +173,7 @@ def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
     """The ways past a frame's line by which a rank may go on alone.
 
     Not one that raises: the handler that takes it is what is told of. Nor a guard that asks only
-    for what is the same on every rank.
+    for what is the same on every rank, or for the rank where the same is called for the others.
     """
     site = chains.site(frame)
     for text in case.ways(site):
@@ -184,8 +184,16 @@ def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
             continue
         line = f"{number} {head}"
         way = WayPast(site, line, known, case.origin(site, line))
-        if way.is_handler or not _is_alike(statements.code_of(way.line)):
+        if way.is_handler or not (_is_alike(statements.code_of(line)) or _leads_to_same(case, way)):
             yield way
+
+
+def _leads_to_same(case: Case, way: WayPast) -> bool:
+    """Whether a guard on the rank sends past a call those who meet it from a line of their own."""
+    if not statements.tells_ranks_apart(way.line):
+        return False
+    names = guards.names_called(" ".join(case.statements(way.site)[-1:]))
+    return guards.has_counterpart(way.site, names, way.line, is_guard=True)
 
 
 def _is_alike(condition: str) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -143,5 +144,5 @@ def _picks_one(test: ast.expr) -> bool | None:
 
 
 def names_called(line: str) -> set[str]:
-    """What a line, given as ``number text``, calls: the last of its names."""
-    return set(re.findall(r"(\w+)\(", statements.code_of(line)))
+    """The functions and methods that a line, given as ``number text``, calls; no builtin ones."""
+    return set(re.findall(r"(\w+)\(", statements.code_of(line))) - set(dir(builtins))

@@ -1,4 +1,4 @@
-"""Behind each epoch a note is agreed on, and in the second one rank comes to it after fewer parts.
+"""Behind each epoch a note is agreed on, and in the third one rank comes to it after fewer parts.
 
 Past the note lead ways, as into the next epoch; but all had come to it after more parts before.
 
@@ -6,7 +6,7 @@ ranks: 2
 expect: op_mismatch
 suspects: none
 status: diverged
-cause: rank 1; broadcast; NOTE; rank 0; BUG; the loop ended earlier on rank 1; /for _ in range/
+cause: rank 0; BUG; rank 1 had fewer turns of it than before; /for _ in range/
 fix: same length
 never: went past; on for longer
 """
@@ -34,7 +34,7 @@ def main() -> None:
     rank = init()
     pages = [""] * 9
     for epoch in range(4):
-        train(parts=3 if (rank, epoch) == (1, 1) and not TWIN else 4)
+        train(parts=3 if (rank, epoch) == (1, 2) and not TWIN else 4)
         note(pages, epoch)
 
 

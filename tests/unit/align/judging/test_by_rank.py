@@ -68,6 +68,46 @@ def serve():
         save()
         work()
     gather()
+def export():
+    if rank != 0:
+        return
+    one()
+def published():
+    for n in range(9):
+        if rank != 0 and not everywhere:
+            print("not here")
+            continue
+        two()
+def by_data():
+    if rank != 0 and not len(batches):
+        return
+    three()
+def with_a_part_of_their_own():
+    if rank != 0:
+        receive()
+        return
+    four()
+def within_a_condition():
+    if debug:
+        if rank != 0:
+            return
+    five()
+def out_of_the_loop():
+    for n in range(9):
+        if rank != 0:
+            break
+        six()
+def wait():
+    if rank == 0:
+        return
+    seven()
+def let_in():
+    if rank != 0:
+        return
+    seven()
+for epoch in epochs:
+    train()
+    export()
 """
 
 Call = dict[str, Any]
@@ -87,6 +127,8 @@ FUNCTIONS = (
     {2: "save", 5: "report", 26: "<module>", 29: "several", 41: "<module>"}
     | dict.fromkeys(range(31, 40), "choose")
     | dict.fromkeys(range(43, 53), "serve")
+    | dict.fromkeys(range(53, 90), "export")
+    | dict.fromkeys(range(90, 93), "<module>")
 )
 
 
@@ -196,6 +238,37 @@ def test_a_branch_that_ends_in_leaving(
     """What stands behind it is for the others: either may be the wrong one."""
     other = {"op": "all_gather", "at": (52, 41)}
     assert told(tmp_path, [barrier(2, line, 41)], [other]).suspects == suspects
+
+
+@pytest.mark.parametrize(
+    ("line", "guard"),
+    [
+        pytest.param(56, 54, id="return"),
+        pytest.param(62, 59, id="continue, and a flag"),
+        pytest.param(66, None, id="by what a rank holds, too"),
+        pytest.param(71, None, id="the others have a part of their own"),
+        pytest.param(76, None, id="only under another condition"),
+        pytest.param(81, None, id="out of a loop that others go on in"),
+        pytest.param(85, None, id="the others meet it from a line of their own"),
+    ],
+)
+def test_behind_a_guard_that_sends_the_others_past(
+    line: int, guard: int | None, tmp_path: Path
+) -> None:
+    train = bucket(91)
+    mine, others = [train, {"op": "all_gather", "at": (line, 92)}], [train, train]
+    found = told(tmp_path, mine, others)
+    assert found.suspects == (() if guard is None else (0,))
+    assert ("behind the guard" in found.cause) is (guard is not None)
+    if guard is not None:
+        assert f"(train.py:{guard}), which asks for the rank" in found.cause
+        assert "on every rank, before `if rank != 0" in found.fix
+
+
+def test_the_others_were_behind_the_guard_before(tmp_path: Path) -> None:
+    train, call = bucket(91), {"op": "all_gather", "at": (56, 92)}
+    found = told(tmp_path, [train, call, train, call], [train, call, train, train])
+    assert found.suspects == ()
 
 
 def test_the_others_are_in_the_other_branch(tmp_path: Path) -> None:

@@ -52,14 +52,12 @@ def seen(
         return None
     who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
     are = words.verb(inside.ranks, "is", "are")
-    is_usual = now > 0 and set(before) == {now}
-    ended = f"it ended earlier on {who}"
-    if is_usual:
-        ended = (
+    either = f"Either it ended earlier on {who}"
+    if now > 0 and set(before) == {now}:
+        either = (
             f"{words.upper(who)} had come there after as many rounds of it before: either it went "
             f"on for longer on {others}"
         )
-    either = ended if is_usual else f"{words.upper(f'either {ended}')}"
     return Anew(
         f"{either}, or {others} went past {words.name(gone.call)}{words.at(gone.call)} and {are} "
         f"in it again, in the next round of {around.quoted}.{past.cause}",
@@ -99,7 +97,7 @@ def _loop_around(case: Case, gone: Sequence[str], inside: Sequence[str]) -> Loop
 
 
 def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[int]:
-    """How many rounds of the loop who left it has had without leaving it, the latest first.
+    """How many rounds who left the loop has had each time that it came to it, the latest first.
 
     By how often it made there the call that the others are at. Of the first of those in the rows
     that are looked at it is not known where it began.

@@ -27,10 +27,9 @@ def before(site: str | None, ways: Sequence[str]) -> list[str]:
     file, number = chains.split(site)
     bare = code_files.spans(file).bare
     found = [line for line in _on_the_rank(ways, number) if statements.number_of(line) in bare]
-    if not found:
-        return []
-    around = set(statements.deciding(code_lines.enclosing(site)))
-    return [line for line in found if _is_on_the_way(file, line, around)]
+    here = code_lines.enclosing(site) if found else []
+    around = set(statements.deciding(here))
+    return [line for line in found if here and _is_on_the_way(file, line, around)]
 
 
 def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
@@ -135,9 +134,9 @@ def _picks_one(test: ast.expr) -> bool | None:
             return next((_picks_one(one) for one in parts if is_asked(ast.unparse(one))), None)
         case ast.Compare(left=left, ops=[op], comparators=[_]) if is_asked(ast.unparse(left)):
             return {ast.Eq: True, ast.NotEq: False, ast.Gt: False}.get(type(op))
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return "rank" not in name or name.startswith("is_")
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Call(func=inner):
+            return _picks_one(inner)
+        case ast.Name(id=name) | ast.Attribute(attr=name) if is_asked(name):
             return "rank" not in name or name.startswith("is_")
         case _:
             return None

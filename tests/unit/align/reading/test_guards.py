@@ -1,0 +1,58 @@
+"""Guards on the rank before a line, and the same call for the other ranks elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align.reading import code_lines, guards
+
+
+def program(folder: Path, *lines: str) -> str:
+    """The path of a file with such lines."""
+    file = folder / "train.py"
+    file.write_text("\n".join(lines) + "\n")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("guard", "found"),
+    [
+        ("if rank != 0:", True),
+        ("if not is_main_process():", True),
+        ("if rank != 0 or not due(step):", True),
+        ("if rank != 0 and not self.everywhere:", True),
+        ("if rank != 0 and step % 10:", False),
+        ("if not batches:", False),
+        ("while rank != 0:", False),
+    ],
+)
+def test_what_sends_past_by_the_rank(guard: str, *, found: bool, tmp_path: Path) -> None:
+    file = program(tmp_path, "def save():", f"    {guard}", "        return", "    gather()")
+    site = f"{file}:4"
+    before = guards.before(site, code_lines.ways(site))
+    assert before == ([f"2 {guard}"] if found else [])
+    assert guards.before(f"{file}:9", [f"2 return {guard}"]) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("if rank == 0:", True),
+        ("if not dist.get_rank():", True),
+        ("if is_main_process():", True),
+        ("if rank != 0:", False),
+        ("if rank:", False),
+        ("if not batches:", False),
+    ],
+)
+def test_the_same_for_the_others(condition: str, *, found: bool, tmp_path: Path) -> None:
+    file = program(
+        tmp_path, "if rank != 0:", "    wait()", condition, "    wait()", "def wait():", "    pass"
+    )
+    site, line = f"{file}:2", "1 if rank != 0:"
+    assert guards.has_counterpart(site, {"wait"}, line, is_guard=False) is found
+    assert not guards.has_counterpart(site, {"meet"}, line, is_guard=False)
+    assert not guards.has_counterpart(site, set(), line, is_guard=False)
+    assert not guards.has_counterpart("/gone.py:2", {"wait"}, line, is_guard=False)

@@ -22,6 +22,9 @@ from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
 from collectrace.signature import stands_at_its_line
 
+MOST_AROUND: Final = 3
+"""Conditions around a call that are named, the innermost first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -40,6 +43,9 @@ class Condition:
     """``path:line`` of what stands under it: of the call, or of a caller."""
     is_guard: bool = False
     """Whether that stands behind it: it sends other ranks past."""
+    further: tuple[str, ...] = ()
+    """Other conditions that it stands under and the others do not, as they are quoted, the
+    innermost first: where this one is not seen to differ between ranks, any of them may."""
 
     @property
     def asks(self) -> Asks:
@@ -155,11 +161,15 @@ def between(
         own = [(*one, False) for one in above[n] if one[:2] not in foreign]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other) if m != n]
-        one = most_telling(
+        around = [
             _condition(case, point.ranks, point.call, site, line, forks=forks)
             for _, line, site, forks in reversed(own)
             if _tells(line)
-        )
+        ]
+        one = most_telling(around)
+        if one is not None and one.asks in ("data", "") and not one.forks:
+            rest = [other.quoted for other in around if other.quoted != one.quoted]
+            one = replace(one, further=tuple(dict.fromkeys(rest))[: MOST_AROUND - 1])
         if guard is not None and guard.ranks == point.ranks and (one is None or one.asks != "rank"):
             one = _condition(case, guard.ranks, point.call, guard.guarded, guard.line[1])
             one = replace(one, is_guard=True)

@@ -36,7 +36,8 @@ def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
         is_alone = len(found) == 1 and set(one.ranks) == set(suspects)
-        under = f"{_stands(one)} {one.quoted}{f', {seen}' if seen else ''}"
+        what = words.listed([f"{one.quoted}{f', {seen}' if seen else ''}", *one.further])
+        under = f"{_stands(one)} {what}"
         if is_alone:
             told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}")
         else:
@@ -80,13 +81,10 @@ def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str])
     most = conditions.most_telling(found)
     if most is None:
         return None
-    told = [one.quoted + (f", {one.seen}" if one.seen else "") for one in found[:_MOST_AROUND]]
+    most_around = found[: conditions.MOST_AROUND]
+    told = [one.quoted + (f", {one.seen}" if one.seen else "") for one in most_around]
     known = most if most.asks else replace(most, origin=Origin("data"))
     return Reason(f" It stands under {words.listed(told)}.", fix_of(case, known))
-
-
-_MOST_AROUND: Final = 3
-"""Conditions around a call that are named, the innermost first."""
 
 
 def around_all(case: Case, candidate: Candidate) -> str:
@@ -165,13 +163,13 @@ def fix_of(case: Case, one: Condition) -> str:
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
     statement = _statement(case, one)
-    fix = _BEFORE_GUARD if one.is_guard else _FIXES[one.asks]
+    fix = _BEFORE_GUARD if one.is_guard else _FIXES["" if one.further else one.asks]
     return fix.format(
         name=statement or name,
         what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
         make="Run" if statement else "Make",
         quoted=one.quoted,
-        head=one.head,
+        head=words.listed([one.head, *one.further]),
         place=one.place,
     )
 

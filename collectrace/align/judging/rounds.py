@@ -170,7 +170,7 @@ def novelty(case: Case, candidate: Candidate) -> Turn | None:
     if any(left.own[-1] in one[:-1] for one in left.both):
         return None
     made, usual = left.side.call, left.others.call
-    if made is None or usual is None or not (is_user(made) and is_user(usual)):
+    if made is None or usual is None or not is_user(made):
         return None
     if program_text(made) in sisters.votes(case, candidate):
         return None

@@ -12,7 +12,7 @@ from collectrace.align.diagnosis.callers import (
     is_in_helper,
     lines,
     place_of,
-    through_forward,
+    through_model,
 )
 from collectrace.align.diagnosis.headline import elements, pair
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
@@ -39,9 +39,12 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         whom = "itself" if sender == receiver else f"rank {receiver}"
         which = "and" if sender == receiver else "which"
         parts.append(f"rank {sender} sends {elements(sent)} to {whom}, {which} expects {wanted}")
+    sides = called(candidate)
     more = len(source.bad_pairs) - len(parts)
     text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
     text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
+    if place := _through_helper(case, sides):
+        text += f". The call stands{place.rstrip(',')}"
     found = exchanged(case, candidate)
     if found is not None:
         return Reason(
@@ -210,7 +213,7 @@ def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
     places = set()
     for side, call in sides:
         rank = side.ranks[0]
-        model = through_forward(case, rank, call)
+        model = through_model(case, rank, call)
         tells_more = model or is_in_helper(case, rank, call)
         places.add(place_of(case, rank, call, within=model) if tells_more else "")
     return closed(places.pop()) if len(places) == 1 else ""

@@ -90,19 +90,31 @@ def named(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = 
     return words.name(call) + place_of(case, rank, call, within=within, brief=brief)
 
 
-def through_forward(case: Case, rank: int, call: Call) -> str:
-    """The frame that ran the model, for a call made in a module's ``forward()``; empty: it is none.
+def through_model(case: Case, rank: int, call: Call) -> str:
+    """The frame that ran the model, for a call made in it; empty: it was made elsewhere.
 
-    Modules run each other by ``forward()`` after ``forward()``: the first frame that is none.
+    That is in a module's ``forward()`` or an autograd function's ``backward()``, or in a helper of
+    these. Modules run each other by ``forward()`` after ``forward()``: the first that is none.
     """
     frames = case.stack(rank, call)
-    if not frames or call.site != chains.site(frames[0]) or not _is_forward(frames[0]):
+    if not frames or call.site != chains.site(frames[0]):
         return ""
-    return next((frame for frame in frames if not _is_forward(frame)), "")
+    inner = next((n for n, frame in enumerate(frames[:_NEAR]) if _method(frame) in _OF_MODEL), None)
+    if inner is None:
+        return ""
+    further = frames[inner + 1 :]
+    if _method(frames[inner]) == "backward":
+        return next(iter(further), "")
+    return next((frame for frame in further if _method(frame) != "forward"), "")
 
 
-def _is_forward(frame: str) -> bool:
-    return chains.function(frame).rpartition(".")[2] == "forward"
+_OF_MODEL: Final = ("forward", "backward")
+_NEAR: Final = 3
+"""Frames, the innermost, of which one is the model's where a helper of it made the call."""
+
+
+def _method(frame: str) -> str:
+    return chains.function(frame).rpartition(".")[2]
 
 
 def of_group(case: Case, rank: int, group: Group) -> str:

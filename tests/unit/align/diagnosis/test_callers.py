@@ -250,3 +250,15 @@ def test_nobody_who_ran_the_model_is_known(tmp_path: Path) -> None:
     for n, frames in enumerate([(BLOCK,), (BLOCK, NET), ("/job/net.py:40 Block.step", NET)]):
         told = sized(tmp_path / str(n), *frames, role="dtensor.redistribute")
         assert told.startswith("The DTensor redistribute (all_reduce) got tensors")
+
+
+def test_who_went_backwards_is_named_for_what_a_function_of_autograds_issues(
+    tmp_path: Path,
+) -> None:
+    helper, backward = "/job/net.py:40 swapped", "/job/net.py:52 Swap.backward"
+    own = "/job/train.py:78 Trainer.backward"
+    told = sized(tmp_path / "one", helper, backward, own, "/job/train.py:90 main", role="user")
+    assert "at net.py:40 in swapped(), reached from train.py:78 in Trainer.backward(), got" in told
+    further = "/job/train.py:60 step", "/job/train.py:70 epoch", own
+    told = sized(tmp_path / "other", helper, *further, role="user")
+    assert "Trainer.backward" not in told

@@ -33,7 +33,7 @@ from collectrace.align.ranks.standing import failure
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
-from collectrace.records import DDP_FORWARD, Call
+from collectrace.records import DDP_FORWARD, NATIVE, Call
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
@@ -249,7 +249,10 @@ def _in_loop(case: Case, candidate: Candidate) -> str:
 
 
 def _iteration(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
-    """``DDP iteration 6``, or ``step 6``, or which ranks are in which; empty where none tells."""
+    """``DDP iteration 6``, or ``step 6``, or which ranks are in which; empty where none tells.
+
+    Of a thread that works beside the training, it does not tell how far that had come meanwhile.
+    """
     logs = [case.log(rank) for side, _ in sides for rank in side.ranks]
     units = {log.unit for log in logs if log is not None}
     if len(units) > 1 or None in units:
@@ -262,6 +265,8 @@ def _iteration(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
     numbers = sorted(by_number.items())[:_MOST_ITERATIONS]
     if len(by_number) == 1:
         return f"{name} {numbers[0][0]}"
+    if any(call.thread and not call.thread.startswith(NATIVE) for _, call in sides):
+        return ""
     listed = ", ".join(f"{n} on {words.ranks(ranks)}" for n, ranks in numbers)
     return f"{name} {listed}" if listed else ""
 

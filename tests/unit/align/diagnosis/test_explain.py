@@ -58,6 +58,21 @@ def test_steps_that_differ_in_length_are_counted_on_each_side(tmp_path: Path) ->
     assert "the 1st call in it on rank 0, the 3rd call in it on ranks 1-2" in note(run, tmp_path)
 
 
+@pytest.mark.parametrize(("thread", "told"), [("saver_0", False), ("native-1", True), (None, True)])
+def test_what_a_thread_of_its_own_issues_is_in_no_step(
+    thread: str | None, *, told: bool, tmp_path: Path
+) -> None:
+    run = Run(3)
+    for rank in run:
+        rank.record(Unit(of="optimizer.step"))
+        first = rank.rank == 0
+        call = rank.call(
+            "all_reduce", iteration=4 if first else 5, shape=[7 if first else 1], thread=thread
+        )
+        rank.beat(60, rank.inside(call))
+    assert ("4 on rank 0, 5 on ranks 1-2" in note(run, tmp_path)) == told
+
+
 def test_calls_of_ddp_are_not_counted_within_a_forward(tmp_path: Path) -> None:
     told = note(in_step((1, 1, 1), unit="ddp.forward"), tmp_path)
     assert "DDP iteration 4" in told

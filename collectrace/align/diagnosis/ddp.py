@@ -5,6 +5,7 @@ Sources: torch 2.13, ``torch/nn/parallel/distributed.py`` and ``csrc/distributed
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -26,9 +27,11 @@ from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called, if_e
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import calls_in_one_loop
 from collectrace.align.judging.rounds import went_on
 from collectrace.findings import Side
+from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
 
@@ -91,12 +94,35 @@ def models(case: Case, candidate: Candidate) -> Reason | None:
         f"model {c.model or 1} on {words.ranks(s.ranks)}{words.at(c)}" for s, c in sides
     ])  # fmt: skip
     reason = Reason(
-        f"Several DDP models share this group, and the ranks use them in different orders: here "
-        f"{listed} (counted as they were constructed).",
-        "Run forward and backward of the models in one order on every rank, and each as often.",
+        f"Several DDP models share this group, and the ranks do not use them in one order: here "
+        f"{listed} (counted as they were constructed).{_meet(sides)}",
+        f"Run forward and backward of the models in one order on every rank, and each as often."
+        f"{_CHOOSE if _is_one_line(sides) else ''}",
         "some ranks",
     )
     return _decided(case, candidate, reason)
+
+
+def _is_one_line(sides: Sequence[tuple[Side, Call]]) -> bool:
+    return len({(call.site, side.stack) for side, call in sides}) == 1
+
+
+def _meet(sides: Sequence[tuple[Side, Call]]) -> str:
+    """What models that are used in other orders lead to, and what not: after a space."""
+    is_backward = all(roles.of(call.role).in_backward for _, call in sides)
+    told = " So the gradients of one meet those of another." if is_backward else ""
+    if not _is_one_line(sides):
+        return told
+    return (
+        f"{told} They come from one line: what it works on differs, as where models are gone "
+        "through in another order, or a step's model is chosen by a random number or by data."
+    )
+
+
+_CHOOSE: Final = (
+    "\nWhere each step chooses its model: let every rank choose alike, by the step's number or by "
+    "one seed, or let one rank choose and broadcast it."
+)
 
 
 def between(case: Case, candidate: Candidate) -> Reason | None:
@@ -155,6 +181,8 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return None
     (side, call), (other, newer) = own[0], inside[0]
     if (call.iteration or 0) >= (newer.iteration or 0):
+        return None
+    if not of_one_model(case, (*side.ranks[:1], *other.ranks[:1])):
         return None
     who, others = words.ranks(side.ranks), words.ranks(other.ranks)
     passes = words.counted(call.iteration or 0, "forward pass", "forward passes")

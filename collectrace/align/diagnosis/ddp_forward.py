@@ -15,6 +15,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import parted
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -61,8 +62,11 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
         for side in (leaders, others)
     )
     since = parted(case, candidate)
+    is_one = of_one_model(case, (leaders.ranks[0], others.ranks[0]))
     for n, (front, back) in enumerate(zip(*rows, strict=False)):
         if front is None or back is None or front.iteration is None or back.iteration is None:
+            continue
+        if not is_one and not _are_of_one_forward(front, back):
             continue
         elsewhere = front.role.startswith(_FORWARD) and (
             front.role == back.role
@@ -71,6 +75,12 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
         if front.iteration > back.iteration or elsewhere:
             return IterationGap(start + n, front, back, leaders.ranks, others.ranks)
     return None
+
+
+def _are_of_one_forward(front: Call, back: Call) -> bool:
+    """Whether two calls are of forwards of one model: they tell which of it each is."""
+    both = front.role.startswith(_FORWARD) and back.role.startswith(_FORWARD)
+    return both and (front.model or 1) == (back.model or 1)
 
 
 def forward_alone(case: Case, candidate: Candidate) -> Reason | None:

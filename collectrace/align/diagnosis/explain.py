@@ -24,9 +24,10 @@ from collectrace.align.diagnosis import (
     standpoint,
     table,
 )
-from collectrace.align.diagnosis.wording import Wording, called
+from collectrace.align.diagnosis.wording import Wording, called, models_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
@@ -262,10 +263,14 @@ def _iteration(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
     for side, call in sides:
         if call.iteration is not None:
             by_number.setdefault(call.iteration, []).extend(side.ranks)
+    if len(models_of(sides)) > 1:
+        return ""  # each counts by itself
     numbers = sorted(by_number.items())[:_MOST_ITERATIONS]
     if len(by_number) == 1:
         return f"{name} {numbers[0][0]}"
     if any(call.thread and not call.thread.startswith(NATIVE) for _, call in sides):
+        return ""
+    if not of_one_model(case, [rank for ranks in by_number.values() for rank in ranks]):
         return ""
     listed = ", ".join(f"{n} on {words.ranks(ranks)}" for n, ranks in numbers)
     return f"{name} {listed}" if listed else ""

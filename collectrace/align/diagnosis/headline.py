@@ -7,7 +7,7 @@ from typing import Final
 from collectrace import roles, words
 from collectrace.align.diagnosis import object_lists, order
 from collectrace.align.diagnosis.callers import telling
-from collectrace.align.diagnosis.wording import called
+from collectrace.align.diagnosis.wording import called, models_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
@@ -81,7 +81,7 @@ def _unlike(case: Case, sides: list[tuple[Side, Call]], wrong: int, candidate: C
         names = [f"{name} ({c.op})" for name, (_, c) in zip(names, sides, strict=True)]
     source = candidate.source
     by_model = isinstance(source, Divergence) and source.attribute == "model"
-    if len({c.model or 1 for _, c in sides}) > 1 and not by_model:
+    if len(models_of(sides)) > 1 and not by_model:
         names = [name + words.of_model(c) for name, (_, c) in zip(names, sides, strict=True)]
     one_line = len({c.site for _, c in sides}) == 1
     parts = []

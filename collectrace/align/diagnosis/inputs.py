@@ -10,6 +10,7 @@ from collectrace import words
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.models import of_one_model
 from collectrace.align.reading import code_lines
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Side
@@ -32,7 +33,7 @@ _WINDOW: Final = 400
 class Inputs:
     """Batches that each rank got, and the ranks that had no more.
 
-    ``told_by`` is what counted them: ``join()``, a DataLoader, or forwards of DDP.
+    ``told_by`` is what counted them: ``join()``, a DataLoader, or forwards of one DDP model.
     """
 
     counts: Mapping[int, int]
@@ -99,7 +100,8 @@ def of_ranks(
     logs = {rank: log for rank in chosen if (log := case.log(rank)) is not None}
     finished = {rank for rank in logs if case.standings[rank].state == "finished"}
     over = finished | set(ended)
-    for found in (_by_join(logs), _by_loader(logs, until or {}), _by_forwards(logs, over)):
+    forwards = _by_forwards(logs, over) if of_one_model(case, logs) else None
+    for found in (_by_join(logs), _by_loader(logs, until or {}), forwards):
         if found is not None and len(found.counts) == len(chosen) and len(chosen) > 1:
             return found
     return None

@@ -71,6 +71,11 @@ def called(candidate: Candidate) -> list[tuple[Side, Call]]:
     return [(side, at_depth(call, side.stack or (), depth)) for side, call in found]
 
 
+def models_of(sides: Sequence[tuple[Side, Call]]) -> set[int]:
+    """The numbers of the DDP models whose calls sides issued, or answered in ``join()``."""
+    return {call.model or 1 for _, call in sides if call.role.startswith(("ddp.", "join."))}
+
+
 def place(candidate: Candidate) -> str:
     """``call 29 of the default group``."""
     where = f"call {candidate.seq}" if candidate.seq is not None else "a call"

@@ -1,0 +1,78 @@
+"""Ranks with several DDP models, whose forward passes are counted for each by itself."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Iterable
+from typing import Final
+
+from collectrace import roles
+from collectrace.align.judging.case import Case
+from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rows import Rows
+
+_SEVERAL: Final = -1
+
+
+def of_one_model(case: Case, ranks: Iterable[int]) -> bool:
+    """Whether the latest iterations of these ranks count the forward passes of one DDP model.
+
+    With several that take turns, an iteration is that of the model which ran last: compared with
+    another's it tells nothing.
+    """
+    latest = {_latest(case, rank) for rank in ranks} - {0}
+    return len(latest) < 2 and _SEVERAL not in latest
+
+
+def _latest(case: Case, rank: int) -> int:
+    """The number of the model that a rank works with; 0: none is known, _SEVERAL: of several."""
+    known: Hashable = _latest, rank
+    if known not in case.answers:
+        log = case.log(rank)
+        case.answers[known] = _one_in_use(log) if log is not None else 0
+    found = case.answers[known]
+    assert isinstance(found, int)
+    return found
+
+
+def _one_in_use(log: RankLog) -> int:
+    """The model that has taken the place of all others, if one has.
+
+    That is one constructed after others were trained, since when these have made no call.
+    """
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
+    trained: list[int] = []
+    for stream in log.last_seq:
+        rows, _ = log.rows(stream)
+        for n in set(rows.meaning):
+            call = rows.vocabulary.examples[n]
+            # Of a bucket it may not be known, and a communication hook reduces in other groups.
+            if call.role.startswith("ddp.") and not roles.of(call.role).in_backward:
+                _widen(spans, (stream.group, call.model or 1), _span(rows, rows.meaning, n))
+        for n in set(rows.appearance):
+            seen = rows.vocabulary.appearances[n]
+            if roles.of(seen.role).in_backward:
+                span = _span(rows, rows.appearance, n)
+                trained.append(span[0])
+                if seen.model:
+                    _widen(spans, (stream.group, seen.model), span)
+    if not spans:
+        return 0
+    latest = max(spans, key=lambda model: spans[model][1])
+    began, _ = spans.pop(latest)
+    took_over = bool(trained) and min(trained) < began
+    if spans and not (took_over and all(last < began for _, last in spans.values())):
+        return _SEVERAL
+    return latest[1]
+
+
+def _span(rows: Rows, column: array[int], n: int) -> tuple[int, int]:
+    """When the first and the last of some rows were issued, ns on the rank's own clock."""
+    return rows.t[column.index(n)], rows.t[len(column) - 1 - column[::-1].index(n)]
+
+
+def _widen(
+    spans: dict[tuple[str, int], tuple[int, int]], model: tuple[str, int], span: tuple[int, int]
+) -> None:
+    first, last = spans.get(model, span)
+    spans[model] = min(first, span[0]), max(last, span[1])

@@ -5,16 +5,27 @@ Sources: torch 2.13, ``torch/nn/parallel/distributed.py`` and ``csrc/distributed
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import lone_line, slip
+from collectrace.align.diagnosis import decided, gone_past, lone_line, order, slip
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.slip import Slip
 from collectrace.align.diagnosis.standpoint import side_of
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import (
+    EVERY_RANK,
+    ONE_LENGTH,
+    SKIPPED,
+    Reason,
+    called,
+)
+from collectrace.align.judging.backwards import beside, left_before, missed
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains, code_lines
+from collectrace.findings import Side
+from collectrace.records import Call
 from collectrace.roles import pairing_class
 from collectrace.signature import is_asked, is_user
 
@@ -129,44 +140,149 @@ def other_backward(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def unused(case: Case, candidate: Candidate) -> Reason | None:
-    """One rank's backward issued a bucket that another's did not, or one of another size."""
+def buckets(_: Case, candidate: Candidate) -> Reason | None:
+    """All are in gradient buckets, of another size or dtype."""
+    sides = called(candidate)
+    if any(not roles.of(c.role).in_backward for _, c in sides):
+        return None
+    listed = words.listed([f"{words.op(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    if candidate.kind == "dtype_mismatch":
+        return Reason(
+            f"The gradient buckets differ in dtype: {listed}. Either a communication hook that "
+            "compresses them (register_comm_hook) is there on some ranks only, or the model "
+            "was converted on some.",
+            "Register the same hook on every rank, before the first backward(); convert the "
+            "model to one dtype on every rank.",
+        )
+    if candidate.kind not in ("shape_mismatch", "role_mismatch"):
+        return None
+    return Reason(
+        f"The gradient buckets differ in size: {listed}. DDP fills them as backward() produces "
+        "gradients, as it was constructed, and a communication hook may reduce other tensors "
+        "in their place: the ranks' models, their frozen parameters, DDP's arguments "
+        "(bucket_cap_mb), or what a hook has kept from the steps before are not the same.",
+        "Build the same model, freeze the same parameters before DDP is constructed, give DDP "
+        "the same arguments on every rank, and register the same hook, in the same state.",
+    )
+
+
+class _Apart(NamedTuple):
+    """Ranks in a gradient bucket, and ranks that made another call."""
+
+    inside: Sequence[tuple[Side, Call]]
+    outside: Sequence[tuple[Side, Call]]
+
+    @property
+    def who(self) -> str:
+        return words.ranks(rank for side, _ in self.outside for rank in side.ranks)
+
+    @property
+    def others(self) -> str:
+        return words.ranks(rank for side, _ in self.inside for rank in side.ranks)
+
+    @property
+    def beyond(self) -> str:
+        return "; ".join(f"{words.name(call)}{words.at(call)}" for _, call in self.outside)
+
+    @property
+    def bucket(self) -> str:
+        """Who issued which bucket alone, the beginning of a sentence."""
+        return (
+            f"In backward(){words.at(self.inside[0][1])} {self.others} issued a gradient bucket "
+            f"that {self.who} did not"
+        )
+
+    @property
+    def unused(self) -> str:
+        """What it means that ranks went past a bucket."""
+        return (
+            "DDP issues a bucket when all its parameters have their gradients, so on "
+            f"{self.who} some took no part in the loss, or that backward() never ran."
+        )
+
+
+def _apart(case: Case, candidate: Candidate) -> _Apart | None:
+    """None, too, of a call that is made for its own sake: it takes the place of no bucket."""
     sides = called(candidate)
     inside = [(s, c) for s, c in sides if roles.of(c.role).in_backward]
-    if not inside:
-        return None
     outside = [(s, c) for s, c in sides if not roles.of(c.role).in_backward]
-    if not outside and candidate.kind in ("shape_mismatch", "role_mismatch", "dtype_mismatch"):
-        listed = words.listed([f"{words.op(c)} on {words.ranks(s.ranks)}" for s, c in inside])
-        if candidate.kind == "dtype_mismatch":
-            return Reason(
-                f"The gradient buckets differ in dtype: {listed}. Either a communication hook that "
-                "compresses them (register_comm_hook) is there on some ranks only, or the model "
-                "was converted on some.",
-                "Register the same hook on every rank, before the first backward(); convert the "
-                "model to one dtype on every rank.",
-            )
-        return Reason(
-            f"The gradient buckets differ in size: {listed}. DDP fills them as backward() produces "
-            "gradients, as it was constructed, and a communication hook may reduce other tensors "
-            "in their place: the ranks' models, their frozen parameters, DDP's arguments "
-            "(bucket_cap_mb), or what a hook has kept from the steps before are not the same.",
-            "Build the same model, freeze the same parameters before DDP is constructed, give DDP "
-            "the same arguments on every rank, and register the same hook, in the same state.",
-        )
-    if not outside or any(c.role.startswith("join.") for _, c in sides):
+    if not inside or not outside or any(c.role.startswith("join.") for _, c in sides):
         return None
     own = [c for _, c in outside if not is_user(c)]
     alone = lone_line.only_here(case, candidate) is not None
     if any(is_asked(c) or (alone and roles.of(c.role).is_library) for c in own):
-        return None  # a call that is made for its own sake takes the place of no bucket
-    who = words.ranks(r for s, _ in outside for r in s.ranks)
-    others = words.ranks(r for s, _ in inside for r in s.ranks)
-    beyond = "; ".join(f"{words.name(c)}{words.at(c)}" for _, c in outside)
+        return None
+    if order.headline(case, candidate):
+        return None  # of which of the script's calls are too many or too few
+    return _Apart(inside, outside)
+
+
+def unused(case: Case, candidate: Candidate) -> Reason | None:
+    """Some went past a bucket that others issued: they never filled it."""
+    apart = _apart(case, candidate)
+    if apart is None or _places(case, candidate, apart) != {"past"}:
+        return None
+    told = f"{apart.bucket}: {apart.who} had gone on to {apart.beyond}. {apart.unused}"
+    past = gone_past.of_sides(case, candidate)
+    if past is None or past.left.ranks != apart.inside[0][0].ranks:
+        return Reason(told, UNUSED_FIX)
     return Reason(
-        f"In backward(){words.at(inside[0][1])} {others} issued a gradient bucket that {who} did "
-        f"not: {who} had gone on to {beyond}. DDP issues a bucket when all its parameters have "
-        f"their gradients, so on {who} some took no part in the loss, or that backward() never "
-        "ran.",
-        UNUSED_FIX,
+        told + past.sentence,
+        f"{past.fix}\nIf that backward() ran on {apart.who}: {words.lower(UNUSED_FIX)}",
+    )
+
+
+def _places(
+    case: Case, candidate: Candidate, apart: _Apart
+) -> set[Literal["before", "past"] | None]:
+    bucket, _ = apart.inside[0]
+    return {beside(case, candidate, side, bucket) for side, _ in apart.outside}
+
+
+def either(case: Case, candidate: Candidate) -> Reason | None:
+    """The same where it is not known which comes first."""
+    apart = _apart(case, candidate)
+    if apart is None or "before" in _places(case, candidate, apart):
+        return None
+    who, others = apart.who, apart.others
+    if _is_behind_its_loop(apart):
+        way = f"Or the loop around that backward() was over on {who}, and not on {others}."
+        fix = ONE_LENGTH
+    else:
+        way = (
+            f"Or that backward() comes behind it, in this round or in the next: then {others} "
+            f"left it out, or only {who} made it.{decided.sentence(case, candidate)}"
+        )
+        fix = decided.fix(case, candidate) or EVERY_RANK
+    return Reason(
+        f"{apart.bucket}: {who} called {apart.beyond}. Either {who} had gone on to that: "
+        f"{apart.unused} {way}",
+        f"If {apart.who} had gone on: {words.lower(UNUSED_FIX)}\nIf not: {words.lower(fix)}",
+    )
+
+
+def _is_behind_its_loop(apart: _Apart) -> bool:
+    """Whether the other call's line stands behind a loop that the backward() is in."""
+    (side, call), (bucket, within) = apart.outside[0], apart.inside[0]
+    here, there = chains.outermost_apart(side.stack or (), bucket.stack or ())
+    sites = (chains.site(here), chains.site(there)) if here else (call.site, within.site)
+    return code_lines.loop_before(*sites) is not None
+
+
+def left_out(case: Case, candidate: Candidate) -> Reason | None:
+    """Calls that came before the backward() in each iteration, and that some ranks did without."""
+    found = left_before(case, candidate)
+    habit = missed(case, candidate, found.who, found.makers) if found is not None else None
+    if found is None or habit is None:
+        return None
+    makers, who = words.ranks(found.makers.ranks), words.ranks(found.who.ranks)
+    times = f" {habit.usual} times" if habit.usual > 1 else ""
+    return Reason(
+        f"{words.upper(makers)} called {closed(named(case, found.makers.ranks[0], found.call))} as "
+        f"all ranks had{times} in each of the {habit.iterations} DDP iterations before, ahead of "
+        f"{named(case, found.who.ranks[0], found.bucket, brief=True)}; {who} came to that "
+        f"{f'after {habit.made} of them' if habit.made else 'without it'}."
+        f"{decided.sentence(case, candidate) or SKIPPED}",
+        decided.fix(case, candidate) or EVERY_RANK,
+        "some ranks",
     )

@@ -9,7 +9,7 @@ from typing import Final
 from collectrace import ops, words
 from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds
 from collectrace.align.diagnosis import parted as lines
-from collectrace.align.diagnosis.callers import closed, function_of, named, telling
+from collectrace.align.diagnosis.callers import closed, named, telling
 from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.standpoint import of_ranks
 from collectrace.align.diagnosis.wording import (
@@ -37,8 +37,8 @@ def headline(case: Case, candidate: Candidate) -> str:
     since = parted(case, candidate)
     if since is not None and since.seq < (candidate.seq or 0):
         return ""  # what is too many or too few lies before this row
-    if found.what == "missing" and not found.agrees and loop_lines.left(case, candidate):
-        return ""  # who is still in a loop may come to it later
+    if found.what == "missing" and not found.agrees and _may_come(case, candidate, found):
+        return ""
     if found.what != "permuted" and not all(is_user(c) for c in found.calls):
         return ""  # that a framework issues more or less follows from something else
     who = words.ranks(found.ranks)
@@ -53,6 +53,14 @@ def headline(case: Case, candidate: Candidate) -> str:
     if found.what == "extra":
         return f"{who} {have} {_number(n)} extra {noun}{'s' * (n != 1)}"
     return f"{who} left out {_number(n)} {noun}{'s' * (n != 1)}"
+
+
+def _may_come(case: Case, candidate: Candidate, found: Edit) -> bool:
+    """Whether ranks are still in a loop that the others have left: they may come to it later."""
+    if loop_lines.left(case, candidate) is not None:
+        return True
+    out = loop_lines.out_of(case, candidate)
+    return out is not None and out.inside.ranks == found.ranks
 
 
 def _number(n: int) -> str:
@@ -146,15 +154,6 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         as_before = (
             f" So all ranks had done before, {habit.times} through the loop." if habit else ""
         )
-        if habit and is_user(found.calls[0]) and function_of(case, found.calls[0]) == "backward":
-            return Reason(
-                f"{who} did not issue {listed}, as {others} did.{as_before} What came before it in "
-                f"that round, {words.ranks(found.ranks)} did issue. autograd calls backward() only "
-                "for what the loss was computed from: there the forward's output was cut out of "
-                "the graph, as by new zeros in place of a computation with no input.",
-                "Keep the forward's output in the graph on every rank: where there is nothing to "
-                "compute, go on with it times zero (out * 0), or with a dummy input.",
-            )
         why, way = decided.sentence(case, candidate), rounds.way(case, candidate)
         if habit is not None and way is not None and not why:
             why, fix = way.cause, way.fix

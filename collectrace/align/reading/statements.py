@@ -61,11 +61,19 @@ def loops(lines: Sequence[str]) -> list[str]:
 
 def function(lines: Sequence[str]) -> str:
     """The function that a line stands in, out of what is around it; empty: none that is known."""
-    for line in reversed(lines[:-1]):
-        found = _DEF.match(code_of(line))
-        if found is not None:
-            return found[1]
-    return ""
+    found = _definition(lines)
+    return found[1] if found is not None else ""
+
+
+def first_parameter(lines: Sequence[str]) -> str:
+    """The first parameter of that function; empty: it has none, or it is not known."""
+    found = _definition(lines)
+    return found[2] or "" if found is not None else ""
+
+
+def _definition(lines: Sequence[str]) -> re.Match[str] | None:
+    matches = (_DEF.match(code_of(line)) for line in reversed(lines[:-1]))
+    return next((found for found in matches if found is not None), None)
 
 
 def decides_itself(own: Sequence[str]) -> bool:
@@ -204,7 +212,7 @@ def code_of(line: str) -> str:
     return text
 
 
-_DEF: Final = re.compile(r"(?:async )?def (\w+)")
+_DEF: Final = re.compile(r"(?:async )?def (\w+)(?:\(\s*\**(\w+))?")
 
 _CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally", arms.CONTRARY)
 

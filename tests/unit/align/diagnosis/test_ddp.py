@@ -138,6 +138,40 @@ def test_unused_parameters_in_the_middle_of_a_backward(tmp_path: Path) -> None:
     assert "find_unused_parameters=True, on all ranks" in found.fix
 
 
+def test_a_call_that_may_come_before_the_backward_or_behind_it(tmp_path: Path) -> None:
+    run = trained(2, steps=1)
+    for rank in run:
+        rank.call("broadcast", role="ddp.forward.sync_buffers", shape=[4], iteration=2, site=LINE)
+    bucket(run.rank(0), 2)
+    waits(run.rank(1), shape=[3], iteration=2, site="/j/t.py:9")
+    found = first(run, tmp_path)
+    assert "rank 0 issued a gradient bucket that rank 1 did not" in found.cause
+    assert "Either rank 1 had gone on to that: DDP issues a bucket when" in found.cause
+    assert "Or that backward() comes behind it, in this round or in the next" in found.cause
+    assert found.fix.startswith("If rank 1 had gone on: let every parameter take part")
+
+
+@pytest.mark.parametrize(("others", "told"), [(1, "after 1 of them"), (0, "without it")])
+def test_a_call_that_comes_before_each_backward(others: int, told: str, tmp_path: Path) -> None:
+    """Behind epochs of one step, so that there are no equal rounds before it."""
+    run = Run(2)
+    for rank in run:
+        for n in range(1, 4):
+            for _ in range(others + 1):
+                rank.call("all_reduce", shape=[3], iteration=n, site="/job/t.py:9")
+            bucket(rank, n)
+            rank.call("all_reduce", shape=[n], iteration=n, site="/job/t.py:30")
+        for _ in range(others):
+            rank.call("all_reduce", shape=[3], iteration=4, site="/job/t.py:9")
+    waits(run.rank(0), shape=[3], iteration=4, site="/job/t.py:9")
+    bucket(run.rank(1), 4)
+    found = first(run, tmp_path)
+    assert f"rank 1 came to that {told}." in found.cause
+    assert "in each of the 3 DDP iterations before" in found.cause
+    assert "gone on" not in found.cause
+    assert "find_unused_parameters" not in found.fix
+
+
 def test_unused_parameters_that_made_ddp_raise(tmp_path: Path) -> None:
     run = trained(2)
     bucket(run.rank(0), 4)
@@ -281,6 +315,29 @@ def test_two_models_in_another_order(tmp_path: Path) -> None:
         "buffers of model 1 (train.py:21)"
     )
     assert "in one order" in found.fix
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_forwards_of_different_models_are_not_compared(several: bool, tmp_path: Path) -> None:
+    run = trained()
+    for rank in run:
+        if several:
+            rank.call("broadcast", role="ddp.construct", shape=[5], model=2)
+        ddp_step(rank, 4)
+        bucket(rank, 5) if rank.rank else rank.exit()
+    found = first(run, tmp_path)
+    assert ("Uneven inputs: rank 0 ran 4 forward passes" in found.cause) is not several
+    assert ("forward passes" in found.headline) is not several
+
+
+def test_a_call_of_the_script_is_of_no_model(tmp_path: Path) -> None:
+    """A ZeRO optimizer was the first of the group, so the DDP model is its second."""
+    run = Run(2)
+    for rank in run:
+        bucket(rank, 1, model=2)
+    bucket(run.rank(0), 2, model=2)
+    waits(run.rank(1), shape=[3], iteration=2, site="/j/t.py:9")
+    assert "model" not in first(run, tmp_path).headline
 
 
 def test_a_call_of_ones_own_before_the_next_forward(tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Collectives that autograd runs in a backward(), as those of an autograd function or a hook.
+
+autograd comes to a node only where the loss was computed from what the node gave. So a rank whose
+loss leaves that out makes none of its collectives, though it called backward() as the others did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from collectrace import roles, words
+from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.edits import edit
+from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.backwards import (
+    autograd_function,
+    is_inside,
+    left_before,
+    missed,
+)
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.rounds import leap
+from collectrace.align.reading import chains
+from collectrace.findings import Side
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+_WINDOW: Final = 400
+"""Rows before a difference that are searched for the function's forward."""
+
+
+class _Missing(NamedTuple):
+    """Collectives of a backward pass that some ranks left out."""
+
+    who: Side
+    makers: Side
+    rank: int
+    """Whose the calls are."""
+    calls: Sequence[Call]
+    as_before: str
+    """That all ranks had made them before: a sentence after a space."""
+    was_run: bool
+    """Whether that backward() is known to have been run on those who left them out."""
+
+
+def reason(case: Case, candidate: Candidate) -> Reason | None:
+    """Ranks that went on without what autograd had run in each backward() before."""
+    missing = _beside_a_bucket(case, candidate) or _of_round(case, candidate)
+    if missing is None:
+        return None
+    rank, call = missing.rank, missing.calls[0]
+    who, makers = words.ranks(missing.who.ranks), words.ranks(missing.makers.ranks)
+    more = len(missing.calls) - 1
+    rest = f" and {words.counted(more, 'more call')} of that backward()" if more else ""
+    function = autograd_function(case, rank, call)
+    runs, cut = "it", "what it belongs to took no part in the loss"
+    if function:
+        runs, cut = f"{function}()", "the forward's output was cut out of the graph"
+        if not _ran_forward(case, candidate, missing, function):
+            cut = f"either its forward was not run, or {cut.replace('the forward', 'that forward')}"
+    if not missing.was_run:
+        cut += ", or backward() was not called at all"
+    return Reason(
+        f"{words.upper(who)} did not issue {named(case, rank, call)}{rest}, as {makers} did."
+        f"{missing.as_before} autograd runs {runs} only for what the loss was computed from: on "
+        f"{who} {cut}. A loss that leaves a term out does that, and so do new zeros in place of a "
+        "computation with no input.",
+        _KEEP,
+        None if missing.was_run else "some ranks",
+    )
+
+
+_KEEP: Final = (
+    "Keep the forward's output in the graph on every rank: where there is nothing to compute, go "
+    "on with it times zero (out * 0), or with a dummy input; where the loss has no use for it, add "
+    "it times zero (loss + 0 * out.sum())."
+)
+
+
+def _beside_a_bucket(case: Case, candidate: Candidate) -> _Missing | None:
+    """Those of DDP's backward(), where the others are in a gradient bucket of the same one."""
+    found = left_before(case, candidate)
+    if found is None:
+        return None
+    who, _, makers, call = found
+    rank = makers.ranks[0]
+    inside = is_inside(makers.stack or (), who.stack or ())
+    if not inside and not autograd_function(case, rank, call):
+        return None
+    habit = missed(case, candidate, who, makers)
+    before = ""
+    if habit is not None:
+        before = f" So all ranks had done in each of the {habit.iterations} DDP iterations before."
+    return _Missing(who, makers, rank, (call,), before, was_run=True)
+
+
+def _of_round(case: Case, candidate: Candidate) -> _Missing | None:
+    """Those that came next in the round which all ranks had gone through alike."""
+    sides = {side.ranks: side for side in candidate.sides if side.call is not None}
+    found, far = edit(case, candidate), leap(case, candidate)
+    if found is not None and found.what == "missing" and found.habit is not None:
+        calls, times = found.calls, f", {found.habit.times} through the loop"
+        who, makers = sides.get(found.ranks), sides.get(found.others)
+    elif far is not None and far.others.call is not None:
+        calls, times = far.skipped, f", in each of the {far.rounds} equal rounds"
+        who, makers = far.side, far.others
+    else:
+        return None
+    if who is None or makers is None:
+        return None
+    rank = who.ranks[0]
+    if not all(_is_autograds(case, rank, call) for call in calls):
+        return None
+    was_run = is_inside(makers.stack or (), who.stack or ()) or _is_autograds(case, rank, who.call)
+    return _Missing(who, makers, rank, calls, f" So all ranks had done before{times}.", was_run)
+
+
+def _is_autograds(case: Case, rank: int, call: Call | None) -> bool:
+    return call is not None and is_user(call) and bool(autograd_function(case, rank, call))
+
+
+def _ran_forward(case: Case, candidate: Candidate, missing: _Missing, function: str) -> bool:
+    """Whether those who left it out made a call in that function's forward, since the last round.
+
+    ``function``: as :func:`autograd_function` has it.
+    """
+    rank, name = missing.who.ranks[0], function.removesuffix("backward") + "forward"
+    began = False
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _WINDOW)):
+        if call is None:
+            return False
+        if roles.of(call.role).in_backward or _is_autograds(case, rank, call):
+            if began:
+                return False
+            continue
+        began = True
+        if any(chains.function(frame).endswith(name) for frame in case.stack(rank, call)):
+            return "." in name
+    return False

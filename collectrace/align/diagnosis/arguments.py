@@ -25,7 +25,8 @@ from collectrace.align.reading import statements
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import counts, fits_itself, is_user
+from collectrace.roles import short
+from collectrace.signature import counts, fits_itself, is_user, stands_at_its_line
 
 
 def split(case: Case, candidate: Candidate) -> Reason | None:
@@ -168,9 +169,12 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
             "Bring the tensors into one shape before the call (a transpose on some ranks only?).",
         )
     first_call = sides[0][1]
-    op = "" if is_user(first_call) else f" ({first_call.op})"
+    name = words.name(first_call)
+    if not is_user(first_call):
+        known = name if stands_at_its_line(first_call) else short(first_call.role)
+        name = f"{known} ({first_call.op})"
     where = _through_helper(case, sides)
-    cause = f"The {words.name(first_call)}{op}{where} got tensors of different sizes: {listed}."
+    cause = f"The {name}{where} got tensors of different sizes: {listed}."
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)

@@ -156,7 +156,7 @@ def _through_one_line(case: Case, source: GroupConflict) -> Reason:
     """
     outer = callers_apart(case, source)
     if not outer:
-        return Reason("", "")
+        return Reason(_one_caller(case, source), "")
     came = [
         f"{words.ranks(ranks)}{words.at_site(chains.site(frame))}{inside(frame)}"
         for ranks, frame in outer
@@ -168,6 +168,19 @@ def _through_one_line(case: Case, source: GroupConflict) -> Reason:
         " Where groups are made when they are first asked for, as a cache does: make them all in "
         "one place that every rank comes to, before any of these lines.",
     )
+
+
+def _one_caller(case: Case, source: GroupConflict) -> str:
+    """Who called the function that asked, where that is one line for all: after a space."""
+    asked = [(ranks[0], group) for ranks, group in source.variants if group is not None]
+    stacks = {case.stack(rank, group)[:2] for rank, group in asked}
+    if len(asked) < _SOME or len(stacks) != 1 or len(frames := stacks.pop()) < _SOME:
+        return ""
+    here, caller = (words.at_site(chains.site(frame)) + inside(frame) for frame in frames)
+    return f" All asked{here}, called{caller}."
+
+
+_SOME: Final = 2
 
 
 def callers_apart(case: Case, source: GroupConflict) -> list[tuple[tuple[int, ...], str]]:

@@ -202,6 +202,18 @@ TABLE: Final = (
         (), path="ray.train.report", because=("elsewhere",), replaces=True,
     ),
 
+    # -- torch 2.13.0: DDP (nn/parallel/distributed.py) ------------------------------------------
+    # DistributedDataParallel(forward_sync_buffers): "syncing (broadcasting) buffers of the module
+    # at beginning of the forward function"; before torch 2.13 it is broadcast_buffers.
+    Fix(
+        "Keep the model's buffers at one size on every rank: DDP broadcasts them in each forward. "
+        "What a forward makes longer (a cache, a table of positions) make longer on all ranks "
+        "alike, or keep it out of the buffers (register_buffer).\n"
+        "Where each may have its own: DDP with forward_sync_buffers=False on all ranks (in older "
+        "torch broadcast_buffers=False).",
+        ("ddp.forward.sync_buffers", "join.sync_buffers"), because=("sizes",), replaces=True,
+    ),
+
     # -- torch 2.13.0: FSDP2 (distributed/fsdp/_fully_shard) ------------------------------------
     # fully_shard gathers before each module's forward. With cpu_offload "only the rank0 will get
     # the state_dict" (StateDictOptions).

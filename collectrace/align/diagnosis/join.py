@@ -253,6 +253,11 @@ def _forwards_since_notice(case: Case, side: Side, candidate: Candidate) -> list
 
 _NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
+_OF_JOIN: Final = frozenset(
+    {_NOTICE, *map(pairing_class, ("ddp.forward.terminate_check", "ddp.forward.sync_check"))}
+)
+"""What a forward issues only inside ``join()``."""
+
 
 def _is_second_forward(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether a rank has issued no gradients since its last forward, before a candidate's row."""
@@ -288,6 +293,47 @@ def block_around_loops(case: Case, candidate: Candidate) -> Reason | None:
         f"Put `with model.join():` around each loop over the batches by itself, and {name} after "
         "the block.\nOr give every rank the same number of batches in each of these loops.",
     )
+
+
+def on_some_ranks(case: Case, candidate: Candidate) -> Reason | None:
+    """One DDP model, in the same forward, inside ``join()`` on some ranks and outside on others.
+
+    Inside, its forward and backward issue calls of their own, which tell ranks that ran out of
+    inputs what to answer.
+    """
+    sides = called(candidate)
+    if len(sides) < _TWO or len({call.iteration for _, call in sides}) > 1:
+        return None
+    if not all(call.role.startswith("ddp.") for _, call in sides):
+        return None
+    within = [
+        (side, call)
+        for side, call in sides
+        if all(_is_in_a_block(case, rank, candidate) for rank in side.ranks)
+    ]
+    outside = [
+        rank
+        for side, _ in sides
+        for rank in side.ranks
+        if not _is_in_a_block(case, rank, candidate)
+    ]
+    if not any(pairing_class(call.role) in _OF_JOIN for _, call in within) or not outside:
+        return None
+    who = words.ranks(rank for side, _ in within for rank in side.ranks)
+    log = case.log(within[0][0].ranks[0])
+    block = log.joins[-1].site if log is not None and log.joins else None
+    at = f", entered{words.at_site(block)}" if block else ""
+    return Reason(
+        f"{words.upper(who)} ran this forward inside join(){at}; {words.ranks(outside)} ran it "
+        "outside. Inside, DDP's forward and backward issue calls that they do not issue "
+        "outside, for ranks that run out of inputs.",
+        "Enter model.join() on every rank, or on none. Where join(enable=...) depends on the "
+        "number of batches: let all ranks know the number of all (an all_reduce), or leave it on.",
+        "join",
+    )
+
+
+_TWO: Final = 2
 
 
 def _is_in_a_block(case: Case, rank: int, candidate: Candidate) -> bool:

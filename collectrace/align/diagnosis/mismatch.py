@@ -222,7 +222,8 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
-    join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops, caught.reason,
+    join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
+    join.on_some_ranks, caught.reason,
     arguments.split, arguments.coalesced, ddp.constructor, ddp_forward.forward_alone,
     order.other_order, at_the_root.reason, parted.extra, ddp_backward.no_sync, slip.reason,
     _uneven, ddp_backward.unused_setting, ddp.models, parted.lines, autograd.reason,

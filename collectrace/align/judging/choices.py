@@ -92,3 +92,8 @@ def of_call(
             if not (way.split()[1:2] == ["raise"] or (is_first and is_behind)):
                 found.append(way)
     return list(dict.fromkeys(found))
+
+
+def is_handler(way: str) -> bool:
+    """Whether a way past a call takes an exception: ``number leaves number except ...``."""
+    return way.split(" ", 2)[-1].startswith("except")

@@ -56,7 +56,7 @@ def _is_handler(way: str) -> bool:
     _, leaves, head = way.split(" ", 2)
     if leaves not in ("continue", "pass"):
         return False
-    return head.startswith("except") and _CONTROL.search(statements.code_of(f"0 {head}")) is None
+    return choices.is_handler(way) and _CONTROL.search(statements.code_of(f"0 {head}")) is None
 
 
 _CONTROL: Final = re.compile(

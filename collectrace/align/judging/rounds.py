@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace.align.judging import intervals, sisters
+from collectrace.align.judging import choices, intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
@@ -21,10 +21,13 @@ from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_user, program_text
+from collectrace.signature import is_asked, program_text
 
 _WINDOW: Final = 400
 """Rows before a candidate's in which rounds are looked for."""
+
+_CONSTRUCTS: Final = "ddp.construct"
+"""What a script asks for at a line of its own, of all that DDP issues."""
 
 _Step = tuple[int, int]
 """What a call means, and how it appears: the line and its callers, the op, the role."""
@@ -148,14 +151,28 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
     Only where the calls stand in one loop and under the same conditions as the one they went on
     to: a loop of their own may have ended too early on one side or too late on the other, and of
-    a condition either may have had the right value.
+    a condition, such as one that returns before them, either may have had the right value.
     """
     found = leap(case, candidate)
     if found is None or found.rounds < habit.ENOUGH or not found.is_new:
         return ()
-    if not is_straight(case, found):
+    if not is_straight(case, found) or _is_led_past(case, found):
         return ()
     return tuple(sorted(found.side.ranks)) if _are_of_one_mind(case, candidate) else ()
+
+
+def _is_led_past(case: Case, found: Leap) -> bool:
+    """Whether a condition is seen that leads past a call left out, to the one that was made."""
+    rank = found.side.ranks[0]
+    if found.side.call is None:
+        return False
+    made = case.stack(rank, found.side.call)
+    ways = [
+        way
+        for call in found.skipped
+        for way in choices.of_call(case, case.stack(rank, call), made) or ()
+    ]
+    return any(not choices.is_handler(way) for way in ways)
 
 
 @once
@@ -170,7 +187,7 @@ def novelty(case: Case, candidate: Candidate) -> Turn | None:
     if any(left.own[-1] in one[:-1] for one in left.both):
         return None
     made, usual = left.side.call, left.others.call
-    if made is None or usual is None or not is_user(made):
+    if made is None or usual is None or not (is_asked(made) or made.role == _CONSTRUCTS):
         return None
     if program_text(made) in sisters.votes(case, candidate):
         return None

@@ -64,7 +64,9 @@ class Spans:
     forked: frozenset[int] = frozenset()
     """Lines of each ``if`` that has an ``else`` or an ``elif``."""
     leaving: frozenset[int] = frozenset()
-    """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process."""
+    """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process.
+
+    But for those behind which the others leave as well, without a call."""
     bare: frozenset[int] = frozenset()
     """Lines of those that have no ``else``, and call nothing before, or print it."""
     tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
@@ -90,7 +92,7 @@ def spans(file: str) -> Spans:
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
         tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
-        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _leaves(n.body[-1])),
+        frozenset(line for n in nodes for line in _leaving(n)),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _is_bare(n)),
         tuple(
             (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
@@ -107,6 +109,19 @@ def spans(file: str) -> Spans:
     )
 
 
+def _leaving(node: ast.AST) -> Iterator[int]:
+    """The lines of each ``if`` of a statement's blocks that leaves what is behind it to others."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if not isinstance(block, list):
+            continue
+        for n, one in enumerate(block):
+            rest = block[n + 1 :]
+            ends = bool(rest) and _leaves(rest[-1]) and _calls(rest) <= _PRINT
+            if isinstance(one, ast.If) and _leaves(one.body[-1]) and not ends:
+                yield one.lineno
+
+
 def _leaves(node: ast.stmt) -> bool:
     """Whether nothing behind a statement is come to from it."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -118,9 +133,13 @@ def _leaves(node: ast.stmt) -> bool:
 
 def _is_bare(node: ast.If) -> bool:
     """Whether an ``if`` does nothing but leave, or go on."""
-    called = [one for part in node.body for one in ast.walk(part) if isinstance(one, ast.Call)]
-    names = {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in called}
-    return _leaves(node.body[-1]) and not node.orelse and names <= _PRINT
+    return _leaves(node.body[-1]) and not node.orelse and _calls(node.body) <= _PRINT
+
+
+def _calls(block: Sequence[ast.stmt]) -> set[str]:
+    """The names of what some statements call."""
+    called = [one for part in block for one in ast.walk(part) if isinstance(one, ast.Call)]
+    return {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in called}
 
 
 _PRINT: Final = frozenset({"print", "debug", "info", "warning", "warn"})

@@ -29,7 +29,11 @@ def before(site: str | None, ways: Sequence[str]) -> list[str]:
     found = [line for line in _on_the_rank(ways, number) if statements.number_of(line) in bare]
     here = code_lines.enclosing(site) if found else []
     around = set(statements.deciding(here))
-    return [line for line in found if here and _is_on_the_way(file, line, around)]
+    return [
+        line
+        for line in found
+        if here and _is_on_the_way(file, line, around) and _turns_on_rank(line)
+    ]
 
 
 def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
@@ -37,7 +41,7 @@ def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
     own = code_lines.enclosing(f"{file}:{statements.number_of(line)}")
     if not own or statements.code_of(own[-1]) != statements.code_of(line):
         return False
-    return set(statements.deciding(own)) <= set(around) and _turns_on_rank(line)
+    return set(statements.deciding(own)) <= set(around)
 
 
 def _on_the_rank(ways: Sequence[str], before: int) -> Iterator[str]:
@@ -102,12 +106,16 @@ _Let = tuple[bool, str]
 
 def _let_to(site: str) -> Iterator[_Let]:
     """Whom the conditions on the rank around a line, and the guards before it, let through."""
-    for line in statements.branches(code_lines.enclosing(site)):
+    file, number = chains.split(site)
+    here = code_lines.enclosing(site)
+    for line in statements.branches(here):
         head = statements.head_of(line)
         if statements.asks(head) == "rank":
             yield _lets_through(statements.code_of(head), turned=head != line)
-    for line in _on_the_rank(code_lines.ways(site), chains.split(site)[1]):
-        yield _lets_through(statements.code_of(line), turned=True)
+    around = set(statements.deciding(here))
+    for line in _on_the_rank(code_lines.ways(site), number):
+        if _is_on_the_way(file, line, around):
+            yield _lets_through(statements.code_of(line), turned=True)
 
 
 def _lets_through(text: str, *, turned: bool) -> _Let:

@@ -20,7 +20,8 @@ _NAMES: Final = (
     (r"(local_)?process_index", "Accelerate, transformers, JAX"),
     (r"is_last_process", "Accelerate, ColossalAI"),
     (r"is_first_worker", "Paddle, retrieval trainers after ANCE"),
-    (r"is_driver_worker", "vLLM"),
+    (r"is_driver(_worker)?", "vLLM"),
+    (r"is_leader", "scripts"),
     (r"is_coordinator", "torch.distributed.checkpoint"),
     (r"is_chief", "TensorFlow"),
 )

@@ -256,6 +256,7 @@ SIZES = [
     ("accelerate.reduce", None),
     ("lightning.all_gather", None),
     ("dtensor.redistribute", None),
+    ("ddp.forward.sync_buffers", None),
 ]
 
 

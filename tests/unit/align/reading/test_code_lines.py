@@ -140,3 +140,23 @@ def test_a_damaged_number_of_a_line_is_none(number: str, script: str) -> None:
     assert code_lines.is_fork(f"{script}:9", f"{number} if done:")
     line = f"12 else of line {number}: if rank == 0:"
     assert statements.goes_back(line, [f"{number} 3 rank = 1"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("behind", "found"),
+    [
+        (["    return None"], False),
+        (["    print(rank)", "    return None"], False),
+        (["    return gather()"], True),
+        (["    wait()", "    return None"], True),
+        (["    rank = 1"], True),
+        ([], True),
+    ],
+)
+def test_who_is_not_let_in_has_another_way_where_there_is_something_to_do(
+    behind: list[str], *, found: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    lines = ["def save(rank):", "    if rank == 0:", "        return gather()", *behind]
+    script.write_text("\n".join([*lines, "gather()", ""]))
+    assert code_lines.is_fork(f"{script}:3", "2     if rank == 0:") is found

@@ -56,3 +56,17 @@ def test_the_same_for_the_others(condition: str, *, found: bool, tmp_path: Path)
     assert not guards.has_counterpart(site, {"meet"}, line, is_guard=False)
     assert not guards.has_counterpart(site, set(), line, is_guard=False)
     assert not guards.has_counterpart("/gone.py:2", {"wait"}, line, is_guard=False)
+
+
+def test_a_guard_in_another_branch_leaves_a_line_to_all_ranks(tmp_path: Path) -> None:
+    file = program(
+        tmp_path,
+        "def execute():",
+        "    if delayed:",
+        "        if rank == 0:",
+        "            return gather()",
+        "        return None",
+        "    return gather()",
+    )
+    line = "3 if rank == 0:"
+    assert not guards.has_counterpart(f"{file}:4", {"gather"}, line, is_guard=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import by_framework, conditions, decided, gone_past, tally
@@ -25,6 +26,7 @@ from collectrace.align.judging.circles import (
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.judging.takers import Uneven, uneven
+from collectrace.align.judging.unsent import Unsent, unsent
 from collectrace.align.judging.unserved import Unserved, unserved
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import ChannelKey
@@ -47,10 +49,10 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
         return Reason(
             f"{waits} The messages do not come out even: {'; '.join(counts)}. Rank {short.rank} "
             f"went on to {closed(made)} where it had called {usual} in every round before.",
-            f"Let rank {short.rank} send in every round, an empty message or zeros where it has "
-            "nothing; or tell the receiver how many messages are to come.",
+            _SEND_ALWAYS.format(rank=short.rank, usual=usual),
         )
-    alone = left_alone(case, candidate)
+    missed = unsent(case, candidate)
+    alone = left_alone(case, candidate) or (missed.left if missed is not None else None)
     if counts and (alone is None or candidate.suspects != (alone.rank,)):
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(counts)}.",
@@ -75,6 +77,12 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     if is_proven and not left.skipped and awaits(cycle, left):
         return _too_early(case, left, waits, counted)
     return _left(case, candidate, left, waits, counted)
+
+
+_SEND_ALWAYS: Final = (
+    "Let rank {rank} call {usual} in every round, with an empty message or zeros where it has "
+    "nothing; or tell the receiver how many messages are to come."
+)
 
 
 def first_time(case: Case, cycle: Sequence[Edge]) -> str:
@@ -102,11 +110,25 @@ def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: Left
     told = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
     if candidate.suspects != (left.rank,):
         return f"{told} The logs do not show which of them was meant."
+    missed = unsent(case, candidate)
+    if missed is not None and left_alone(case, candidate) is None:
+        return f"{told}{_of_likes(case, missed)}"
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     who = words.upper(words.ranks(others))
     if dropped(case, candidate) is left:
         return f"{told} Nothing in the source leads {words.lower(who)} past what it waits in."
     return f"{told} {who}, more than half of the group, kept to one round."
+
+
+def _of_likes(case: Case, missed: Unsent) -> str:
+    """That others alike made what one left out, and the hub asked for no more: after a space."""
+    likes, hub, rank = words.ranks(missed.likes), missed.hub, missed.left.rank
+    usual = named(case, rank, missed.left.usual, brief=True)
+    return (
+        f" {words.upper(likes)} exchanged the same messages with rank {hub} from the same lines "
+        f"till then, and called {closed(usual)} there, as in every round; rank {hub} asked rank "
+        f"{rank} for no more than in each round before. Rank {rank} alone went past it."
+    )
 
 
 def _named(case: Case, left: LeftRound) -> tuple[str, str]:
@@ -181,6 +203,9 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
         "it has nothing of its own; or let all ranks agree first to leave it out."
     )
     past = gone_past.of_left_round(case, candidate, left) if left.skipped else None
+    if unsent(case, candidate) is not None:
+        led = past.sentence if past is not None else ""
+        return Reason(f"{told}{led}{counted}", _SEND_ALWAYS.format(rank=rank, usual=usual))
     if past is not None:
         return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
     ended = (

@@ -16,6 +16,7 @@ from collectrace.align.judging.own_round import (
 )
 from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.takers import uneven
+from collectrace.align.judging.unsent import unsent
 from collectrace.align.judging.unserved import unserved
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -31,6 +32,9 @@ def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     left = left_alone(case, candidate) or short_sender(case, candidate) or dropped(case, candidate)
     if left is not None:
         return (left.rank,)
+    missed = unsent(case, candidate)
+    if missed is not None:
+        return (missed.left.rank,)
     found = uneven(case, candidate)
     if found is not None:
         return (found.rank,)

@@ -1,0 +1,137 @@
+"""A message to a hub that one of several senders alike left out, and for which the hub waits.
+
+As where workers push to a server, which asks each for as many as in every round. The others did
+the same with the hub from the same lines, and made the message where the one went past it, or have
+not come so far.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from collectrace.align.judging import choices
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import (
+    LeftRound,
+    kept_round,
+    left_own_round,
+    program_of,
+)
+from collectrace.align.matching import habit
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.matching.programs import Program
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.rows import Rows
+from collectrace.ops import ANY_SOURCE
+
+_TWO: Final = 2
+
+_Message = tuple[str, int, tuple[str, ...]]
+"""The op, the tag, and the user's frames."""
+
+
+class Unsent(NamedTuple):
+    """A message that one alone of its like left out."""
+
+    left: LeftRound
+    hub: int
+    likes: tuple[int, ...]
+    """Those that made it; at least two."""
+
+
+@once
+def unsent(case: Case, candidate: Candidate) -> Unsent | None:
+    """The one of a circle of two that left out what all of its like sent to the other."""
+    source = candidate.source
+    if not isinstance(source, tuple) or len(source) != _TWO:
+        return None
+    for edge, after in (source, source[::-1]):
+        awaited, back = edge.waiting.channel, after.waiting.channel
+        if awaited is None or back is None:
+            continue
+        hub, rank = edge.waiting.rank, after.waiting.rank
+        if (awaited.source, awaited.destination, back.source) == (rank, hub, hub):
+            return _of_hub(case, awaited)
+    return None
+
+
+def _of_hub(case: Case, awaited: ChannelKey) -> Unsent | None:
+    rank, hub = awaited.source, awaited.destination
+    left, log, mine = left_own_round(case, rank), case.log(hub), program_of(case, rank)
+    if left is None or log is None or mine is None or not _is_left_out(left, mine, awaited):
+        return None
+    asked = {
+        key.source: count
+        for key, count in log.last_channel_seq.items()
+        if key._replace(source=rank) == awaited
+    }
+    wanted = asked.pop(rank, 0)
+    if ANY_SOURCE in asked or max(asked.values(), default=wanted) > wanted:
+        return None  # it has asked others for more: so it may go by another number for each
+    if not all(case.standings[one].waiting and kept_round(case, one) for one in (hub, *asked)):
+        return None
+    *done, _ = _with(mine, hub)
+    rows = mine.log.channel_rows(awaited)
+    usual = _message(awaited, rows, rows.position(left.usual.seq))
+    likes = []
+    for one in sorted(asked):
+        program = program_of(case, one)
+        theirs = _with(program, hub)[: len(done) + 1] if program is not None else []
+        if theirs == [*done, usual]:
+            likes.append(one)
+        elif theirs != done[: len(theirs)]:
+            return None  # it is none of their like
+    if len(likes) + 1 < CAN_OUTVOTE or _may_be_told(case, left, mine, hub):
+        return None
+    return Unsent(left, hub, tuple(likes))
+
+
+def _is_left_out(left: LeftRound, program: Program, awaited: ChannelKey) -> bool:
+    """Whether a rank went past a message, as it never had, to the receive that it waits in."""
+    if not left.skipped or left.extra or left.rounds < habit.ENOUGH or left.key != awaited:
+        return False
+    is_last = program.call(len(program.steps) - 1) == left.made
+    return is_last and (left.made.op, left.made.peer) == ("recv", awaited.destination)
+
+
+def _with(program: Program, hub: int) -> list[_Message]:
+    """What a rank exchanged with another, in its order."""
+    found: list[tuple[int, _Message]] = []
+    for key in program.keys:
+        if isinstance(key, ChannelKey) and hub in (key.source, key.destination):
+            rows = program.log.channel_rows(key)
+            found += ((rows.offset[at], _message(key, rows, at)) for at in range(len(rows)))
+    return [message for _, message in sorted(found)]
+
+
+def _message(channel: ChannelKey, rows: Rows, at: int) -> _Message:
+    seen = rows.vocabulary.appearances[rows.appearance[at]]
+    return seen.op, channel.tag, seen.where
+
+
+def _may_be_told(case: Case, left: LeftRound, program: Program, hub: int) -> bool:
+    """Whether a condition that leads past the message reads what the hub had sent.
+
+    Then the hub may have told the rank to leave it out, and is the one that forgot that. By the
+    names of the tensors that it receives into, and of the functions that do so.
+    """
+    usual = case.stack(left.rank, left.usual)
+    names = set()
+    for op, _, where in {*_with(program, hub)}:
+        if op != "recv":
+            continue
+        apart = where[: len(where) - chains.shared(where, usual)]
+        names |= {chains.scope(frame)[1].rpartition(".")[2] for frame in apart}
+        for line in case.statements(chains.site(where[0]))[-1:] if where else ():
+            names |= {*_BUFFER.findall(statements.code_of(line))}
+    past = choices.of_call(case, usual, case.stack(left.rank, left.made))
+    site = left.usual.site
+    read = " ".join([*(past or case.ways(site)), *case.assigned(site)])
+    return bool(names & {*_NAME.findall(read)})
+
+
+_BUFFER: Final = re.compile(r"\bi?recv\((?:tensor *= *)?([A-Za-z_]\w*) *[,)]")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")

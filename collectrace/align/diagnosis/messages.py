@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     circle,
     closing_send,
+    list_shift,
     numbering,
     object_lists,
     partners,
@@ -248,12 +249,15 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     told = by_framework.of_messages(
         case, ends, "message sizes" if _is_same_message(issue) else "messages"
     )
+    shifted = list_shift.reason(case, issue)
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
-        f"{channel.destination} differs in {what} at its two ends.{_taken_before(issue)} "
-        f"{_UNCHECKED}{_other_parts(issue)}{_stumbled(case, candidate)}",
+        f"{channel.destination} differs in {what} at its two ends.{_taken_before(issue)}"
+        f"{shifted.cause if shifted is not None else ''} {_UNCHECKED}{_other_parts(issue)}"
+        f"{_stumbled(case, candidate)}",
         told
+        or (shifted.fix if shifted is not None else "")
         or f"Give the receive buffer the {what} of the tensor that is sent"
         + (
             "."

@@ -6,6 +6,7 @@ for where they are printed.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence, Sized
 from typing import Final
@@ -195,6 +196,21 @@ def tensors(call: Call) -> str:
         return ""
     dtype = call.dtype if isinstance(call.dtype, str) else ", ".join(dict.fromkeys(call.dtype))
     return dtype + _shape(call.shape if call.shape is not None else call.out_shape)
+
+
+def sized(call: Call) -> str:
+    """``float32[2, 3] (6 elements)``: as backends count them, where the shape does not say it."""
+    shape = call.shape if call.shape is not None else call.out_shape
+    sizes = [n for n in shape or () if isinstance(n, int)]
+    if not _FLAT < len(sizes) <= _DEEP:
+        return tensors(call)
+    return f"{tensors(call)} ({math.prod(sizes)} elements)"
+
+
+_FLAT: Final = 1
+"""Dimensions of a tensor that shows its number of elements."""
+_DEEP: Final = 16
+"""Dimensions, the most that are multiplied: a damaged record may hold any number."""
 
 
 def _shape(value: Shape | None) -> str:

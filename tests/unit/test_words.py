@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collectrace import words
@@ -38,3 +40,21 @@ def test_the_ops_of_what_frameworks_issue(calls: list[Call], told: str) -> None:
 
 def test_an_op_that_was_told_is_not_told_again() -> None:
     assert words.on_the_wire([BUCKET], "rank 0 was in DDP backward() (all_reduce)") == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ([2, 3], "float32[2, 3] (6 elements)"),
+        ([0, 4], "float32[0, 4] (0 elements)"),
+        ([6], "float32[6]"),
+        ([], "float32[]"),
+        ([[2, 3], [4]], "float32[2, 3] and [4]"),
+        ([2**62] * 400, f"float32{[2**62] * 400}"),
+    ],
+)
+def test_a_size_is_counted_where_the_shape_does_not_show_it(
+    shape: list[int] | list[list[int]], told: str
+) -> None:
+    made = replace(call("all_reduce", "user"), dtype="float32", shape=shape)
+    assert words.sized(made) == told

@@ -174,7 +174,8 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         known = name if stands_at_its_line(first_call) else short(first_call.role)
         name = f"{known} ({first_call.op})"
     where = _through_helper(case, sides)
-    cause = f"The {name}{where} got tensors of different sizes: {listed}."
+    sizes = words.listed([f"{words.sized(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    cause = f"The {name}{where} got tensors of different sizes: {sizes}."
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)

@@ -253,7 +253,8 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
-        f"{channel.destination} differs in {what} at its two ends.{_taken_before(issue)}"
+        f"{channel.destination} differs in {what} at its two ends{_sizes(issue, what)}."
+        f"{_taken_before(issue)}"
         f"{shifted.cause if shifted is not None else ''} {_UNCHECKED}{_other_parts(issue)}"
         f"{_stumbled(case, candidate)}",
         told
@@ -266,6 +267,14 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
             "every rank (pad it)." + _ragged(case, issue)
         ),
     )
+
+
+def _sizes(issue: ChannelIssue, what: str) -> str:
+    """``: float32[2, 8] (16 elements) and float32[2, 5] (10 elements)``; empty if one is flat."""
+    sizes = [words.sized(call) for call in (issue.send, issue.recv) if call is not None]
+    if what != "size" or not all(size.endswith(")") for size in sizes):
+        return ""
+    return f": {words.listed(sizes)}"
 
 
 _UNCHECKED: Final = (

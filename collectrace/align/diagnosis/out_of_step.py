@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, conditions, decided, gone_past, tally
+from collectrace.align.diagnosis import (
+    by_framework,
+    conditions,
+    decided,
+    gone_past,
+    tally,
+    ways_past,
+)
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
@@ -26,6 +33,7 @@ from collectrace.align.judging.circles import (
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
 from collectrace.align.judging.takers import Uneven, uneven
+from collectrace.align.judging.unclosed import Unclosed, unclosed
 from collectrace.align.judging.unsent import Unsent, unsent
 from collectrace.align.judging.unserved import Unserved, unserved
 from collectrace.align.ranks.waitgraph import Edge
@@ -41,6 +49,9 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     left_out = unserved(case, candidate)
     if left_out is not None and candidate.suspects == (left_out.hub,):
         return _unserved(case, left_out, waits)
+    silent = unclosed(case, candidate)
+    if silent is not None and candidate.suspects == (silent.rank,):
+        return _unclosed(case, silent, waits)
     counts = tally.uneven(case, cycle)
     short = short_sender(case, candidate)
     if short is not None and candidate.suspects == (short.rank,):
@@ -293,6 +304,26 @@ def _unserved(case: Case, found: Unserved, waits: str) -> Reason:
         "one, a message that says so.\n"
         f"Or let all ranks know before the round whom rank {hub} has something for (one broadcast "
         "of the list), and only those receive.",
+    )
+
+
+def _unclosed(case: Case, found: Unclosed, waits: str) -> Reason:
+    """A rank that came to the end of the round without the message by which all end theirs."""
+    rank, likes = found.rank, words.ranks(found.likes)
+    all_ = words.ranks(sorted((*found.likes, rank)))
+    usual = named(case, rank, found.usual)
+    n = found.rounds
+    before = "In the round before" if n == 1 else f"In each of the {n} rounds before"
+    ways = ways_past.of_frames(case, case.stack(rank, found.usual))
+    led = ""
+    if 0 < len(ways) <= ways_past.MOST:
+        led = f" {words.upper(ways_past.told(ways))} may have led rank {rank} past it."
+    return Reason(
+        f"{waits} {before} each of {all_} ended with "
+        f"{closed(usual)} and so did {likes} in this one. Rank {rank} came to "
+        f"{named(case, rank, found.row, brief=True)} without it, straight from the round before; "
+        f"rank {found.hub} waits for a message of any rank.{led}",
+        _SEND_ALWAYS.format(rank=rank, usual=named(case, rank, found.usual, brief=True)),
     )
 
 

@@ -16,6 +16,7 @@ from collectrace.align.judging.own_round import (
 )
 from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.takers import uneven
+from collectrace.align.judging.unclosed import unclosed
 from collectrace.align.judging.unsent import unsent
 from collectrace.align.judging.unserved import unserved
 from collectrace.align.matching import habit, programs
@@ -39,7 +40,10 @@ def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if found is not None:
         return (found.rank,)
     left_out = unserved(case, candidate)
-    return (left_out.hub,) if left_out is not None else ()
+    if left_out is not None:
+        return (left_out.hub,)
+    silent = unclosed(case, candidate)
+    return (silent.rank,) if silent is not None else ()
 
 
 @once

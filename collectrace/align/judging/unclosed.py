@@ -1,0 +1,115 @@
+"""A rank that ended its part of a round without the message by which all end theirs.
+
+As where workers report to a hub that takes from whoever comes first, and each says when it is done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import program_of
+from collectrace.align.judging.uneven_round import SOME, closings
+from collectrace.align.matching import programs
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.records import Call
+
+_Frames = tuple[str, ...]
+
+
+class Unclosed(NamedTuple):
+    """A round to whose end one rank came without the message by which each ended it before."""
+
+    rank: int
+    usual: Call
+    """Its last such message."""
+    hub: int
+    """Who waits for one from any rank."""
+    likes: tuple[int, ...]
+    """Those who ended this round so; at least two."""
+    row: Call
+    """The collective to which the rank came instead."""
+    rounds: int
+    """Before, in each of which each of them ended so."""
+
+
+@once
+def unclosed(case: Case, candidate: Candidate) -> Unclosed | None:
+    """The one rank of those that report to a hub which did not say that it was done; else None.
+
+    It came to the end of this round straight from that of the one before, so that nobody can have
+    told it to leave the message out; all others of its like ended theirs as ever.
+    """
+    source = candidate.source
+    if not isinstance(source, tuple):
+        return None
+    for edge in source:
+        channel = edge.waiting.channel
+        if channel is None or channel.source >= 0:
+            continue
+        for after in (other.waiting for other in source if other.waiting.stream is not None):
+            assert after.stream is not None
+            row = case.call(after.rank, after.stream, after.seq or 0)
+            if row is not None:
+                return _of_hub(case, channel, after.stream, row)
+    return None
+
+
+def _of_hub(case: Case, channel: ChannelKey, stream: StreamKey, row: Call) -> Unclosed | None:
+    ways = case.sent_to_any(channel)
+    logs = {rank: case.log(rank) for rank in ways}
+    if len(ways) < CAN_OUTVOTE:
+        return None
+    ended: dict[int, list[_Frames | None]] = {}
+    for rank, log in logs.items():
+        if log is None or not programs.is_whole(log) or log.last_seq.get(stream, 0) != row.seq:
+            return None  # it may still be to come
+        ended[rank] = _last_of_rounds(log, ways[rank], stream, row)
+    lengths = {len(own) for own in ended.values()}
+    before = {frames for own in ended.values() for frames in own[:-1]}
+    if len(lengths) != 1 or max(lengths) < SOME or len(before) != 1 or None in before:
+        return None
+    (usual,) = before
+    without = [rank for rank, own in ended.items() if own[-1] != usual]
+    if len(without) != 1 or not _came_straight(case, without[0], stream):
+        return None
+    rank = without[0]
+    log, key = case.evidence.logs[rank], ways[rank]
+    call = log.channel_call(key, log.last_channel_seq[key])
+    likes = tuple(other for other in ended if other != rank)
+    if call is None:
+        return None
+    return Unclosed(rank, call, channel.destination, likes, row, max(lengths) - 1)
+
+
+def _last_of_rounds(
+    log: RankLog, channel: ChannelKey, stream: StreamKey, row: Call
+) -> list[_Frames | None]:
+    """Per round the frames above a rank's last message of a channel, the present one last.
+
+    None of a round without.
+    """
+    rows, shift = log.rows(stream)
+    offsets = dict(zip(rows.seq, rows.offset, strict=True))
+    bounds = [offsets.get(seq - shift, 0) for seq in (*closings(log, stream, row), row.seq)]
+    messages = log.channel_rows(channel)
+    known = messages.vocabulary.appearances
+    found: list[_Frames | None] = [None] * len(bounds)
+    for offset, appearance in zip(messages.offset, messages.appearance, strict=True):
+        n = bisect_right(bounds, offset)
+        if n < len(bounds):
+            found[n] = known[appearance].where
+    return found
+
+
+def _came_straight(case: Case, rank: int, stream: StreamKey) -> bool:
+    """Whether a rank's last two calls are rows of a stream."""
+    program = program_of(case, rank)
+    if program is None:
+        return False
+    last: Sequence[int] = program.sources[-2:]
+    return len(last) == SOME and all(program.keys[which] == stream for which in last)

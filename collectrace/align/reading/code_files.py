@@ -25,29 +25,33 @@ _DEEPEST: Final = 4 << 10
 
 
 @lru_cache(maxsize=64)
-def read(file: str) -> str | None:
-    """The text of a Python file; None where it cannot be read, or is none."""
+def lines(file: str) -> Sequence[str]:
+    """The lines of a Python file; one that is empty where it cannot be read, or is none."""
+    # Not splitlines(): to the parser a form feed, or U+2028, ends no line.
+    return tuple(_read(file).split("\n"))
+
+
+def _read(file: str) -> str:
     if not file.endswith(".py"):
-        return None
+        return ""
     try:
         path = Path(file)
         if not path.is_file() or path.stat().st_size > _LARGEST:
-            return None
+            return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
-        return None
+        return ""
 
 
 def parsed(file: str) -> ast.Module | None:
-    """What a Python file says; None where it cannot be read, or is none."""
-    text = read(file)
-    if text is None or max(map(len, text.splitlines()), default=0) > _DEEPEST:
+    """What a Python file says, nothing where it cannot be read; None where it cannot be parsed."""
+    if max(map(len, lines(file))) > _DEEPEST:
         return None
     try:
         with warnings.catch_warnings():
             # Of "\\d" a compiler warns, on standard error; the program has been told.
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            return ast.parse("\n".join(lines(file)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -79,18 +83,20 @@ class Spans:
 
 @lru_cache(maxsize=64)
 def spans(file: str) -> Spans:
-    """What is asked of a file; of one that cannot be parsed nothing is known."""
-    text, tree = read(file), parsed(file)
-    if text is None or tree is None:
-        return Spans()
+    """What is asked of a file; of one that cannot be parsed, or is too deep, nothing is known."""
+    tree = parsed(file)
     try:
-        nodes = list(ast.walk(tree))
+        return _spans(tree, lines(file)) if tree is not None else Spans()
     except RecursionError:
         return Spans()
+
+
+def _spans(tree: ast.Module, lines: Sequence[str]) -> Spans:
+    nodes = list(ast.walk(tree))
     return Spans(
         tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),
         tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
-        tuple(block for n in nodes for block in _blocks(n, text.splitlines())),
+        tuple(block for n in nodes for block in _blocks(n, lines)),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
         frozenset(line for n in nodes for line in _leaving(n)),
         frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _is_bare(n)),

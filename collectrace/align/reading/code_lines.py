@@ -17,11 +17,8 @@ _LONGEST: Final = 200
 def of_site(site: str | None) -> SourceLine | None:
     """The line that a site names, without its indentation."""
     file, number = chains.split(site)
-    text = code_files.read(file)
-    if text is None or number < 1:
-        return None
-    lines = text.splitlines()
-    if number > len(lines):
+    lines = code_files.lines(file)
+    if not 0 < number <= len(lines):
         return None
     line = lines[number - 1].strip()[:_LONGEST]
     return SourceLine(site=site or "", text=line) if line else None
@@ -41,7 +38,7 @@ def handlers(site: str | None) -> list[str]:
     Innermost first, of the file as it is now; empty where it cannot be read.
     """
     file, number = chains.split(site)
-    lines = (code_files.read(file) or "").splitlines()
+    lines = code_files.lines(file)
     around = [one for one in code_files.spans(file).tries if one[0] <= number <= one[1]]
     found = [n for _, _, those in sorted(around, reverse=True) for n in those]
     return [f"{n} {lines[n - 1].strip()[:_LONGEST]}" for n in found]
@@ -72,11 +69,9 @@ def enclosing(site: str | None) -> list[str]:
     the file cannot be read. An ``else`` is told as ``arms`` has it.
     """
     file, number = chains.split(site)
-    text = code_files.read(file)
-    here = of_site(site)
-    if text is None or here is None:
+    lines = code_files.lines(file)
+    if of_site(site) is None:
         return []
-    lines = text.splitlines()
     around = {
         n
         for head, part, first, last in code_files.spans(file).blocks
@@ -90,7 +85,7 @@ def enclosing(site: str | None) -> list[str]:
 def ways(site: str | None) -> list[str]:
     """What may lead past a line, as a ``source`` record has it, by the file as it is now."""
     file, number = chains.split(site)
-    lines = (code_files.read(file) or "").splitlines()
+    lines = code_files.lines(file)
     return [described(way, lines, _LONGEST) for way in code_files.spans(file).ways.past(number)]
 
 
@@ -100,7 +95,7 @@ def assignments(site: str | None, heads: Sequence[str]) -> list[str]:
     By the file as it is now; ``heads``: the conditions, as ``number text``.
     """
     file, _ = chains.split(site)
-    lines = (code_files.read(file) or "").splitlines()
+    lines = code_files.lines(file)
     return [
         given.described(head, n, lines, _LONGEST)
         for head in dict.fromkeys(statements.number_of(statements.head_of(one)) for one in heads)
@@ -115,7 +110,7 @@ def is_fork(site: str | None, line: str) -> bool:
     where the file cannot be read, or is another by now.
     """
     file, _ = chains.split(site)
-    at, source = statements.number_of(line), (code_files.read(file) or "").splitlines()
+    at, source = statements.number_of(line), code_files.lines(file)
     if not 0 < at <= len(source):
         return True
     spans, text = code_files.spans(file), line.partition(" ")[2]
@@ -129,8 +124,7 @@ def parting_if(site: str | None, other: str | None) -> str | None:
     """
     file, number = chains.split(site)
     other_file, other_number = chains.split(other)
-    text = code_files.read(file)
-    if text is None or file != other_file:
+    if file != other_file:
         return None
     spans_of: dict[int, list[tuple[int, int]]] = {}
     for line, _, first, last in code_files.spans(file).blocks:
@@ -143,7 +137,7 @@ def parting_if(site: str | None, other: str | None) -> str | None:
         and (theirs := _innermost(spans, other_number)) is not None
         and mine != theirs
     ]
-    return f"{max(found)} {text.splitlines()[max(found) - 1][:_LONGEST]}" if found else None
+    return f"{max(found)} {code_files.lines(file)[max(found) - 1][:_LONGEST]}" if found else None
 
 
 def _innermost(spans: Iterable[tuple[int, int]], line: int) -> tuple[int, int] | None:

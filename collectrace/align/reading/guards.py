@@ -94,7 +94,7 @@ def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: b
     calls = re.compile(rf"(?<!def )\b({'|'.join(map(re.escape, names))})\(")
     others = (
         set(_let_to(f"{file}:{n}"))
-        for n, text in enumerate((code_files.read(file) or "").splitlines(), 1)
+        for n, text in enumerate(code_files.lines(file), 1)
         if n != number and calls.search(text)
     )
     return any(let and mine not in let for let in others)
@@ -125,9 +125,11 @@ def _lets_through(text: str, *, turned: bool) -> _Let:
 
 
 def _parsed(text: str) -> ast.expr | None:
-    """The test of a condition, given by its head; None where it is not whole."""
+    """The test of a condition, given by its head; None where it is not whole, or too deep."""
     try:
-        return ast.parse(text.removeprefix("el")[3:].rstrip(":"), mode="eval").body
+        test = ast.parse(text.removeprefix("el")[3:].rstrip(":"), mode="eval").body
+        ast.unparse(test)  # goes deeper than all that is asked of it here
+        return test
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -33,8 +33,13 @@ def read_by(site: str) -> dict[int, str]:
     """
     file, number = chains.split(site)
     tree = code_files.parsed(file)
-    if tree is None:
+    try:
+        return _read_by(tree, number) if tree is not None else {}
+    except RecursionError:
         return {}
+
+
+def _read_by(tree: ast.Module, number: int) -> dict[int, str]:
     body = _function(tree, number)
     names = {name for node in body if _line_of(node) == number and (name := _result(node))}
     if len(names) != 1:

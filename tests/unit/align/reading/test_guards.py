@@ -70,3 +70,11 @@ def test_a_guard_in_another_branch_leaves_a_line_to_all_ranks(tmp_path: Path) ->
     )
     line = "3 if rank == 0:"
     assert not guards.has_counterpart(f"{file}:4", {"gather"}, line, is_guard=False)
+
+
+@pytest.mark.parametrize("part", ["-" * 900 + "rank", "not " * 900 + "rank", "x" + ".y" * 900])
+def test_a_test_that_is_too_deep_lets_through_nobody_knows_whom(part: str, tmp_path: Path) -> None:
+    file = program(tmp_path, "if rank == 0:", "    gather(x)", "else:", "    gather(y)")
+    line = f"1 if {part} == 0:"
+    assert guards.has_counterpart(f"{file}:2", {"gather"}, line, is_guard=False)
+    assert not guards.has_counterpart(f"{file}:2", {"barrier"}, line, is_guard=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import arms, device_side, groups, stack_dumps
+from collectrace.align.reading import arms, device_side, groups, source_lines, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.processes import still_exists
@@ -236,6 +236,7 @@ def _evidence(
         again = groups.identify({rank: one.reader for rank, one in opened.items()})
         return _evidence(run, opened, again, notes)
 
+    sources = source_lines.by_site(one.reader.records.sources for one in opened.values())
     return RunEvidence(
         run=run,
         world_size=world,
@@ -243,23 +244,9 @@ def _evidence(
         missing=tuple(rank for rank in range(world) if rank not in logs),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
-        sources={
-            site: arms.told(source.lines)
-            for one in opened.values()
-            for site, source in one.reader.records.sources.items()
-        },
-        ways={
-            site: source.ways
-            for one in opened.values()
-            for site, source in one.reader.records.sources.items()
-            if source.ways
-        },
-        given={
-            site: source.given
-            for one in opened.values()
-            for site, source in one.reader.records.sources.items()
-            if source.given
-        },
+        sources={site: arms.told(one.lines) for site, one in sources.items()},
+        ways={site: one.ways for site, one in sources.items() if one.ways},
+        given={site: one.given for site, one in sources.items() if one.given},
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

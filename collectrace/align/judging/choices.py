@@ -96,4 +96,4 @@ def of_call(
 
 def is_handler(way: str) -> bool:
     """Whether a way past a call takes an exception: ``number leaves number except ...``."""
-    return way.split(" ", 2)[-1].startswith("except")
+    return any(head.startswith("except") for head in way.split(" ", 2)[2:])

@@ -161,6 +161,8 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, s
         return False
     if candidate.stream is None or _has_counterpart(case, mine, line):
         return False
+    frames = set[str]()
+    """Of all ranks: most have been at the same lines."""
     for rank in _members(case, candidate):
         log = case.log(rank)
         if log is None:
@@ -168,12 +170,10 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, s
         if rank in mine.ranks:
             rows, shift = log.rows(candidate.stream)
             seen = set(rows.appearance[: rows.position(seq - shift)])
-            frames = {frame for n in seen for frame in rows.vocabulary.appearances[n].where}
+            frames.update(frame for n in seen for frame in rows.vocabulary.appearances[n].where)
         else:
-            frames = _frames(log)
-        if any(_is_under(case, frame, line) for frame in frames):
-            return False
-    return True
+            frames |= _frames(log)
+    return not any(_is_under(case, frame, line) for frame in frames)
 
 
 def _frames(log: RankLog) -> set[str]:

@@ -44,15 +44,14 @@ def _one_in_use(log: RankLog) -> int:
     trained: list[int] = []
     for stream in log.last_seq:
         rows, _ = log.rows(stream)
-        for n in set(rows.meaning):
+        for n, span in _spans(rows, rows.meaning).items():
             call = rows.vocabulary.examples[n]
             # Of a bucket it may not be known, and a communication hook reduces in other groups.
             if call.role.startswith("ddp.") and not roles.of(call.role).in_backward:
-                _widen(spans, (stream.group, call.model or 1), _span(rows, rows.meaning, n))
-        for n in set(rows.appearance):
+                _widen(spans, (stream.group, call.model or 1), span)
+        for n, span in _spans(rows, rows.appearance).items():
             seen = rows.vocabulary.appearances[n]
             if roles.of(seen.role).in_backward:
-                span = _span(rows, rows.appearance, n)
                 trained.append(span[0])
                 if seen.model:
                     _widen(spans, (stream.group, seen.model), span)
@@ -66,9 +65,11 @@ def _one_in_use(log: RankLog) -> int:
     return latest[1]
 
 
-def _span(rows: Rows, column: array[int], n: int) -> tuple[int, int]:
-    """When the first and the last of some rows were issued, ns on the rank's own clock."""
-    return rows.t[column.index(n)], rows.t[len(column) - 1 - column[::-1].index(n)]
+def _spans(rows: Rows, column: array[int]) -> dict[int, tuple[int, int]]:
+    """When the first and the last of the rows of a kind were issued, ns on the rank's own clock."""
+    first = dict(zip(reversed(column), reversed(rows.t), strict=True))
+    last = dict(zip(column, rows.t, strict=True))
+    return {n: (first[n], last[n]) for n in last}
 
 
 def _widen(

@@ -22,10 +22,10 @@ _LONGEST_TEXT: Final = 300
 _SENTENCE: Final = 100
 """Characters of an exception's text after which its first sentence is enough."""
 
-# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
 _ADDRESS: Final = re.compile(r"( object)? at 0x[0-9a-f]+(?=>)")
 """Of an object's ``repr``."""
 
+# Where in gloo's sources an error came up: "[/__w/pytorch/.../gloo/transport/tcp/pair.cc:553] ".
 _CPP: Final = re.compile(r"^\[[^\]]*\.(cc|cpp|h):\d+\] ")
 
 
@@ -300,7 +300,7 @@ def on_the_wire(calls: Iterable[Call], told: str) -> str:
     for part, issued in ops_of.items():
         if len(issued) == 1:
             parts_of.setdefault(min(issued), []).append(part)
-    named = [f"{listed(p)} {verb(p, 'is', 'are')} {name_}" for name_, p in parts_of.items()]
+    named = [f"{listed(p)} {verb(p, 'is', 'are')} {op}" for op, p in parts_of.items()]
     return f"On the wire {'; '.join(named)}." if named else ""
 
 

@@ -177,12 +177,10 @@ def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
     """
     site = chains.site(frame)
     for text in case.ways(site):
-        number, _, rest = text.partition(" ")
-        leaves, _, head = rest.partition(" ")
+        leaves, line = statements.way_of(text)
         known = next((one for one in LEAVES if one == leaves), None)
         if known is None or known == "raise" or not statements.number_of(text):
             continue
-        line = f"{number} {head}"
         way = WayPast(site, line, known, case.origin(site, line))
         if way.is_handler or not (_is_alike(statements.code_of(line)) or _leads_to_same(case, way)):
             yield way

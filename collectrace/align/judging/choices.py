@@ -89,11 +89,13 @@ def of_call(
     for frame in apart:
         for way in case.ways(chains.site(frame)):
             is_behind = statements.number_of(way) >= chains.line(frame)
-            if not (way.split()[1:2] == ["raise"] or (is_first and is_behind)):
+            leaves, _ = statements.way_of(way)
+            if not (leaves == "raise" or (is_first and is_behind)):
                 found.append(way)
     return list(dict.fromkeys(found))
 
 
 def is_handler(way: str) -> bool:
     """Whether a way past a call takes an exception: ``number leaves number except ...``."""
-    return any(head.startswith("except") for head in way.split(" ", 2)[2:])
+    _, line = statements.way_of(way)
+    return statements.code_of(line).startswith("except")

@@ -53,10 +53,10 @@ def _has_left_out(left: LeftRound) -> bool:
 
 def _is_handler(way: str) -> bool:
     """Whether a way past a call takes an exception, of those that no program finds its way by."""
-    if not choices.is_handler(way):
+    leaves, line = statements.way_of(way)
+    if leaves not in ("continue", "pass") or not choices.is_handler(way):
         return False
-    _, leaves, head = way.split(" ", 2)
-    return leaves in ("continue", "pass") and not _CONTROL.search(statements.code_of(f"0 {head}"))
+    return _CONTROL.search(statements.code_of(line)) is None
 
 
 _CONTROL: Final = re.compile(

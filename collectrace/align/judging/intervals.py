@@ -45,9 +45,7 @@ def _ways(case: Case, frame: str) -> Iterator[str]:
     """As ``number text`` the guards before a line that lead past it in this turn."""
     site = chains.site(frame)
     for way in case.ways(site):
-        number, _, rest = way.partition(" ")
-        leaves, _, head = rest.partition(" ")
-        line = f"{number} {head}"
+        leaves, line = statements.way_of(way)
         if leaves in ("return", "continue") and statements.number_of(line) < chains.line(frame):
             yield line
 

@@ -47,9 +47,7 @@ def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
 def _on_the_rank(ways: Sequence[str], before: int) -> Iterator[str]:
     """As ``number text`` those ways that ask for the rank, before a line of such a number."""
     for way in ways:
-        number, _, rest = way.partition(" ")
-        leaves, _, head = rest.partition(" ")
-        line = f"{number} {head}"
+        leaves, line = statements.way_of(way)
         is_before = leaves in _LEAVE and 0 < statements.number_of(line) < before
         if is_before and statements.tells_ranks_apart(line):
             yield line

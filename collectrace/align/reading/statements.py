@@ -192,6 +192,16 @@ def _looks_at(text: str) -> Asks:
     return next((what for what, names in _ASKS.items() if names.search(text)), "")
 
 
+def way_of(text: str) -> tuple[str, str]:
+    """By what a way leaves, and its head as ``number text``: it is given as ``number leaves text``.
+
+    Of one that is damaged either may be empty.
+    """
+    number, _, rest = text.partition(" ")
+    leaves, _, head = rest.partition(" ")
+    return leaves, f"{number} {head}"
+
+
 def number_of(line: str) -> int:
     """The number of a line that is given as ``number text``; 0: it is damaged."""
     return chains.number(line.partition(" ")[0])

@@ -5,6 +5,7 @@ Used while a job runs, on the exception itself, and later, on what its record sa
 
 from __future__ import annotations
 
+import builtins
 import re
 from types import WrapperDescriptorType
 from typing import Final, NamedTuple
@@ -38,6 +39,34 @@ def blames_peers(error: str | None, message: str) -> bool:
     """Whether an exception of this type (its name) and text says that others let a rank down."""
     patterns = (_LOST, _GAVE_UP, _COMMUNICATION)
     return error in _ERRORS or any(pattern.search(message) for pattern in patterns)
+
+
+def is_error(name: str) -> bool:
+    """Whether a class, as a handler names it, is known to tell of errors alone.
+
+    Not what takes any exception; nor one that may tell of the end of data, of a queue that is
+    empty for now, or of whatever a program has agreed on with itself.
+    """
+    return name in _BUILTIN or name in _KNOWN
+
+
+_OF_THE_COURSE: Final = (
+    LookupError, EOFError, StopIteration, StopAsyncIteration, BlockingIOError, TimeoutError,
+    Warning,
+)  # fmt: skip
+_BUILTIN: Final = frozenset(
+    name
+    for name, one in vars(builtins).items()
+    if isinstance(one, type)
+    and issubclass(one, Exception)
+    and not issubclass(one, _OF_THE_COURSE)
+    and name not in ("Exception", "ExceptionGroup")
+)
+_KNOWN: Final = frozenset({
+    "PIL.UnidentifiedImageError", "json.JSONDecodeError", "json.decoder.JSONDecodeError",
+    "pickle.UnpicklingError", "struct.error", "subprocess.CalledProcessError",
+    "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "zipfile.BadZipFile", "zlib.error",
+})  # fmt: skip
 
 
 class Failure(NamedTuple):

@@ -110,3 +110,23 @@ class Shows:
 )  # fmt: skip
 def test_a_text_that_takes_no_code_of_others(problem: BaseException, text: str) -> None:
     assert exceptions.plain_text(problem) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "is_error"),
+    [
+        ("ValueError", True),
+        ("UnicodeDecodeError", True),
+        ("json.JSONDecodeError", True),
+        ("Exception", False),
+        ("KeyError", False),
+        ("StopIteration", False),
+        ("TimeoutError", False),
+        ("queue.Empty", False),
+        ("KeyboardInterrupt", False),
+        ("Silent", False),
+        ("print", False),
+    ],
+)
+def test_classes_that_tell_of_errors_alone(name: str, is_error: bool) -> None:
+    assert exceptions.is_error(name) is is_error

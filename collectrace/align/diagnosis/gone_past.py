@@ -145,8 +145,7 @@ class _Parted:
         if not ways or len(ways) > MOST:
             return None
         loop = self._loop()
-        loops = choices.loops(self._case, self._apart, self._there)
-        is_fixed = all(map(statements.is_of_fixed_length, loops))
+        is_fixed = not choices.loops(self._case, self._apart, self._there)
         is_only = len(ways) == 1 and is_fixed and not self._is_conditional()
         again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
         return Past(

@@ -19,6 +19,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines, guards, statements
+from collectrace.align.reading.bindings import Bindings
 from collectrace.align.reading.chains import Chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
 from collectrace.align.reading.statements import Origin
@@ -154,6 +155,10 @@ class Case:
     def origin(self, site: str | None, line: str) -> Origin:
         """What a condition around or past a line looks at; it is given as ``number text``."""
         return statements.goes_back(line, self.assigned(site))
+
+    def bindings(self, site: str | None) -> Bindings:
+        """What the file of a line gives each name; nothing where the line is another by now."""
+        return code_lines.bindings(site) if self._is_still_there(site) else Bindings()
 
     def _is_still_there(self, site: str | None) -> bool:
         """Whether a line can be read, and is as it was recorded."""

@@ -6,8 +6,12 @@ comes behind. Whether a condition was ever true, it does not tell; that there is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
+from collectrace import exceptions
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
 
@@ -40,13 +44,17 @@ def conditions(case: Case, apart: Sequence[str], there: str) -> list[str] | None
 
 
 def loops(case: Case, apart: Sequence[str], there: str) -> list[str]:
-    """The loops around a call, as ``number text``, but for those around the other line as well."""
+    """The loops around a call, as ``number text``, but for those around the other line as well.
+
+    And for those that go so often whatever comes.
+    """
     return [
         line
         for frame in apart
         for line in _beside(
             case, frame, there, statements.loops(case.statements(chains.site(frame)))
         )
+        if not statements.is_of_fixed_length(line, case.bindings(chains.site(frame)).numbers)
     ]
 
 
@@ -72,7 +80,7 @@ def of_call(
         is_first: it is the first of its round, to which no later turn of a loop belongs.
 
     Returns:
-        None where it is not known.
+        None where it is not known; nor is it where a line on the way may call what it likes.
 
     """
     common = chains.shared(call, behind)
@@ -81,11 +89,13 @@ def of_call(
     apart, there = call[: len(call) - common], behind[-1 - common]
     if chains.scope(apart[-1]) != chains.scope(there):
         return None
+    if not all(_calls_it_alone(case, *pair) for pair in pairwise(apart)):
+        return None
     around = conditions(case, apart, there)
     if around is None:
         return None
     found = [line for line in around if not statements.asks_rank_alone(line)]
-    found += [line for line in loops(case, apart, there) if not statements.is_of_fixed_length(line)]
+    found += loops(case, apart, there)
     for frame in apart:
         for way in case.ways(chains.site(frame)):
             is_behind = statements.number_of(way) >= chains.line(frame)
@@ -95,7 +105,48 @@ def of_call(
     return list(dict.fromkeys(found))
 
 
-def is_handler(way: str) -> bool:
-    """Whether a way past a call takes an exception: ``number leaves number except ...``."""
+def _calls_it_alone(case: Case, frame: str, caller: str) -> bool:
+    """Whether a caller's line calls the function of a frame by a name that nothing else has.
+
+    ``PARTS[kind](x)`` and ``map(take, files)`` may call others; so may ``part.take(x)``, where
+    another class has a ``take``, too, or may have one, and ``part`` be an object of either.
+    """
+    owner, _, name = chains.scope(frame)[1].rpartition(".")
+    line = statements.code_of(next(reversed(case.statements(chains.site(caller))), ""))
+    called: list[str] = re.findall(rf"([\w.)\]]*\.)?\b{re.escape(name)}\(", line)
+    theirs = case.bindings(chains.site(caller))
+    if not called:
+        return False
+    kind = owner.rpartition(".")[2]
+    kinds = {theirs.class_of(one.removesuffix("."), chains.line(caller)) for one in called}
+    if kind in kinds and all(kinds):
+        return True
+    is_method, is_attribute = kind not in ("", "<locals>"), any(called)
+    is_elsewhere = chains.file(frame) != chains.file(caller)
+    if is_method and (is_elsewhere or not is_attribute):
+        return False
+    if is_elsewhere and theirs.times(name) + is_attribute > 1:
+        return False  # the file gives the name, or an attribute of it, a value of its own
+    times = case.bindings(chains.site(frame)).times(name)
+    return times == 1 or (times == 0 and not is_attribute)
+
+
+def is_error_handler(case: Case, way: str, stack: Sequence[str]) -> bool:
+    """Whether a way past a call takes errors alone, by which no program finds its way.
+
+    ``way``: as :func:`of_call` tells it, ``number leaves except ...``; ``stack``: the frames above
+    the call.
+    """
     _, line = statements.way_of(way)
-    return statements.code_of(line).startswith("except")
+    head = statements.code_of(line)
+    if not head.startswith("except"):
+        return False
+    names = _NAMES.findall(head.removeprefix("except").partition(" as ")[0])
+    files = [case.bindings(chains.site(frame)) for frame in stack]
+    return bool(names) and all(
+        exceptions.is_error(name) and not any(file.times(name.rpartition(".")[2]) for file in files)
+        for name in names
+    )
+
+
+_NAMES: Final = re.compile(r"[\w.]+")

@@ -7,7 +7,6 @@ past makes it in every round.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from collectrace import exceptions
@@ -39,7 +38,7 @@ def dropped(case: Case, candidate: Candidate) -> LeftRound | None:
     if source[1].waiting.channel != one.key or not kept_round(case, source[1].waiting.rank):
         return None  # the other awaits something else, or more than in the rounds before
     past = choices.of_call(case, case.stack(one.rank, one.usual), case.stack(one.rank, one.made))
-    if past is None or len(past) != 1 or not _is_handler(past[0]):
+    if past is None or len(past) != 1 or not _goes_on(case, past[0], one):
         return None
     if _was_let_down(case, one):
         return None
@@ -51,19 +50,12 @@ def _has_left_out(left: LeftRound) -> bool:
     return bool(left.skipped) and left.rounds >= habit.ENOUGH and left.made.peer is None
 
 
-def _is_handler(way: str) -> bool:
-    """Whether a way past a call takes an exception, of those that no program finds its way by."""
-    leaves, line = statements.way_of(way)
-    if leaves not in ("continue", "pass") or not choices.is_handler(way):
-        return False
-    return _CONTROL.search(statements.code_of(line)) is None
-
-
-_CONTROL: Final = re.compile(
-    r"\b(Empty|EOFError|Full|GeneratorExit|IndexError|KeyError|KeyboardInterrupt|LookupError"
-    r"|Stop(Async)?Iteration|SystemExit)\b"
-)
-"""What comes where data, or a queue, is at its end: all ranks may have come to that."""
+def _goes_on(case: Case, way: str, left: LeftRound) -> bool:
+    """Whether a way past the call that was left out goes on behind it after an error."""
+    leaves, _ = statements.way_of(way)
+    return leaves in ("continue", "pass") and choices.is_error_handler(
+        case, way, case.stack(left.rank, left.usual)
+    )
 
 
 def _was_let_down(case: Case, left: LeftRound) -> bool:

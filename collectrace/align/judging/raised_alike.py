@@ -22,7 +22,7 @@ def raised_alike(case: Case, found: Sequence[Candidate]) -> Mapping[Candidate, t
     """Whom each absence is to be blamed on where its suspects raised one exception.
 
     They, and who raised the same at the same line and is a suspect of another absence. Only what
-    so changes.
+    so changes; and not where one of them waits for another, which may be why it raised that.
     """
     by_error: dict[_Raised, list[Candidate]] = {}
     for candidate in found:
@@ -34,9 +34,14 @@ def raised_alike(case: Case, found: Sequence[Candidate]) -> Mapping[Candidate, t
     return {
         candidate: tuple(sorted({rank for one in those for rank in one.suspects}))
         for those in by_error.values()
-        if len({one.suspects for one in those}) > 1
+        if len({one.suspects for one in those}) > 1 and not _wait_for_each_other(those)
         for candidate in those
     }
+
+
+def _wait_for_each_other(those: Sequence[Candidate]) -> bool:
+    suspects = {rank for one in those for rank in one.suspects}
+    return any(not suspects.isdisjoint(one.present) for one in those)
 
 
 def _raised(standing: Standing) -> _Raised | None:

@@ -162,17 +162,17 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
 
 def _is_led_past(case: Case, found: Leap) -> bool:
-    """Whether a condition is seen that leads past a call left out, to the one that was made."""
+    """Whether something may lead past a call left out, to the one made, but an error's handler."""
     rank = found.side.ranks[0]
     if found.side.call is None:
         return False
     made = case.stack(rank, found.side.call)
-    ways = [
-        way
-        for call in found.skipped
-        for way in choices.of_call(case, case.stack(rank, call), made) or ()
-    ]
-    return any(not choices.is_handler(way) for way in ways)
+    for call in found.skipped:
+        stack = case.stack(rank, call)
+        ways = choices.of_call(case, stack, made)
+        if ways is None or not all(choices.is_error_handler(case, way, stack) for way in ways):
+            return True
+    return False
 
 
 @once

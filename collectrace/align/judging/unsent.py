@@ -129,6 +129,9 @@ def _may_be_told(case: Case, left: LeftRound, program: Program, hub: int) -> boo
             names |= {*_BUFFER.findall(statements.code_of(line))}
     past = choices.of_call(case, usual, case.stack(left.rank, left.made))
     site = left.usual.site
+    if past is None:  # a line on the way may decide by itself
+        sites = [chains.site(frame) for frame in usual]
+        past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
     read = " ".join([*(past or case.ways(site)), *case.assigned(site)])
     return bool(names & {*_NAME.findall(read)})
 

@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from collectrace.align.reading import bindings
+from collectrace.align.reading.bindings import Bindings
 from collectrace.given import Given
 from collectrace.ways import Ways
 
@@ -79,6 +81,7 @@ class Spans:
     """By the line of a loop that of its first ``break`` or ``return``."""
     ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
     given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
+    bindings: Bindings = field(default_factory=Bindings)
 
 
 @lru_cache(maxsize=64)
@@ -112,6 +115,7 @@ def _spans(tree: ast.Module, lines: Sequence[str]) -> Spans:
         },
         Ways(tree),
         Given(tree),
+        bindings.of(tree),
     )
 
 

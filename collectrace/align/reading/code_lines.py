@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import given
 from collectrace.align.reading import arms, chains, code_files, statements
+from collectrace.align.reading.bindings import Bindings
 from collectrace.findings import SourceLine
 from collectrace.ways import described
 
@@ -101,6 +102,11 @@ def assignments(site: str | None, heads: Sequence[str]) -> list[str]:
         for head in dict.fromkeys(statements.number_of(statements.head_of(one)) for one in heads)
         for n in code_files.spans(file).given.of(head)
     ]
+
+
+def bindings(site: str | None) -> Bindings:
+    """What the file of a line gives each name, as the file is now."""
+    return code_files.spans(chains.split(site)[0]).bindings
 
 
 def is_fork(site: str | None, line: str) -> bool:

@@ -7,7 +7,7 @@ itself last.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace.align.reading import arms, chains
@@ -101,15 +101,18 @@ _COMPOUND: Final = (
 )  # fmt: skip
 
 
-def is_of_fixed_length(line: str) -> bool:
+def is_of_fixed_length(line: str, numbers: Collection[str]) -> bool:
     """Whether a loop, given as ``number text``, goes so often on every rank, but for ways out.
 
-    As often as a number or a constant says that is written there; or for ever, until it is left.
+    As often as a number says that is written there, or one of the names in ``numbers``, which have
+    one value for good; or for ever, until it is left.
     """
-    return _FIXED.match(code_of(line)) is not None
+    found = _FIXED.match(code_of(line))
+    return found is not None and all(name in numbers for name in _CONSTANT.findall(found[0]))
 
 
 _NUMBER: Final = r"(\d+|[A-Z][A-Z\d_]*)"
+_CONSTANT: Final = re.compile(r"\b[A-Z][A-Z\d_]*\b")
 
 _FIXED: Final = re.compile(
     rf"for [\w, ]+ in range\({_NUMBER}(, *{_NUMBER}){{0,2}}\) *:|while (True|1) *:"

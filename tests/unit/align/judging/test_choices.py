@@ -1,27 +1,128 @@
-"""What may leave a call out of a round: handlers and conditions apart."""
+"""What may leave a call out of a round: also a line that may call other functions."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from collectrace.align.judging import choices
+from tests.support.judging import case_of
+from tests.support.synthetic import Run
+
+SCRIPT = """\
+from parts import ask
+BUDGET, STEPS = 2, 3
+class Silent(Exception): ...
+class Works:
+    def take(self, x):
+        recv(x)
+    def learn(self, x):
+        recv(x)
+class Rests:
+    def take(self, x):
+        pass
+def busy(x):
+    recv(x)
+def chosen(x):
+    recv(x)
+def main(x, chosen):
+    global BUDGET
+    worker, part = Works(), Works()
+    only = Works()
+    for _ in range(9):
+        BUDGET = plan()
+        PARTS[kind](x)
+        list(map(busy, x))
+        busy(x)
+        chosen(x)
+        part.take(x)
+        only.take(x)
+        part.learn(x)
+        ask(x)
+        parts.tell(x)
+        for _ in range(BUDGET):
+            recv(x)
+        for _ in range(STEPS):
+            recv(x)
+        try:
+            send(load())
+        except (OSError, ValueError) as problem:
+            pass
+        try:
+            send(load())
+        except Silent:
+            pass
+        last(x)
+"""
+PARTS = """\
+def ask(x):
+    recv(x)
+def tell(x):
+    recv(x)
+"""
 
 
-@pytest.mark.parametrize("way", ["7 continue except OSError:", "7 pass except:"])
-def test_a_way_by_an_exception_is_a_handler(way: str) -> None:
-    assert choices.is_handler(way)
+def past(folder: Path, line: int, *inner: str) -> Sequence[str] | None:
+    """What leads past a call at a line of main(), or by it, to the last call of the turn."""
+    script, parts = folder / "train.py", folder / "parts.py"
+    script.write_text(SCRIPT)
+    parts.write_text(PARTS)
+    files = {"ask": parts, "tell": parts}
+    call = [f"{files.get(one.split()[1], script)}:{one}" for one in inner]
+    case = case_of(Run(2), folder / "logs")
+    return choices.of_call(case, [*call, f"{script}:{line} main"], [f"{script}:43 main"])
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "inner"),
+    [(24, "13 busy"), (27, "6 Works.take"), (28, "8 Works.learn"), (29, "2 ask"), (30, "4 tell")],
+    ids=["a function", "of one class", "the only such method", "imported", "of a module"],
+)
+def test_a_line_that_calls_one_function(line: int, inner: str, tmp_path: Path) -> None:
+    assert past(tmp_path, line, inner) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "inner"),
+    [(22, "13 busy"), (23, "13 busy"), (25, "15 chosen"), (26, "6 Works.take")],
+    ids=["by a table", "by map()", "a parameter has its name", "of one of two classes"],
+)
+def test_a_line_that_may_call_another(line: int, inner: str, tmp_path: Path) -> None:
+    assert past(tmp_path, line, inner) is None
+
+
+def test_loops_that_go_so_often_whatever_comes(tmp_path: Path) -> None:
+    assert past(tmp_path, 32) == ["31         for _ in range(BUDGET):"]
+    assert past(tmp_path, 34) == []
+
+
+@pytest.mark.parametrize(("line", "of_errors"), [(36, True), (40, False)])
+def test_handlers_that_take_errors_alone(line: int, of_errors: bool, tmp_path: Path) -> None:
+    found = past(tmp_path, line)
+    assert found is not None
+    (way,) = found
+    case = case_of(Run(2), tmp_path / "logs")
+    stack = [f"{tmp_path / 'train.py'}:{line} main"]
+    assert choices.is_error_handler(case, way, stack) is of_errors
+
+
+@pytest.mark.parametrize(
+    ("way", "of_errors"),
     [
-        "7 except:",
-        "7 except OSError:",
-        "7 finally:",
-        "7 continue if except_last:",
-        "7 continue",
-        "",
+        ("7 return except OSError:", True),
+        ("7 pass except json.JSONDecodeError as problem:", True),
+        ("7 continue except:", False),
+        ("7 continue except (OSError, Exception):", False),
+        ("7 continue if except_last:", False),
+        ("7 continue", False),
+        ("7 except OSError:", False),
+        ("7 except:", False),
+        ("7 finally:", False),
+        ("", False),
     ],
 )
-def test_a_condition_around_a_call_is_none(line: str) -> None:
-    assert not choices.is_handler(line)
+def test_what_is_a_handler_of_errors(way: str, of_errors: bool, tmp_path: Path) -> None:
+    """What stands around a call, as ``number text``, is none."""
+    assert choices.is_error_handler(case_of(Run(2), tmp_path), way, []) is of_errors

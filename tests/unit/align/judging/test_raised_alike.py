@@ -45,3 +45,18 @@ def test_one_exception_at_one_line_is_one_error(tmp_path: Path) -> None:
 def test_two_errors(sites: tuple[str, str], texts: tuple[str, str], tmp_path: Path) -> None:
     told = found(tmp_path, *sites, texts=texts)
     assert [(one.suspects, one.caused_by) for one in told] == [((1,), None), ((3,), None)]
+
+
+def test_one_that_had_waited_for_another_which_raised_the_same(tmp_path: Path) -> None:
+    """Whatever fails is raised as one error, a wait that was given up as well."""
+    run = Run(4)
+    run.group("left", [0, 1])
+    zero, one, *others = run
+    call = zero.call("all_reduce", site="train.py:5", group="left")
+    zero.done(call.seq, "left", failed=True, error="RuntimeError: Connection closed by peer")
+    for rank in (zero, one):
+        rank.exit("exception", error="StepFailed", message="failed", site="train.py:9")
+    for rank in others:
+        rank.stuck_in(rank.call("all_reduce", site="train.py:6"))
+    cause, effect = errors(aligned(run, tmp_path))
+    assert (cause.suspects, effect.caused_by) == ((1,), 0)

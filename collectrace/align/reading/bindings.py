@@ -1,0 +1,98 @@
+"""How often a file gives each name a value, and what is known of that value for good."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from collectrace.ways import Span
+
+
+class Scope(NamedTuple):
+    """The bindings in a function, and in those within it; or in the whole module."""
+
+    span: Span
+    times: Mapping[str, int]
+    """By name: definitions, imports, parameters and assignments, those to attributes, too."""
+    objects: Mapping[str, str]
+    """By name the class, of names bound by a call of that alone: ``worker = Worker(rank)``."""
+
+
+class Bindings(NamedTuple):
+    """Those of one file; nothing of one that cannot be read."""
+
+    scopes: Sequence[Scope] = ()
+    """The module first, and each function behind those that it is in."""
+    numbers: frozenset[str] = frozenset()
+    """Names that the module gives a number as it is written there, and nothing gives another."""
+
+    def times(self, name: str) -> int:
+        """How often a name is given a value in the file."""
+        return self.scopes[0].times.get(name, 0) if self.scopes else 0
+
+    def class_of(self, name: str, line: int) -> str:
+        """The only class of which a name that a line uses is an object; empty: not known."""
+        known = (one for one in reversed(self.scopes) if one.span.holds(line) and name in one.times)
+        found = next((one.objects.get(name, "") for one in known), "")
+        return found if self.times(found) == 1 else ""
+
+
+def of(tree: ast.Module) -> Bindings:
+    """The bindings of a parsed file, in all of its functions and classes."""
+    module = _scope(tree, Span(0, 1 << 30))
+    functions = [
+        _scope(node, Span(node.lineno, node.end_lineno or node.lineno))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    numbers = (name for node in tree.body for name in _numbers(node) if module.times[name] == 1)
+    return Bindings((module, *sorted(functions, key=lambda one: one.span)), frozenset(numbers))
+
+
+def _scope(tree: ast.AST, span: Span) -> Scope:
+    nodes = list(ast.walk(tree))
+    times = Counter(name for node in nodes if node is not tree and (name := _bound(node)))
+    made = (one for node in nodes for one in _object(node))
+    return Scope(span, times, {name: kind for name, kind in made if times[name] == 1})
+
+
+def _bound(node: ast.AST) -> str | None:
+    """The name that a node gives a value; None: it gives none."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return name
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            return name
+        case ast.arg(arg=name):
+            return name
+        case ast.alias(name=name, asname=other):
+            return other or name
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.ExceptHandler():
+            return node.name
+        case ast.MatchAs() | ast.MatchStar():
+            return node.name
+        case _:
+            return None
+
+
+def _object(node: ast.AST) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=kind))):
+            yield name, kind
+        case _:
+            pass
+
+
+def _numbers(node: ast.stmt) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            for name, value in zip(names, values, strict=False):
+                yield from _numbers(ast.Assign([name], value))
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int())):
+            yield name
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int())):
+            yield name
+        case _:
+            pass

@@ -13,8 +13,10 @@ from collectrace import roles, words
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.edits import edit
 from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging import choices
 from collectrace.align.judging.backwards import (
     autograd_function,
+    frame_of_function,
     is_inside,
     left_before,
     missed,
@@ -51,6 +53,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if missing is None:
         return None
     rank, call = missing.rank, missing.calls[0]
+    if any(_is_chosen(case, missing, one) for one in missing.calls):
+        return None
     who, makers = words.ranks(missing.who.ranks), words.ranks(missing.makers.ranks)
     more = len(missing.calls) - 1
     rest = f" and {words.counted(more, 'more call')} of that backward()" if more else ""
@@ -119,6 +123,19 @@ def _of_round(case: Case, candidate: Candidate) -> _Missing | None:
 
 def _is_autograds(case: Case, rank: int, call: Call | None) -> bool:
     return call is not None and is_user(call) and bool(autograd_function(case, rank, call))
+
+
+def _is_chosen(case: Case, missing: _Missing, call: Call) -> bool:
+    """Whether the function or hook may leave a call out by itself; so, too, where it is not known.
+
+    Then all may have run it, and what decides in it is to be told.
+    """
+    stack = case.stack(missing.rank, call) or (call.site or "",)
+    frame = frame_of_function(case, stack)
+    outer = stack[stack.index(frame) + 1 :] if frame else missing.who.stack or ()
+    within = stack[: len(stack) - len(outer)]
+    there = outer[0] if outer else ""
+    return not within or choices.of_frames(case, within, there) != []
 
 
 def _ran_forward(case: Case, candidate: Candidate, missing: _Missing, function: str) -> bool:

@@ -58,9 +58,14 @@ def seen(
             f"{words.upper(who)} had come there after as many rounds of it before: either it went "
             f"on for longer on {others}"
         )
+    went = (
+        f"{others} went past {words.name(gone.call)}{words.at(gone.call)} and {are} in it again, "
+        f"in the next round of {around.quoted}.{past.cause}"
+    )
+    if loop.turns and now and now % loop.turns == 0:
+        return Anew(f"It goes equally often on every rank: {went}", past.fix or EVERY_RANK)
     return Anew(
-        f"{either}, or {others} went past {words.name(gone.call)}{words.at(gone.call)} and {are} "
-        f"in it again, in the next round of {around.quoted}.{past.cause}",
+        f"{either}, or {went}",
         f"{past.fix or EVERY_RANK}\nIf the loop {loop.quoted} was of another length: "
         f"{words.lower(ONE_LENGTH)}",
     )

@@ -16,6 +16,7 @@ from collectrace.align.diagnosis.headline import met_a_shadow
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.models import of_one_model
 from collectrace.align.reading import chains
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -306,17 +307,15 @@ def on_some_ranks(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if not all(call.role.startswith("ddp.") for _, call in sides):
         return None
+    ranks = [rank for side, _ in sides for rank in side.ranks]
+    if len({call.model or 1 for _, call in sides}) > 1 or not of_one_model(case, ranks):
+        return None
     within = [
         (side, call)
         for side, call in sides
         if all(_is_in_a_block(case, rank, candidate) for rank in side.ranks)
     ]
-    outside = [
-        rank
-        for side, _ in sides
-        for rank in side.ranks
-        if not _is_in_a_block(case, rank, candidate)
-    ]
+    outside = [rank for rank in ranks if not _is_in_a_block(case, rank, candidate)]
     if not any(pairing_class(call.role) in _OF_JOIN for _, call in within) or not outside:
         return None
     who = words.ranks(rank for side, _ in within for rank in side.ranks)

@@ -57,6 +57,18 @@ class LoopLine:
         return _OF_MODEL.search(self.line) is not None
 
     @property
+    def turns(self) -> int:
+        """How often it goes by the numbers written there; 0: not known, or there is a way out.
+
+        Nor is it known where its file cannot be read, or is another by now.
+        """
+        found = _NUMBERED.search(self.line)
+        known = code_lines.of_site(self.site)
+        if found is None or known is None or known.text not in self.line or self.way_out:
+            return 0
+        return len(range(*(int(n) for n in found[1].split(","))))
+
+    @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
         found = code_lines.way_out(self.file, statements.number_of(self.line))
@@ -65,6 +77,8 @@ class LoopLine:
 
 _COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
 
+
+_NUMBERED: Final = re.compile(r"\bin range\(([0-9]{1,9}(?:, ?[0-9]{1,9})?)\) ?:")
 
 _OF_MODEL: Final = re.compile(r"\b(named_)?(parameters|buffers|modules|children)\(")
 

@@ -9,7 +9,7 @@ from typing import Final
 from collectrace import ops, words
 from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds
 from collectrace.align.diagnosis import parted as lines
-from collectrace.align.diagnosis.callers import closed, named, telling
+from collectrace.align.diagnosis.callers import closed, named, place_of, telling
 from collectrace.align.diagnosis.edits import Edit, edit
 from collectrace.align.diagnosis.standpoint import of_ranks
 from collectrace.align.diagnosis.wording import (
@@ -161,8 +161,10 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             why = why or _skipped(candidate, found)
             why += _skipped_by(found.others, candidate)
         instead = _other_op(candidate, found)
+        elsewhere = _from_elsewhere(case, candidate, found)
         return Reason(
-            f"{who} did not issue {listed}{instead}, as {others} did.{as_before}{again}{why}",
+            f"{who} did not issue {listed}{instead}, as {others} did{elsewhere}.{as_before}{again}"
+            f"{why}",
             fix,
             "some ranks",
         )
@@ -199,6 +201,14 @@ def _other_op(candidate: Candidate, found: Edit) -> str:
     op = point.call.op
     issued = words.verb(found.ranks, "it", "they")
     return f" ({missing.op}; {issued} issued {op})" if op != missing.op else ""
+
+
+def _from_elsewhere(case: Case, candidate: Candidate, found: Edit) -> str:
+    """`` at train.py:9 in log()``: where the others made a call that is told by another's line."""
+    point, missing = of_ranks(candidate, found.others), found.calls[0]
+    if found.habit is None or point is None or point.call.site == missing.site:
+        return ""
+    return place_of(case, found.others[0], point.call)
 
 
 def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:

@@ -73,7 +73,7 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
         case "missing":
             return f"{who} left out {calls.removesuffix(',')}; {others} made {them}"
         case "extra":
-            return f"{who} made {calls}, and {others} did not"
+            return f"{who} made {calls.removesuffix(',')}, and {others} did not"
         case "swapped":
             first, second = (_call(call) for call in found.calls)
             return f"{who} called {first} before {second}, {others} the other way round"

@@ -130,14 +130,21 @@ def is_inside(stack: Sequence[str], backward: Sequence[str]) -> bool:
 def autograd_function(case: Case, rank: int, call: Call) -> str:
     """The backward of an autograd function that a call comes from, as ``Gather.backward``.
 
-    Empty where it comes from none that is known: a method of that name may be anything.
+    Empty where it comes from none that is known: what else has that name may be anything.
     """
-    for frame in case.stack(rank, call) or (call.site or "",):
+    frame = frame_of_function(case, case.stack(rank, call) or (call.site or "",))
+    return chains.function(frame).rpartition("<locals>.")[2] or ("backward" if frame else "")
+
+
+def frame_of_function(case: Case, stack: Sequence[str]) -> str:
+    """The innermost frame of a stack that is in the backward of an autograd function; empty: none.
+
+    By the class around it, whose line must be seen.
+    """
+    for frame in stack:
         lines = case.statements(chains.site(frame))
-        if statements.function(lines) != "backward":
-            continue
-        if statements.first_parameter(lines) not in ("", "self", "cls"):
-            return chains.function(frame).rpartition("<locals>.")[2] or "backward"
+        if statements.function(lines) == "backward" and statements.is_of_autograd_function(lines):
+            return frame
     return ""
 
 

@@ -91,6 +91,13 @@ def of_call(
         return None
     if not all(_calls_it_alone(case, *pair) for pair in pairwise(apart)):
         return None
+    return of_frames(case, apart, there, is_first=is_first)
+
+
+def of_frames(
+    case: Case, apart: Sequence[str], there: str, *, is_first: bool = False
+) -> list[str] | None:
+    """The same, by the frames above the call as far as they count; ``there``: another line."""
     around = conditions(case, apart, there)
     if around is None:
         return None

@@ -6,8 +6,27 @@ import ast
 import re
 from typing import Final
 
+_BEFORE: Final = (
+    "local global node group role world host machine server gpu device dp ddp hsdp fsdp tp pp cp "
+    "ep sp mp etp edp data tensor pipeline pipe model parallel context expert sequence seq virtual "
+    "stage shard replica replicate mesh embedding my self this own cur curr current get is first "
+    "last prev previous next zero main master root chief leader coordinator driver src source dst "
+    "dest owner save saving log logging metrics print writer sender receiver proc process "
+    "worker trainer actor client dist distributed torch comm mpi ompi pmi pmix mv2 horovod hvd "
+    "slurm nccl inter intra"
+)
+"""Words before ``rank`` in a name of a process's: ``low_rank`` and ``mean_rank`` are none."""
+
+_AFTER: Final = "zero one main only first last id idx index no is info safe group local global node"
+"""Words behind it: ``rank_loss``, ``ranking`` and ``rank_size`` are none."""
+
+_OF_A_PROCESS: Final = (
+    rf"_*(({_BEFORE.replace(' ', '|')})_*)*ranks?"
+    rf"(_*(\d+|{_AFTER.replace(' ', '|')})|_in_\w*(group|node|world|mesh|host|machine))*_*"
+)
+
 _NAMES: Final = (
-    (r"\w*rank\w*", "torch.distributed, Megatron, vLLM (is_last_rank), DeepSpeed, torchtune"),
+    (_OF_A_PROCESS, "torch.distributed, Megatron, vLLM (is_last_rank), DeepSpeed, torchtune"),
     (r"(is|if)_(local_)?main(_process)?", "Accelerate, detectron2, mmengine, SpeechBrain, NeMo"),
     (r"main_proc(ess)?", "scripts"),
     (r"(is_)?master_proc(ess)?", "nanoGPT, nanochat, pycls, SlowFast"),

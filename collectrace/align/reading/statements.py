@@ -61,19 +61,19 @@ def loops(lines: Sequence[str]) -> list[str]:
 
 def function(lines: Sequence[str]) -> str:
     """The function that a line stands in, out of what is around it; empty: none that is known."""
-    found = _definition(lines)
-    return found[1] if found is not None else ""
-
-
-def first_parameter(lines: Sequence[str]) -> str:
-    """The first parameter of that function; empty: it has none, or it is not known."""
-    found = _definition(lines)
-    return found[2] or "" if found is not None else ""
-
-
-def _definition(lines: Sequence[str]) -> re.Match[str] | None:
     matches = (_DEF.match(code_of(line)) for line in reversed(lines[:-1]))
-    return next((found for found in matches if found is not None), None)
+    return next((found[1] for found in matches if found is not None), "")
+
+
+def is_of_autograd_function(lines: Sequence[str]) -> bool:
+    """Whether that function is a method of a class that is seen to be an autograd function."""
+    codes = [code_of(line) for line in lines[:-1]]
+    while codes and not _DEF.match(codes.pop()):
+        pass
+    return bool(codes) and _AUTOGRADS.match(codes[-1]) is not None
+
+
+_AUTOGRADS: Final = re.compile(r"class \w+\(.*\b(Inplace|NestedIO)?Function\b")
 
 
 def decides_itself(own: Sequence[str]) -> bool:
@@ -225,7 +225,7 @@ def code_of(line: str) -> str:
     return text
 
 
-_DEF: Final = re.compile(r"(?:async )?def (\w+)(?:\(\s*\**(\w+))?")
+_DEF: Final = re.compile(r"(?:async )?def (\w+)")
 
 _CONDITIONS: Final = ("if ", "elif ", "while ", "except", "case ", "finally", arms.CONTRARY)
 
@@ -233,10 +233,10 @@ _LOOPS: Final = ("for ", "while ", "async for ")
 
 _HAS_RANK: Final = re.compile(
     r"rank[^=<>!\s]*\s*"
-    r"((!=|==|>)\s*-\s*1\b|(>=|<)\s*0\b|is\s+(not\s+)?None\b)|\b(lora|low|matrix)_?rank\w*",
+    r"((!=|==|>)\s*-\s*1\b|(>=|<)\s*0\b|is\s+(not\s+)?None\b)",
     re.IGNORECASE,
 )
-"""What asks for a rank, and is answered alike on every rank; and ranks of a matrix."""
+"""What asks for a rank, and is answered alike on every rank."""
 
 _ASKS: Final[dict[Asks, re.Pattern[str]]] = {
     "rank": RANK,

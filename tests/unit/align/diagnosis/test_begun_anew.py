@@ -37,11 +37,15 @@ REST, LAST = ["3 go", "14 <module>"], ["7 report", "15 <module>"]
 
 
 def told(
-    folder: Path, mine: Sequence[list[str]], theirs: Sequence[list[str]], suspects: tuple[int, ...]
+    folder: Path,
+    mine: Sequence[list[str]],
+    theirs: Sequence[list[str]],
+    suspects: tuple[int, ...],
+    text: str = PROGRAM,
 ) -> str | None:
     """Of rank 0, who has left the loop, and rank 1, who is in it; None: that is decided."""
     program = folder / "job.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     run = Run(2)
     known: list[list[str]] = []
     for rank, lines in zip(run, (mine, theirs), strict=True):
@@ -83,6 +87,28 @@ def test_by_the_rounds_before(
     if found is not None:
         assert "in the next round of `for step in steps:` (job.py:10)" in found
         assert "`if not result:` (job.py:5), with a return" in found
+
+
+@pytest.mark.parametrize(
+    ("loop", "body", "is_one"),
+    [
+        ("for page in range(2):", "total(page)", True),
+        ("for page in range(2):", "total(page) or exit_(); break", False),
+        ("for page in range(1, 3):", "total(page)", True),
+        ("for page in range(3):", "total(page)", False),  # an exception may have ended it
+        ("for page in range(pages):", "total(page)", False),
+        ("for page in range(PAGES):", "total(page)", False),
+    ],
+)
+def test_a_loop_of_fixed_length_did_not_end_earlier(
+    loop: str, body: str, is_one: bool, tmp_path: Path
+) -> None:
+    text = PROGRAM.replace("for page in pages:", loop, 1).replace("total(page)", body, 1)
+    both = [PAGE, PAGE, REPORT, PAGE, PAGE]
+    found = told(tmp_path, [*both, REPORT], [*both, PAGE], (), text)
+    assert found is not None
+    assert ("either it went on for longer on rank 1, or" in found) is not is_one
+    assert found.startswith("It goes equally often on every rank: rank 1 went past") is is_one
 
 
 def test_who_left_the_loop_is_to_blame(tmp_path: Path) -> None:

@@ -236,3 +236,30 @@ def test_outside_the_block_it_is_not_join_that_is_asked(phases: list[str], tmp_p
 
 def test_a_loop_of_the_scripts_own_calls_would_not_be_answered(tmp_path: Path) -> None:
     assert around_loops(tmp_path, ["entered"], role="user") is None
+
+
+# -- inside it on some ranks -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "told"),
+    [(1, 1, True), (None, 1, True), (2, 1, False), (1, 2, False)],
+    ids=["one model", "its number is not told", "another model", "of two before"],
+)
+def test_inside_the_block_on_some_ranks(
+    model: int | None, first: int, told: bool, tmp_path: Path
+) -> None:
+    run = Run(2)
+    for rank in run:
+        rank.call("broadcast", role="ddp.construct", model=1)
+        rank.call("broadcast", role="ddp.construct", model=first)
+        rank.join("entered", group="0", joinables=[MODEL], rounds=[])
+        if rank.rank:
+            rank.join("left", group="0", joinables=[MODEL], rounds=[])
+            fields: dict[str, Any] = {"role": "ddp.forward.sync_buffers", "model": model}
+            call = rank.call("broadcast", site="/job/train.py:7", **fields)
+        else:
+            call = rank.call("all_reduce", **NOTICE | {"model": 1})
+        rank.beat(60, rank.inside(call))
+    case = case_of(run, tmp_path)
+    assert (join.on_some_ranks(case, judge(case)[0]) is not None) is told

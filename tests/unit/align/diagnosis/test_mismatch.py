@@ -165,6 +165,28 @@ def test_a_call_that_a_branch_skipped(tmp_path: Path) -> None:
     assert "Rank 1 did not issue all_reduce at train.py:18, as ranks 0,2 did" in found.cause
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (19, "Rank 1 did not issue barrier at train.py:19, as rank 0 did. So"),
+        (24, "Rank 1 did not issue barrier at train.py:24, as rank 0 did at train.py:19. So"),
+    ],
+)
+def test_the_others_made_it_at_another_line(line: int, told: str, tmp_path: Path) -> None:
+    run = Run(2)
+    for rank in run:
+        for _ in range(4):
+            rank.call("all_reduce", site="/job/train.py:18")
+            rank.call("barrier", site=f"/job/train.py:{line if rank.rank else 19}")
+        call = rank.call("all_reduce", site="/job/train.py:18")
+        if rank.rank == 0:
+            call = rank.call("barrier", site="/job/train.py:19")
+        else:
+            call = rank.call("all_reduce", site="/job/train.py:18")
+        rank.beat(60, rank.inside(call))
+    assert told in first(run, tmp_path).cause
+
+
 def test_two_calls_in_the_other_order(tmp_path: Path) -> None:
     run = Run(3)
     for rank in run:

@@ -133,22 +133,23 @@ def test_missed(
 
 
 @pytest.mark.parametrize(
-    ("definition", "name"),
+    ("around", "definition", "name"),
     [
-        ("def backward(ctx, *grads):", "Gather.backward"),
-        ("def backward(_, grad):", "Gather.backward"),
-        ("def backward(self, loss):", ""),
-        ("def backward(", ""),
-        ("def forward(ctx, x):", ""),
+        ("class Gather(torch.autograd.Function):", "def backward(ctx, *grads):", "Gather.backward"),
+        ("class Gather(Function):", "def backward(", "Gather.backward"),
+        ("class Gather(Mean, autograd.Function):", "def backward(_, g):", "Gather.backward"),
+        ("class Gather(Function):", "def forward(ctx, x):", ""),
+        ("class Gather:", "def backward(model, loss):", ""),
+        ("class Gather(LossFunction):", "def backward(model, loss):", ""),
+        ("class Gather(FunctionBase):", "def backward(self, loss):", ""),
+        ("if True:", "def backward(loss, scale):", ""),
+        ("def main():", "def backward(loss, scale):", ""),
     ],
 )
-def test_a_function_of_autograds(definition: str, name: str, tmp_path: Path) -> None:
+def test_a_function_of_autograds(around: str, definition: str, name: str, tmp_path: Path) -> None:
     train = tmp_path / "train.py"
-    train.write_text(
-        f"class Gather:\n    {definition}\n        reduce()\n".replace("(\n", "(x):\n")
-    )
-    if definition.endswith("("):
-        train.write_text(f"class Gather:\n    {definition}\n        x,\n    ):\n        reduce()\n")
+    parameters = "        x,\n    ):\n" if definition.endswith("(") else ""
+    train.write_text(f"{around}\n    {definition}\n{parameters}        reduce()\n")
     number = train.read_text().splitlines().index("        reduce()") + 1
     function = definition.partition("(")[0].removeprefix("def ")
     run = Run(1)

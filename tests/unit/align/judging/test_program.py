@@ -9,11 +9,13 @@ from typing import cast
 import pytest
 
 from collectrace.align.alignment import compared
+from collectrace.align.diagnosis import program
 from collectrace.align.judging.case import Case, build
+from collectrace.align.matching.deviations import Deviation
 from collectrace.align.reading import run_reader
 from collectrace.align.reading.rank_log import FileLog
 from collectrace.findings import Alignment, Finding
-from collectrace.records import Call
+from collectrace.records import Call, Stack
 from tests.support.judging import LATER, aligned, case_of, errors
 from tests.support.synthetic import Rank, Run
 
@@ -428,3 +430,13 @@ def test_nothing_is_said_where_one_of_the_others_has_gone_on(tmp_path: Path) -> 
             call = rank.call("all_reduce", "1", site="train.py:41")
         rank.beat(60, rank.inside(call))
     assert silent(case_of(run, tmp_path))
+
+
+def test_a_call_too_many_is_told_by_its_caller(tmp_path: Path) -> None:
+    run = Run(world=4)
+    rank = run.rank(0)
+    rank.record(Stack(stack=1, frames=["comm.py:16 average", "train.py:24 <module>"]))
+    call = rank.call("all_reduce", site="comm.py:16", stack=1)
+    found = Deviation("extra", (0,), (1, 2, 3), (call,), {})
+    made = "rank 0 made all_reduce at comm.py:16, called at train.py:24, and ranks 1-3 did not"
+    assert program.told(case_of(run, tmp_path), found) == made

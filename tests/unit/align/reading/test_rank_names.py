@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectrace.align.reading import statements
+from collectrace.align.reading.rank_names import RANK
 from collectrace.align.reading.statements import Origin, goes_back
 
 
@@ -52,6 +53,31 @@ def test_the_rank_is_asked_for(condition: str) -> None:
 )
 def test_what_only_looks_like_it_does_not(condition: str) -> None:
     assert statements.asks(f"3 {condition}") == ""
+
+
+PROCESS = """
+    rank ranks RANK LOCAL_RANK OMPI_COMM_WORLD_RANK local_rank global_rank node_rank dp_rank _rank
+    dp_rank_ my_rank myrank localRank ddp_local_rank get_rank get_rank_safe rank_id rank0 rank0_only
+    rank_zero_only is_rank_zero is_rank_0 is_last_rank rank_in_group is_rank_in_embedding_group
+    get_tensor_model_parallel_rank
+"""
+
+
+@pytest.mark.parametrize("name", PROCESS.split())
+def test_names_of_a_rank_of_a_process(name: str) -> None:
+    assert RANK.fullmatch(name)
+    assert RANK.search(f"if self.{name} == 0:")
+
+
+OTHERS = """
+    frank crank ranking ranked rerank rank_loss rank_score rank_size low_rank lora_rank matrix_rank
+    effective_rank mean_rank full_rank page_rank num_ranks RANKS_PER_NODE PER_RANK mean_over_ranks
+"""
+
+
+@pytest.mark.parametrize("name", OTHERS.split())
+def test_names_of_what_is_no_rank_of_a_process(name: str) -> None:
+    assert not RANK.search(f"if self.{name} == 0:")
 
 
 GIVEN = ["9 8 late = passed > 60  # rank", "9 7 passed = time.time() - start", "5 4 x = rank"]

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collectrace import words
 from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.counterparts import Conditional, has_counterpart
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines, guards, statements
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -55,14 +55,55 @@ class _Place:
     """The user's frames above the call, innermost first; at least its line, if that is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where the one side is that stands under conditions on the rank, and where the others are."""
+
+    seq: int
+    mine: _Place
+    others: tuple[_Place, ...]
+    lines: tuple[_Line, ...]
+    """The conditions."""
+
+
 @once
 def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
     """The side that alone is, and ever was, under a condition that asks for the rank.
 
     None where something else may explain it as well: the other side is in another branch of the
-    condition, or in a branch that is new to it; the line stands behind a loop that the others are
-    in; a loop over data ended earlier on one side.
+    condition, or in a branch that is new to it; it has a line of its own for the call; the line
+    stands behind a loop that the others are in; a loop over data ended earlier on one side.
     """
+    found = _asked(case, candidate)
+    if found is None or is_met_elsewhere(case, candidate):
+        return None
+    mine, seq = found.mine, found.seq
+    if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
+        return None  # ranks of other groups were there in its turn
+    sided = (one for one in found.lines if _is_one_sided(case, candidate, mine, one, seq))
+    line = next(sided, None)
+    if line is None or any(_may_explain(case, candidate, mine, one, seq) for one in found.others):
+        return None
+    return ByRank(tuple(sorted(mine.ranks)), seq, line, _guarded(case, mine, line))
+
+
+@once
+def is_met_elsewhere(case: Case, candidate: Candidate) -> bool:
+    """Whether a call under conditions on the rank has, or may have, a counterpart for the others.
+
+    Then either of the two may have been left out.
+    """
+    found = _asked(case, candidate)
+    if found is None:
+        return False
+    others = [place.frames for place in found.others]
+    mine = [_conditional(case, found.mine, line) for line in found.lines]
+    return any(one is not None and has_counterpart(case, one, others) for one in mine)
+
+
+@once
+def _asked(case: Case, candidate: Candidate) -> _Asked | None:
+    """The one side that conditions on the rank let through, where all that was done is known."""
     seq, places = _places(case, candidate)
     if len(places) < 2 or candidate.unknown or not _is_whole(case, candidate):
         return None
@@ -75,13 +116,17 @@ def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
     if len(asking) != 1:
         return None
     n, lines = asking[0]
-    mine, others = places[n], [place for m, place in enumerate(places) if m != n]
-    if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
-        return None  # ranks of other groups were there in its turn
-    line = next((one for one in lines if _is_one_sided(case, candidate, mine, one, seq)), None)
-    if line is None or any(_may_explain(case, candidate, mine, other, seq) for other in others):
+    others = tuple(place for m, place in enumerate(places) if m != n)
+    return _Asked(seq, places[n], others, tuple(lines))
+
+
+def _conditional(case: Case, place: _Place, line: _Line) -> Conditional | None:
+    """A side's call as one that a condition lets its ranks come to."""
+    at = next((n for n, frame in enumerate(place.frames) if _is_under(case, frame, line)), None)
+    if at is None or place.call is None:
         return None
-    return ByRank(tuple(sorted(mine.ranks)), seq, line, _guarded(case, mine, line))
+    is_guard = bool(_guarded(case, place, line))
+    return Conditional(place.call, place.frames, at, line[1], is_guard)
 
 
 def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -159,7 +204,7 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, s
     is_guard = bool(_guarded(case, mine, line))
     if not is_guard and code_lines.is_fork(f"{file}:0", text):
         return False
-    if candidate.stream is None or _has_counterpart(case, mine, line):
+    if candidate.stream is None:
         return False
     frames = set[str]()
     """Of all ranks: most have been at the same lines."""
@@ -198,22 +243,6 @@ def _guarded(case: Case, place: _Place, line: _Line) -> str:
     file, text = line
     sites = [chains.site(frame) for frame in place.frames if chains.file(frame) == file]
     return next((site for site in sites if text in case.guards(site)), "")
-
-
-def _has_counterpart(case: Case, place: _Place, line: _Line) -> bool:
-    """Whether the others have a line of their own to meet the call at, by another condition.
-
-    Who waits for the first rank to be done does so before it does the same, from another line.
-    """
-    for n, frame in enumerate(place.frames):
-        if _is_under(case, frame, line):
-            site, is_guard = chains.site(frame), bool(_guarded(case, place, line))
-            names = guards.names_called(" ".join(case.statements(site)[-1:]))
-            told = {chains.function(place.frames[n - 1]).rpartition(".")[2]} if n else set[str]()
-            if not n and place.call is not None:
-                told = {place.call.op, *words.name(place.call).split()}
-            return guards.has_counterpart(site, names & told or names, line[1], is_guard=is_guard)
-    return False
 
 
 def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, seq: int) -> bool:

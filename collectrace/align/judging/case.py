@@ -69,12 +69,21 @@ class Case:
     @cached_property
     def chains(self) -> Chains:
         """Which lines called which functions, on the way to calls that were read so far."""
+        return chains.of(self._stacks)
+
+    @cached_property
+    def frames(self) -> frozenset[str]:
+        """The user's frames above all calls that were read so far."""
+        return frozenset(frame for frames in self._stacks for frame in frames)
+
+    @cached_property
+    def _stacks(self) -> set[tuple[str, ...]]:
         log = next(iter(self.evidence.logs.values()), None)
         stream = next(iter(self.comparison.streams), None)
         if log is None or stream is None:
-            return Chains()
+            return set()
         vocabulary = log.rows(stream)[0].vocabulary  # of all ranks and streams
-        return chains.of({seen.where for seen in vocabulary.appearances})
+        return {seen.where for seen in vocabulary.appearances}
 
     def log(self, rank: int) -> RankLog | None:
         """A rank's log, if it left one."""

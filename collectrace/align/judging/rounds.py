@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collectrace.align.judging import choices, intervals, sisters
+from collectrace.align.judging.by_rank import is_met_elsewhere
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
@@ -198,13 +199,14 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that alone ever came to a line, in the loop that the others are in.
 
     Behind the loop it proves nothing: it may have ended too early on one side, or too late on the
-    other. Nor does it where they come there at intervals.
+    other. Nor does it where they come there at intervals, or where the others may have a line of
+    their own for the call.
     """
     found, stream, seq = novelty(case, candidate), candidate.stream, candidate.seq
     if found is None or stream is None or seq is None:
         return ()
     made, usual = found.side.call, found.others.call
-    if made is None or usual is None:
+    if made is None or usual is None or is_met_elsewhere(case, candidate):
         return ()
     rank, other = found.side.ranks[0], found.others.ranks[0]
     here, there = case.stack(rank, made), case.stack(other, usual)

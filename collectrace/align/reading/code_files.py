@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectrace.align.reading import bindings
 from collectrace.align.reading.bindings import Bindings
@@ -58,6 +58,18 @@ def parsed(file: str) -> ast.Module | None:
         return None
 
 
+class Called(NamedTuple):
+    """A call in a file."""
+
+    name: str
+    """Of the function or method."""
+    of: str
+    """The last name of what it is asked of: ``dist``; empty: it is called by its name alone."""
+    first: int
+    """Its lines, both included."""
+    last: int
+
+
 @dataclass(frozen=True)
 class Spans:
     """What is asked of a file: first and last line of each loop and function, and more."""
@@ -79,6 +91,8 @@ class Spans:
     """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
     ways_out: Mapping[int, int] = field(default_factory=dict)
     """By the line of a loop that of its first ``break`` or ``return``."""
+    calls: tuple[Called, ...] = ()
+    """Every call of a function or method."""
     ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
     given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
     bindings: Bindings = field(default_factory=Bindings)
@@ -113,6 +127,7 @@ def _spans(tree: ast.Module, lines: Sequence[str]) -> Spans:
             for n in nodes
             if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
         },
+        tuple(_called(n) for n in nodes if isinstance(n, ast.Call)),
         Ways(tree),
         Given(tree),
         bindings.of(tree),
@@ -146,10 +161,21 @@ def _is_bare(node: ast.If) -> bool:
     return _leaves(node.body[-1]) and not node.orelse and _calls(node.body) <= _PRINT
 
 
+def _called(node: ast.Call) -> Called:
+    first, last = node.lineno, node.end_lineno or node.lineno
+    if isinstance(node.func, ast.Attribute):
+        return Called(node.func.attr, _last_name(node.func.value) or "?", first, last)
+    return Called(_last_name(node.func), "", first, last)
+
+
+def _last_name(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
 def _calls(block: Sequence[ast.stmt]) -> set[str]:
     """The names of what some statements call."""
     called = [one for part in block for one in ast.walk(part) if isinstance(one, ast.Call)]
-    return {getattr(one.func, "attr", getattr(one.func, "id", "")) for one in called}
+    return {_last_name(one.func) for one in called}
 
 
 _PRINT: Final = frozenset({"print", "debug", "info", "warning", "warn"})

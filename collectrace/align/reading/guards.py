@@ -88,21 +88,26 @@ def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: b
     file, number = chains.split(site)
     if not names:
         return False
-    mine = _lets_through(statements.code_of(line), turned=is_guard)
+    mine = let_by(line, is_guard=is_guard)
     calls = re.compile(rf"(?<!def )\b({'|'.join(map(re.escape, names))})\(")
     others = (
-        set(_let_to(f"{file}:{n}"))
+        set(let_to(f"{file}:{n}"))
         for n, text in enumerate(code_files.lines(file), 1)
         if n != number and calls.search(text)
     )
     return any(let and mine not in let for let in others)
 
 
-_Let = tuple[bool, str]
-"""Whether one rank is let through, or all but one; of what is not seen to be either, its text."""
+Let = tuple[bool, str]
+"""Whether one rank is let through, or all but one, and which; else the condition, as a text."""
 
 
-def _let_to(site: str) -> Iterator[_Let]:
+def let_by(line: str, *, is_guard: bool) -> Let:
+    """Whom a condition, given as ``number text``, lets through; or past it, if it is a guard."""
+    return _lets_through(statements.code_of(line), turned=is_guard)
+
+
+def let_to(site: str) -> Iterator[Let]:
     """Whom the conditions on the rank around a line, and the guards before it, let through."""
     file, number = chains.split(site)
     here = code_lines.enclosing(site)
@@ -116,10 +121,10 @@ def _let_to(site: str) -> Iterator[_Let]:
             yield _lets_through(statements.code_of(line), turned=True)
 
 
-def _lets_through(text: str, *, turned: bool) -> _Let:
+def _lets_through(text: str, *, turned: bool) -> Let:
     test = _parsed(text)
-    one = _picks_one(test) if test is not None else None
-    return (turned, text) if one is None else (one != turned, "")
+    found = _picks_one(test) if test is not None else None
+    return (turned, text) if found is None else (found[0] != turned, found[1])
 
 
 def _parsed(text: str) -> ast.expr | None:
@@ -132,22 +137,29 @@ def _parsed(text: str) -> ast.expr | None:
         return None
 
 
-def _picks_one(test: ast.expr) -> bool | None:
-    """Whether a test holds for one rank, False: for all but one; None: it is not seen."""
+def _picks_one(test: ast.expr) -> Let | None:
+    """Whether a test holds for one rank, False: for all but one, and which; None: not seen."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = _picks_one(inner)
-            return None if found is None else not found
+            return None if found is None else (not found[0], found[1])
         case ast.BoolOp(values=parts):
             return next((_picks_one(one) for one in parts if is_asked(ast.unparse(one))), None)
-        case ast.Compare(left=left, ops=[op], comparators=[_]) if is_asked(ast.unparse(left)):
-            return {ast.Eq: True, ast.NotEq: False, ast.Gt: False}.get(type(op))
+        case ast.Compare(left=left, ops=[op], comparators=[one]) if is_asked(ast.unparse(left)):
+            holds = {ast.Eq: True, ast.NotEq: False, ast.Gt: False}.get(type(op))
+            return None if holds is None else (holds, _which(left, one))
         case ast.Call(func=inner):
             return _picks_one(inner)
         case ast.Name(id=name) | ast.Attribute(attr=name) if is_asked(name):
-            return "rank" not in name or name.startswith("is_")
+            return "rank" not in name or name.startswith("is_"), "last" if "last" in name else "0"
         case _:
             return None
+
+
+def _which(left: ast.expr, one: ast.expr) -> str:
+    """``0``: what the rank is compared with; and by what part of it, as in ``rank % 8 0``."""
+    part = f"{ast.unparse(left)} " if isinstance(left, ast.BinOp) else ""
+    return part + ast.unparse(one)
 
 
 def names_called(line: str) -> set[str]:

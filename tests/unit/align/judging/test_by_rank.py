@@ -17,7 +17,7 @@ from tests.support.synthetic import Run
 
 SOURCE = """\
 def save():
-    barrier()
+    wait_for_all()
 def report():
     if rank == 0:
         barrier()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conditions, lone_line, loop_lines
+from collectrace.align.diagnosis import alone, conditions, lone_line, loop_lines
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
@@ -23,11 +23,21 @@ from collectrace.signature import is_asked, is_user
 
 def sentence(case: Case, candidate: Candidate) -> str:
     """What stands above the calls, in sentences after a space; empty where nothing is known."""
-    text = _sentence(conditions.of_sides(case, candidate), candidate.suspects)
+    found = conditions.of_sides(case, candidate)
+    text = _sentence(found, _alone(case, candidate, found, candidate.suspects))
     return text + lone_line.told(case, candidate) if text else ""
 
 
-def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
+def _alone(
+    case: Case, candidate: Candidate, found: Sequence[Condition], suspects: Collection[int]
+) -> Condition | None:
+    """The one of these that the suspects, and no other ranks, are known to have been under."""
+    if len(found) != 1 or set(found[0].ranks) != set(suspects):
+        return None
+    return found[0] if alone.is_known(case, candidate, found[0]) else None
+
+
+def _sentence(found: Sequence[Condition], of_one_side: Condition | None = None) -> str:
     told: list[str] = []
     for one in found:
         who, seen = words.ranks(one.ranks), one.seen
@@ -35,10 +45,9 @@ def _sentence(found: Sequence[Condition], suspects: Collection[int]) -> str:
             also = f": {seen.replace('which ', 'it ', 1)}" if seen else ""
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
-        is_alone = len(found) == 1 and set(one.ranks) == set(suspects)
         what = words.listed([f"{one.quoted}{f', {seen}' if seen else ''}", *one.further])
         under = f"{_stands(one)} {what}"
-        if is_alone:
+        if one is of_one_side:
             told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}")
         else:
             told.append(f"The {words.name(one.call)} of {who} stands {under}")
@@ -63,13 +72,16 @@ def of_points(
     """
     guard = conditions.guard_on_rank(case, candidate)
     found = conditions.between(case, points, suspects, by_line=by_line, guard=guard)
-    return Reason(_sentence(found, suspects), _fix(case, found)) if found else None
+    if not found:
+        return None
+    known = _alone(case, candidate, found, suspects)
+    return Reason(_sentence(found, known), _fix(case, candidate, found))
 
 
 def of_one(found: Condition) -> Reason:
     """That a call stands under a condition, after a space, and that all must decide about it."""
     fix = _FIXES["data"].format(place=found.place)
-    return Reason(_sentence([found], ()), fix)
+    return Reason(_sentence([found]), fix)
 
 
 def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]) -> Reason | None:
@@ -147,15 +159,23 @@ def skipped_by(stack: Sequence[str]) -> str:
 
 def fix(case: Case, candidate: Candidate) -> str:
     """What to change about the condition; empty where none is known."""
-    return _fix(case, conditions.of_sides(case, candidate))
+    return _fix(case, candidate, conditions.of_sides(case, candidate))
 
 
-def _fix(case: Case, found: Sequence[Condition]) -> str:
-    return fix_of(case, found[0]) if found else ""
+def _fix(case: Case, candidate: Candidate, found: Sequence[Condition]) -> str:
+    if not found:
+        return ""
+    one = found[0]
+    if one.asks == "rank" and not candidate.suspects:
+        return fix_of(case, one, decides=alone.is_proven(case, candidate, one))
+    return fix_of(case, one, decides=alone.is_known(case, candidate, one))
 
 
-def fix_of(case: Case, one: Condition) -> str:
-    """What to change about one condition."""
+def fix_of(case: Case, one: Condition, *, decides: bool = True) -> str:
+    """What to change about one condition.
+
+    ``decides``: it is known that who comes through it makes the call, and nobody else.
+    """
     if one.forks:
         return (
             f"Every rank of a group must issue the same collectives in the same order: let "
@@ -163,7 +183,10 @@ def fix_of(case: Case, one: Condition) -> str:
         )
     name = closed(named(case, one.ranks[0], one.call, brief=True))
     statement = _statement(case, one)
-    fix = _BEFORE_GUARD if one.is_guard else _FIXES["" if one.further else one.asks]
+    asks = "" if one.further else one.asks
+    fix = _BEFORE_GUARD if one.is_guard else _FIXES[asks]
+    if not decides:
+        fix = _UNSURE.get(asks, fix)
     return fix.format(
         name=statement or name,
         what=statement or (name if name.startswith("DDP's ") else f"the {name}"),
@@ -186,6 +209,19 @@ def _statement(case: Case, one: Condition) -> str:
 
 
 _BEFORE_GUARD: Final = "{make} {what} on every rank, before {quoted}, or on none."
+
+
+_UNSURE: Final[dict[Asks, str]] = {
+    "rank": (
+        "Let every rank meet {what} by this line or by one of its own, or none: {quoted} may keep "
+        "some from it."
+    ),
+    "": (
+        "{make} {what} on every rank or on none: nothing on the way to it, {head} included, may "
+        "depend on what differs between ranks."
+    ),
+}
+"""Where others may have come through the condition too, or have a part of their own."""
 
 
 _FIXES: Final[dict[Asks, str]] = {

@@ -224,8 +224,8 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, s
 def _frames(log: RankLog) -> set[str]:
     """The frames above all calls of a rank."""
     found = set[str]()
-    for stream in log.last_seq:
-        rows, _ = log.rows(stream)
+    streams = [log.rows(stream)[0] for stream in log.last_seq]
+    for rows in (*streams, *map(log.channel_rows, log.last_channel_seq)):
         known = rows.vocabulary.appearances
         found |= {frame for n in set(rows.appearance) for frame in known[n].where}
     return found

@@ -156,6 +156,19 @@ def _picks_one(test: ast.expr) -> Let | None:
             return None
 
 
+def lets_one_rank(line: str) -> bool:
+    """Whether a condition, given as ``number text``, holds for no more than one rank of a job.
+
+    Seen of ``rank == 0`` alone: there is a first process, or a ``local_rank``, on every host.
+    """
+    test = _parsed(statements.code_of(line)) if statements.tells_ranks_apart(line) else None
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(one is not None and _IS_ONE.fullmatch(ast.unparse(one)) for one in parts)
+
+
+_IS_ONE: Final = re.compile(r"((\w+\.)*((global_)?rank|get_rank\(\)) == \d+|not (\w+\.)*rank)")
+
+
 def _which(left: ast.expr, one: ast.expr) -> str:
     """``0``: what the rank is compared with; and by what part of it, as in ``rank % 8 0``."""
     part = f"{ast.unparse(left)} " if isinstance(left, ast.BinOp) else ""

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, code_lines, statements
 
 _MODULO: Final = re.compile(r"[\w)\]]\s*%\s*[\w(]")
 """Not the formatting of a string."""
+
+_METHOD: Final = re.compile(r"(el)?if (not )?(\w+\.)+\w+\(\):")
+"""A condition that is a method alone, such as ``save.due()``: what that counts is not seen."""
 
 
 def decides(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
@@ -63,24 +66,34 @@ def _is_interval(case: Case, frame: str, line: str) -> bool:
     given = (one.partition(" ") for one in case.assigned(site))
     asked = [head, *(line for known, _, line in given if known == number)]
     counters = _counters(case, frame)
-    return any(
-        statements.asks(one) != "rank"
-        and (_MODULO.search(text := statements.code_of(one)) or _compares(text, counters))
-        for one in asked
+    return (
+        any(
+            statements.asks(one) != "rank"
+            and (_MODULO.search(text := statements.code_of(one)) or _compares(text, counters))
+            for one in asked
+        )
+        or _METHOD.fullmatch(statements.code_of(head)) is not None
     )
 
 
 def _counters(case: Case, frame: str) -> set[str]:
     """The names that the loops around a line count their turns by."""
-    loops = statements.loops(case.statements(chains.site(frame)))
-    heads = (re.match(r"(?:async )?for (.*?) in ", statements.code_of(line)) for line in loops)
-    return {name for head in heads if head for name in re.findall(r"\w+", head[1])} - {"_"}
+    site = chains.site(frame)
+    heads = [statements.code_of(line) for line in statements.loops(case.statements(site))]
+    turns = (re.match(r"(?:async )?for (.*?) in ", head) for head in heads)
+    limited = (re.match(r"while ([\w.]+) <", head) for head in heads)
+    return {
+        *(name for head in turns if head for name in re.findall(r"\w+", head[1]) if name != "_"),
+        *(head[1] for head in limited if head),
+        *code_lines.counted(site),
+    }
 
 
 def _compares(text: str, counters: set[str]) -> bool:
-    """Whether a counter is compared with what is given by a name."""
+    """Whether a counter is compared with what is given by a name, or looked for there."""
     if not counters:
         return False
     name = rf"(?<![\w.])({'|'.join(map(re.escape, sorted(counters)))})\b(?![.\[(])"
     than, other = r"\s*(?:[<>]=?|==)\s*", r"[A-Za-z_][\w.]*\b(?!\()"
-    return re.search(f"{name}{than}{other}|{other}{than}{name}", text) is not None
+    among = rf"{name} (?:not )?in {other}"
+    return re.search(f"{name}{than}{other}|{other}{than}{name}|{among}", text) is not None

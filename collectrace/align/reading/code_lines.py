@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -43,6 +44,23 @@ def handlers(site: str | None) -> list[str]:
     around = [one for one in code_files.spans(file).tries if one[0] <= number <= one[1]]
     found = [n for _, _, those in sorted(around, reverse=True) for n in those]
     return [f"{n} {lines[n - 1].strip()[:_LONGEST]}" for n in found]
+
+
+def counted(site: str | None) -> set[str]:
+    """The names that are counted up by a number in the loops around a line: ``step += 1``.
+
+    Of its own function; of the file as it is now.
+    """
+    file, number = chains.split(site)
+    spans, lines = code_files.spans(file), (code_files.read(file) or "").splitlines()
+    function = _innermost(spans.functions, number) or (1, len(lines))
+    around = [one for one in spans.loops if one[0] <= number <= one[1] and one[0] >= function[0]]
+    first, last = min(around, default=(1, 0))
+    found = (_COUNTED.match(line) for line in lines[first - 1 : last])
+    return {one[1] for one in found if one is not None}
+
+
+_COUNTED: Final = re.compile(r"\s*([A-Za-z_][\w.]*) \+= \d+\b(?!\.)")
 
 
 def loop_before(site: str | None, inside: str | None) -> int | None:

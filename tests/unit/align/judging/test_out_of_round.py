@@ -41,6 +41,20 @@ def poll(queue, every):
         if tick % every:
             continue
         agree(tick)
+def beat(save, names):
+    while count < 9:
+        if count in names:
+            agree(count)
+        if save.due():
+            agree(count)
+        turns += 1
+        if turns > self.limit:
+            agree(count)
+        if full.of(count):
+            agree(count)
+        if kind in names:
+            agree(count)
+        sync(count)
 """
 """``agree`` and ``sync`` are helpers, at lines of their own file."""
 
@@ -117,6 +131,22 @@ def test_what_is_made_at_intervals_may_be_due_at_other_times(
     line: int, suspects: tuple[int, ...], tmp_path: Path
 ) -> None:
     usual = [one | {"site": 23} for one in (SYNC, USUAL)]
+    ends = [[usual[0]], [AGREE | {"site": line}]]
+    assert told(tmp_path, ends, usual=usual).suspects == suspects
+
+
+@pytest.mark.parametrize(
+    ("line", "suspects"),
+    [
+        pytest.param(31, (), id="the loop's counter among some"),
+        pytest.param(33, (), id="a method that may count"),
+        pytest.param(36, (), id="a counter of its own"),
+        pytest.param(38, (1,), id="asked of something"),
+        pytest.param(40, (1,), id="no counter among some"),
+    ],
+)
+def test_what_counts_by_other_means(line: int, suspects: tuple[int, ...], tmp_path: Path) -> None:
+    usual = [one | {"site": 41} for one in (SYNC, USUAL)]
     ends = [[usual[0]], [AGREE | {"site": line}]]
     assert told(tmp_path, ends, usual=usual).suspects == suspects
 

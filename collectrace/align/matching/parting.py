@@ -155,7 +155,8 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
 
     Ranks that were at the same places again for longer than a round, as one that logs from a line
     of its own, were not apart for good; nor were those that have come from being together to just
-    these two places again and again. What meets behind ``length`` makes no parting, but confirms
+    these two places again and again. Nor those who run functions of their own, and right before
+    ``length`` met as they had before. What meets behind ``length`` makes no parting, but confirms
     one.
     """
     places_of_a, places_of_b = a.places(), b.places()
@@ -178,7 +179,8 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
             maybe = at if maybe is None else maybe
             is_new = bool(known and theirs)
         if at == length:
-            return maybe if apart is None and is_new and maybe != at else apart
+            is_confirmed = apart is None and is_new and maybe != at
+            return maybe if is_confirmed else _lasting(a, b, apart, length, fitting)
         if here == there or (is_own and (here, there) in fitting):
             together += 1
             if together > len(met_by_a):
@@ -195,7 +197,18 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
             fitting.add((here, there))
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)
-    return apart
+    return _lasting(a, b, apart, length, fitting)
+
+
+def _lasting(
+    a: _Column, b: _Column, apart: int | None, length: int, fitting: set[tuple[_Where, _Where]]
+) -> int | None:
+    """A position since which ranks are apart; None where lines of their own fitted again."""
+    if apart is None or not length:
+        return apart
+    is_own = a.where(apart) not in b.places() and b.where(apart) not in a.places()
+    is_over = (a.where(length - 1), b.where(length - 1)) in fitting
+    return None if is_own and is_over else apart
 
 
 def _extra(

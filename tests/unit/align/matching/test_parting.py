@@ -230,6 +230,19 @@ def test_a_leader_and_followers_with_lines_of_their_own(
     assert (parted.seq if parted is not None else None) == since
 
 
+@pytest.mark.parametrize(("last", "since"), [(ORDER, None), ((12, 34), 10)])
+def test_a_new_pair_of_lines_behind_which_they_met_as_before(
+    last: tuple[int, int], since: int | None, tmp_path: Path
+) -> None:
+    """The leader's second line met the follower's second: each had met another before."""
+    run = Run(2)
+    led(run, *[ORDER, PAYLOAD] * 2, ORDER, (13, 32), ORDER, (12, 33), ORDER, (13, 33), last)
+    run.rank(0).call("broadcast", site="/job/serve.py:12")
+    run.rank(1).call("all_reduce", site="/job/serve.py:35")
+    parted = found(run, tmp_path, 12)
+    assert (parted.seq if parted is not None else None) == since
+
+
 def test_an_order_out_of_turn_in_the_row_before(tmp_path: Path) -> None:
     """The row that fails shows that the ranks were out of step: its lines never met."""
     run = Run(2)

@@ -52,7 +52,7 @@ def counted(site: str | None) -> set[str]:
     Of its own function; of the file as it is now.
     """
     file, number = chains.split(site)
-    spans, lines = code_files.spans(file), (code_files.read(file) or "").splitlines()
+    spans, lines = code_files.spans(file), code_files.lines(file)
     function = _innermost(spans.functions, number) or (1, len(lines))
     around = [one for one in spans.loops if one[0] <= number <= one[1] and one[0] >= function[0]]
     first, last = min(around, default=(1, 0))

@@ -243,14 +243,18 @@ def test_distributed_checkpoint(ranks: Ranks) -> None:
     issued_by(files, "dcp", "ddp")
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+BACKENDS = ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)]
+"""That the graphs of either are the same with tracing is test_compile's, always."""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_ddp(backend: str, ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.compiled_ddp, backend)
     for file in files:
         assert roles(file)["ddp.backward.bucket"] == 4
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_collectives(backend: str, ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.compiled_collectives, backend)
     issued_by(files, "compile")

@@ -162,7 +162,7 @@ def _raised(case: Case, candidate: Candidate) -> Reason | None:
             )
     return Reason(
         f"{text} {waiting}{rank_words.chain(case, candidate.absent)}",
-        "Fix what raised.\n"
+        f"Fix what raised.{rank_words.hint(s.message for s in raised)}\n"
         "Where a rank may fail alone, let all ranks learn of it before the next collective (an "
         "all_reduce of an error flag), or let the launcher end the job.",
     )

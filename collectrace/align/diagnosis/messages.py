@@ -108,6 +108,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     if ended.startswith(_RAISED):
         who = words.ranks(candidate.suspects or (peer,))
         fix = f"Fix what raised on {who}: the message was still to come."
+        fix += rank_words.hint([case.standings[peer].message])
         fix += f"\n{told}" if told else ""
     return Wording(headline, cause, fix)
 

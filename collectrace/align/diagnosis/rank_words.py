@@ -226,3 +226,18 @@ def chain(case: Case, ranks: Sequence[int]) -> str:
 
 
 _MOST_CHAINED: Final = 4
+
+
+def hint(messages: Iterable[str]) -> str:
+    """What to change where torch's own text tells what is wrong: a sentence after a space."""
+    if any(_NOT_A_MEMBER.match(message) for message in messages):
+        return (
+            " src= and dst= name a rank of the whole job: pass a member of the group, as "
+            "get_global_rank(group, 0) gives it, or its place in the group as group_src= or "
+            "group_dst=."
+        )
+    return ""
+
+
+_NOT_A_MEMBER: Final = re.compile(r"Global rank \d+ is not part of group\b")
+"""torch 2.13, distributed_c10d.py: get_group_rank."""

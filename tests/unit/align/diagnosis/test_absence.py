@@ -355,3 +355,20 @@ def test_a_call_is_told_at_its_own_line_and_its_caller_beside(
     assert headline.endswith(
         "in all_reduce at train.py:73" + (", called at train.py:93" if several else "")
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Global rank 0 is not part of group <ProcessGroup object at 0x7f>", True),
+        ("shard 0 is not part of group 3", False),
+    ],
+)
+def test_a_root_that_is_no_member_of_the_group(message: str, *, told: bool, tmp_path: Path) -> None:
+    run = Run(world=3)
+    for rank in (run.rank(0), run.rank(1)):
+        waits(rank, site="/job/a.py:1")
+    crash(run.rank(2), "ValueError", message, "/job/a.py:7")
+    found = aligned(run, tmp_path).findings[0]
+    assert ("group_src=" in found.fix) == told
+    assert found.fix.startswith("Fix what raised.")

@@ -316,7 +316,7 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
-            f"{why}{fewer.cause if fewer.fix or not why else ''}",
+            f"{inputs.left_over(case, candidate.absent)}{why}{fewer.cause if fewer.fix or not why else ''}",
             fewer.applied(fix),
         )
     if not why:

@@ -100,6 +100,7 @@ def of_ranks(
     logs = {rank: log for rank in chosen if (log := case.log(rank)) is not None}
     finished = {rank for rank in logs if case.standings[rank].state == "finished"}
     over = finished | set(ended)
+    over -= {rank for rank, log in logs.items() if _left_over(log) is not None}
     forwards = _by_forwards(logs, over) if of_one_model(case, logs) else None
     for found in (_by_join(logs), _by_loader(logs, until or {}), forwards):
         if found is not None and len(found.counts) == len(chosen) and len(chosen) > 1:
@@ -126,6 +127,21 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     # Only a rank that ran out can be missing, or be somewhere else, because of that.
     affected = set(candidate.absent) or {r for side in candidate.sides for r in side.ranks}
     return found if affected & found.ended else None
+
+
+def left_over(case: Case, ranks: Sequence[int]) -> str:
+    """That inputs were left to ranks which are gone: a sentence after a space, or nothing."""
+    logs = {rank: case.log(rank) for rank in ranks}
+    latest = {rank: log and _left_over(log) for rank, log in logs.items()}
+    had = {(b.batch, b.length, b.site) if b is not None else None for b in latest.values()}
+    if len(had) != 1 or (one := had.pop()) is None:
+        return ""
+    count, length, site = one
+    of = f"the {length:,}" if length is not None else "the"
+    return (
+        f" {words.upper(words.ranks(ranks))} had got {count:,} of {of} batches of the DataLoader"
+        f"{words.at_site(site)}: what ended the work there was not the end of the inputs."
+    )
 
 
 def of_loop(
@@ -164,6 +180,21 @@ def _pass_at(log: RankLog, site: str, until: int) -> Batch | None:
         if batch.site == site or (found is not None and batch.loader == found.loader):
             found = batch
     return found
+
+
+def _left_over(log: RankLog) -> Batch | None:
+    """What a rank's latest pass over a DataLoader had come to, if there were more batches.
+
+    With the length and the line of the pass, which its first batch bears.
+    """
+    latest = max(log.batches, key=lambda batch: batch.t, default=None)
+    if latest is None or latest.end:
+        return None
+    own = (b for b in reversed(log.batches) if b.loader == latest.loader)
+    first = next((b for b in own if b.length is not None or b.site is not None), latest)
+    if first.length is not None and first.length <= latest.batch:
+        return None
+    return replace(latest, length=first.length, site=first.site)
 
 
 def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:

@@ -313,10 +313,11 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
             "either the loop ran longer there" if fewer.left_out else "the loop ran longer there"
         )
         or_left = f", or {who} left out a round of it" if fewer.left_out else ""
+        past = fewer.cause if fewer.fix or not why else ""
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
-            f"{inputs.left_over(case, candidate.absent)}{why}{fewer.cause if fewer.fix or not why else ''}",
+            f"{inputs.left_over(case, candidate.absent)}{why}{past}",
             fewer.applied(fix),
         )
     if not why:

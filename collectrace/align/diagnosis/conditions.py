@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from typing import Final
 
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
@@ -16,7 +17,7 @@ from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.by_rank import ByRank, by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.parted import have_met
+from collectrace.align.judging.parted import have_met, parted
 from collectrace.align.reading import arms, chains, code_lines, statements
 from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
@@ -111,8 +112,44 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     if have_met(case, candidate):
         return ()
     guard = guard_on_rank(case, candidate)
-    found = between(case, standpoints(candidate), candidate.suspects, guard=guard)
+    points = standpoints(candidate)
+    arms = arms_that_met(case, candidate)
+    found = between(case, points, candidate.suspects, guard=guard, met=arms)
     return tuple(one for one in found if _is_of_all(case, candidate, one))
+
+
+Arms = frozenset[tuple[str, str]]
+"""Pairs of lines, ``path:line``, of two sides."""
+
+
+@once
+def arms_that_met(case: Case, candidate: Candidate) -> Arms:
+    """The outermost lines by which the sides were apart while they still met as ever.
+
+    A leader has its part of the program, and so have those who follow, whose lines it never comes
+    to: what sent them there has parted them from the first call on, and not at a candidate's.
+    """
+    ranks = [side.ranks[0] for side in candidate.sides if side.call is not None]
+    if len(ranks) < 2 or candidate.seq is None:
+        return frozenset()
+    since = parted(case, candidate)
+    until = min(candidate.seq, since.seq) if since is not None else candidate.seq
+    rows = zip(*(case.before(r, candidate.stream, until, _BEFORE) for r in ranks), strict=False)
+    found, visited = set[tuple[str, str]](), {rank: set[str]() for rank in ranks}
+    for row in rows:
+        known = [(r, c, case.stack(r, c)) for r, c in zip(ranks, row, strict=True) if c is not None]
+        for rank, call, stack in known:
+            visited[rank] |= {call.site or "", *map(chains.site, stack)}
+        for (_, call, stack), (_, theirs, other) in permutations(known, 2):
+            mine, there = chains.outermost_apart(stack, other)
+            found.add((call.site or "", theirs.site or ""))
+            found.add((chains.site(mine), chains.site(there)))
+    common = set.union(*(one & other for one, other in combinations(visited.values(), 2)), {""})
+    return frozenset(pair for pair in found if not common & set(pair))
+
+
+_BEFORE: Final = 400
+"""Rows before one that are looked at."""
 
 
 def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:
@@ -146,11 +183,12 @@ def between(
     *,
     by_line: bool = False,
     guard: ByRank | None = None,
+    met: Arms = frozenset(),
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
-    The suspects' come first; ``guard`` counts as one around the call. What a framework shadows
-    stands where another call has brought it.
+    The suspects' come first; ``guard`` counts as one around the call; lines that ``met`` are in no
+    branches that parted anybody. What a framework shadows stands where another call has brought it.
     """
     above = [_above(case, point) for point in points]
     found = []
@@ -158,9 +196,14 @@ def between(
         if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
-        own = [(*one, False) for one in above[n] if one[:2] not in foreign]
+        theirs = [site for m, other in enumerate(points) if m != n for site in sites(other)]
+        own = [
+            (*one, False)
+            for one in above[n]
+            if one[:2] not in foreign and not any((one[2], site) in met for site in theirs)
+        ]
         for m, other in enumerate(points):
-            own += [(*fork, True) for fork in _fork(point, other) if m != n]
+            own += [(*fork, True) for fork in _fork(point, other, met) if m != n]
         around = [
             _condition(case, point.ranks, point.call, site, line, forks=forks)
             for _, line, site, forks in reversed(own)
@@ -205,7 +248,7 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
     return found
 
 
-def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str, str]]:
+def _fork(point: Standpoint, other: Standpoint, met: Arms) -> list[tuple[str, str, str]]:
     """The ``if`` of which two stand in different branches, in the outermost frames that differ.
 
     As :func:`_above` has it.
@@ -215,6 +258,8 @@ def _fork(point: Standpoint, other: Standpoint) -> list[tuple[str, str, str]]:
     if mine and theirs:
         pairs.append((chains.site(mine), chains.site(theirs)))
     for site, there in pairs:
+        if (site, there) in met:
+            continue
         fork = code_lines.parting_if(site, there)
         if fork is not None:
             return [((site or "").rpartition(":")[0], fork, site or "")]

@@ -71,7 +71,8 @@ def of_points(
     ``by_line``: it is known that the calls' own lines were come to, or not, whoever issues them.
     """
     guard = conditions.guard_on_rank(case, candidate)
-    found = conditions.between(case, points, suspects, by_line=by_line, guard=guard)
+    arms = conditions.arms_that_met(case, candidate)
+    found = conditions.between(case, points, suspects, by_line=by_line, guard=guard, met=arms)
     if not found:
         return None
     known = _alone(case, candidate, found, suspects)

@@ -131,9 +131,9 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
 
 def left_over(case: Case, ranks: Sequence[int]) -> str:
     """That inputs were left to ranks which are gone: a sentence after a space, or nothing."""
-    logs = {rank: case.log(rank) for rank in ranks}
-    latest = {rank: log and _left_over(log) for rank, log in logs.items()}
-    had = {(b.batch, b.length, b.site) if b is not None else None for b in latest.values()}
+    logs = [case.log(rank) for rank in ranks]
+    latest = [_left_over(log) if log is not None else None for log in logs]
+    had = {(b.batch, b.length, b.site) if b is not None else None for b in latest}
     if len(had) != 1 or (one := had.pop()) is None:
         return ""
     count, length, site = one

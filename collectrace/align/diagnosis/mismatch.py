@@ -227,7 +227,7 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     arguments.split, arguments.coalesced, ddp.constructor, ddp_forward.forward_alone,
     order.other_order, at_the_root.reason, parted.extra, ddp_backward.no_sync, slip.reason,
     _uneven, ddp_backward.unused_setting, ddp.models, parted.lines, autograd.reason,
-    order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
+    parted.due_here, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
     modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
     _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, arguments.dtype,

@@ -37,6 +37,8 @@ def headline(case: Case, candidate: Candidate) -> str:
     since = parted(case, candidate)
     if since is not None and since.seq < (candidate.seq or 0):
         return ""  # what is too many or too few lies before this row
+    if lines.due_here(case, candidate) is not None:
+        return ""  # one of two that belong together was left out
     if found.what == "missing" and not found.agrees and _may_come(case, candidate, found):
         return ""
     if found.what != "permuted" and not all(is_user(c) for c in found.calls):

@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import (
     begun_anew,
     conditions,
     decided,
+    due,
     fewer_rounds,
     gone_past,
     inputs,
@@ -119,6 +120,17 @@ def _are_of_one_line(case: Case, candidate: Candidate) -> bool:
     )
 
 
+def due_here(case: Case, candidate: Candidate) -> Reason | None:
+    """A line of a leader has met one of its followers' with which it never met before."""
+    found = parted_here(case, candidate)
+    if found is None or candidate.stream is None or not _are_of_one_line(case, candidate):
+        return None
+    points = standpoint.of_parting(case, candidate, found)
+    if decided.of_points(case, candidate, points, candidate.suspects) is not None:
+        return None
+    return due.reason(case, candidate.stream, found, points, candidate.suspects)
+
+
 def modules_here(case: Case, candidate: Candidate) -> Reason | None:
     """The same of a framework's calls from one line of a model, perhaps of two models.
 
@@ -151,6 +163,10 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
             ended = _ended(case, candidate, found.seq, left)
             return ended._replace(cause=f"{ended.cause} {fitted}".rstrip())
     decides = decided.of_points(case, candidate, points, candidate.suspects)
+    if candidate.stream is not None and decides is None:
+        missed = due.reason(case, candidate.stream, found, points, candidate.suspects)
+        if missed is not None:
+            return missed._replace(cause=f"{missed.cause} {fitted}".rstrip())
     why = decides or Reason(
         "",
         "Look above these two lines for the branch or the loop that sent the ranks to different "

@@ -15,6 +15,9 @@ from collectrace.signature import program_text
 _MOST: Final = 64
 """Calls that a set or a dict may hold."""
 
+_BEFORE: Final = 400
+"""Calls before a row that are looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Permuted:
@@ -51,8 +54,37 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
             if len(by_order) < 2:
                 return None
             orders = sorted((tuple(ranks) for ranks in by_order.values()), key=len, reverse=True)
+            one = orders[0][0]
+            if not all(_are_the_same(case, candidate, one, o[0], count) for o in orders[1:]):
+                return None
             return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
     return None
+
+
+def _are_the_same(case: Case, candidate: Candidate, one: int, two: int, count: int) -> bool:
+    """Whether calls of two ranks that look alike are the same, by the lines that met before.
+
+    A rank that left a call out makes the one after it, which may be of the same size.
+    """
+    rows = zip(
+        *(case.before(rank, candidate.stream, candidate.seq, _BEFORE) for rank in (one, two)),
+        strict=False,
+    )
+    met = {
+        (case.stack(one, a), case.stack(two, b)) for a, b in rows if a is not None and b is not None
+    }
+    known = {a for a, _ in met}, {b for _, b in met}
+    lines = [
+        {(program_text(c), case.stack(r, c)) for c in calls_from(case, r, candidate)[:count]}
+        for r in (one, two)
+    ]
+
+    def may_be(a: Sequence[str], b: Sequence[str]) -> bool:
+        return a == b or (a, b) in met or not (a in known[0] or b in known[1])
+
+    return all(
+        any(text == other and may_be(a, b) for other, b in lines[1]) for text, a in lines[0]
+    ) and all(any(text == other and may_be(a, b) for other, a in lines[0]) for text, b in lines[1])
 
 
 def _may_be(case: Case, candidate: Candidate) -> bool:

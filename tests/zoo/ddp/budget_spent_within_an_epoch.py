@@ -11,7 +11,7 @@ never: uneven inputs; drop_last; no input left
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.zoo.common import TWIN, init
 
@@ -28,13 +28,14 @@ def pay(step: int) -> None:
 def train() -> None:
     step = 0
     for _ in range(3):
-        for batch in DataLoader(torch.ones(8, 5), batch_size=2):
+        for (batch,) in loader:
             model(batch).sum().backward()  # BUG
             step += 1
             pay(step)
 
 
 rank = init()
+loader = DataLoader(TensorDataset(torch.ones(8, 5)), batch_size=2)
 model = DistributedDataParallel(torch.nn.Linear(5, 5))
 try:
     train()

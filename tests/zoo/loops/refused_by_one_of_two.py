@@ -1,0 +1,56 @@
+"""Of two ranks one announces a request and refuses it; or the other asked for too much of it.
+
+ranks: 2
+expect: shape_mismatch
+suspects: none
+status: diverged
+cause: rank 0; BUG; REST; THEIRS; either rank 0 left out
+fix: let both take the same steps
+never: other order; sorted; extra broadcast; So rank
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+
+def tell(*numbers: int) -> torch.Tensor:
+    told = torch.tensor(numbers)
+    dist.broadcast(told, src=0)
+    return told
+
+
+def accept(size: int) -> None:
+    if size > 5:
+        raise ValueError(size)
+
+
+def answer(size: int) -> None:
+    if TWIN:
+        accept(size)
+    tell(1)  # BUG
+    accept(size)
+    tell(size, 2 * size)  # REST
+    dist.all_reduce(torch.ones(size))
+
+
+def lead() -> None:
+    for size in (3, 4, 3, 6, 4, 2):
+        try:
+            answer(size)
+        except ValueError:  # HANDLER
+            print("refused", size)
+    tell(0)
+
+
+def follow() -> None:
+    while tell(0):
+        size, _ = tell(0, 0).tolist()  # THEIRS
+        dist.all_reduce(torch.ones(size))
+
+
+if init() == 0:
+    lead()
+else:
+    follow()

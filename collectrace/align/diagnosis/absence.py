@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     ddp,
     ddp_forward,
     decided,
+    due,
     fewer_rounds,
     inputs,
     lone_line,
@@ -198,6 +199,24 @@ def _last_calls(case: Case, standings: list[Standing]) -> str:
     return f" {words.upper('; '.join(parts))}." if parts else ""
 
 
+def _next_call(case: Case, candidate: Candidate, standings: Sequence[Standing]) -> str:
+    """By which line the only rank would have come, had it gone on as ever: after a space.
+
+    Empty where it is the line at which the others wait, or none that is known.
+    """
+    came = called(candidate)
+    if len(standings) != 1 or not came or candidate.stream is None or candidate.seq is None:
+        return ""
+    rank, (side, call) = standings[0].rank, came[0]
+    coming = due.after_its_last(case, rank, candidate.stream, candidate.seq)
+    if coming is None or words.name(coming) != words.name(call):
+        return ""
+    place = named(case, rank, coming, brief=True)
+    if place == named(case, side.ranks[0], call, brief=True):
+        return ""
+    return f" Each time before, its next was {place}."
+
+
 def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
     """Whoever is waited for does something else, or nothing at all."""
     slow = [s for s in _culprits(case, candidate) if s.state in ("busy", "silent", "running")]
@@ -210,7 +229,8 @@ def _elsewhere(case: Case, candidate: Candidate) -> Reason | None:
         if (top := rank_words.top_frame(s))
     ]
     text = rank_words.details(case, [s.rank for s in slow]) + "".join(stacks)
-    text += _last_calls(case, slow) + rank_words.chain(case, candidate.absent)
+    text += _last_calls(case, slow) + _next_call(case, candidate, slow)
+    text += rank_words.chain(case, candidate.absent)
     if all(s.state == "silent" for s in slow):
         return Reason(
             f"The process of {who} exists but gives no sign of life: it is stopped (SIGSTOP, a "

@@ -1,12 +1,14 @@
-"""At which line each side of a parting was due, where leader and follower have lines of their own.
+"""At which line ranks were due that came to another one, or to none.
 
-A line of the one meets a line of the other, round by round. Where two that never met come to one
-call, the other's line tells from where a rank should have come.
+Leader and follower have lines of their own. A line of the one meets a line of the other, round by
+round. Where two that never met come to one call, the other's line tells from where a rank should
+have come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from collectrace import words
@@ -14,6 +16,7 @@ from collectrace.align.diagnosis import ways_past
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
+from collectrace.align.matching.habit import ENOUGH
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
@@ -76,6 +79,25 @@ def reason(
         "\n".join([*([ways.fix] if ways else []), _fix(who[0] if len(who) == 1 else None)]),
         "some ranks",
     )
+
+
+def after_its_last(case: Case, rank: int, stream: StreamKey, seq: int) -> Call | None:
+    """The call that a rank made each time after the line of its latest one; None: not known.
+
+    ``seq``: where it would have been. The latest call from that line.
+    """
+    *before, last = case.before(rank, stream, seq, _BEFORE) or [None]
+    if last is None:
+        return None
+    line = case.stack(rank, last)
+    found = [
+        two
+        for one, two in pairwise([*before, last])
+        if one is not None and two is not None and case.stack(rank, one) == line
+    ]
+    if len(found) < ENOUGH or len({case.stack(rank, call) for call in found}) > 1:
+        return None
+    return found[-1]
 
 
 def _sides(

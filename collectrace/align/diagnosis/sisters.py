@@ -35,15 +35,17 @@ def deciding(case: Case, candidate: Candidate) -> str:
     sides = [side for side in candidate.sides if side.call is not None]
     if any(2 * len(side.ranks) > size for side in sides):
         return ""
-    right = sisters.decide(case, candidate, sides)
+    unlike = sisters.unlike_in_sizes(case, candidate)
+    right = sisters.decide(case, candidate, sides) if not unlike else None
     wrong = {rank for side in sides if side is not right for rank in side.ranks}
-    if right is None or wrong != set(candidate.suspects):
+    if unlike != candidate.suspects and (right is None or wrong != set(candidate.suspects)):
         return ""
     others = [rank for info in sisters.of(case, candidate.group) for rank in info.ranks]
     who = words.ranks(rank for rank in others if rank not in candidate.group.ranks)
+    alike = [rank for rank in candidate.group.ranks if rank not in unlike]
     return (
         f" In {_group(candidate)} there is no majority; {who}, in another group of its kind, did "
-        f"there what {words.ranks(right.ranks)} did here."
+        f"there what {words.ranks(right.ranks if right is not None else alike)} did here."
     )
 
 

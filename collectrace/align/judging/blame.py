@@ -266,13 +266,14 @@ def suspects_of_split(
 ) -> tuple[int, ...]:
     """Whose sizes changed after they were exchanged; else the one rank that is in every pair.
 
-    Not a receiver, where they were exchanged: a capacity makes several senders drop for one.
+    Of a pair the one with other sizes than its place has in sister groups. Not a receiver, where
+    they were exchanged: a capacity makes several senders drop for one.
     """
     changed, common = changed_after(case, candidate), in_every_pair(pairs)
     only_receives = common and all(sender not in common for sender, _ in pairs)
     if changed or (only_receives and exchanged(case, candidate) is not None):
         return changed
-    return common
+    return common or sisters.unlike_in_sizes(case, candidate)
 
 
 def in_every_pair(pairs: Sequence[tuple[int, int]]) -> tuple[int, ...]:

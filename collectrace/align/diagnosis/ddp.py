@@ -17,6 +17,7 @@ from collectrace.align.diagnosis import (
     gone_past,
     lone_line,
     loop_lines,
+    parted,
     rounds,
     ways_told,
 )
@@ -90,6 +91,9 @@ def models(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if len({c.model or 1 for _, c in sides}) == 1:
         return None
+    more = parted.extra_here(case, candidate)
+    if more is not None:
+        return more._replace(cause=f"{more.cause}{_meet(sides)}")
     listed = words.listed([
         f"model {c.model or 1} on {words.ranks(s.ranks)}{words.at(c)}" for s, c in sides
     ])  # fmt: skip
@@ -110,7 +114,7 @@ def _is_one_line(sides: Sequence[tuple[Side, Call]]) -> bool:
 def _meet(sides: Sequence[tuple[Side, Call]]) -> str:
     """What models that are used in other orders lead to, and what not: after a space."""
     is_backward = all(roles.of(call.role).in_backward for _, call in sides)
-    told = " So the gradients of one meet those of another." if is_backward else ""
+    told = " So the gradients of one model meet those of another." if is_backward else ""
     if not _is_one_line(sides):
         return told
     return (

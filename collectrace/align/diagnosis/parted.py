@@ -34,7 +34,15 @@ _FEW: Final = 3
 
 def extra(case: Case, candidate: Candidate) -> Reason | None:
     """One side made calls that the other did not make there, and went on as that did."""
-    found = parted(case, candidate)
+    return _extra(case, candidate, parted(case, candidate))
+
+
+def extra_here(case: Case, candidate: Candidate) -> Reason | None:
+    """The same of a candidate's own row, whose bytes fit."""
+    return _extra(case, candidate, parted_here(case, candidate))
+
+
+def _extra(case: Case, candidate: Candidate, found: Parting | None) -> Reason | None:
     if found is None or found.extra is None:
         return None
     more = found.extra

@@ -107,8 +107,11 @@ class _StreamComparison:
                 found = self._divergence(row, "root", attribute, swapped=swapped)
                 if attribute != "model":
                     verdict.warnings.append(found)
-                elif root is None:  # proven, though every byte and digest agrees
-                    verdict.divergences.append(found)
+                    continue
+                # Proven, though every byte and digest agrees; what differs later follows from it.
+                later = [replace(one, mark="fatal") for one in verdict.divergences[:1]]
+                verdict.divergences[:1] = [found, *later]
+                verdict.agreed = row - 1
         verdict.agreed = min(verdict.agreed, self._recorded())
         return verdict
 

@@ -12,7 +12,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.caught import Caught, before, caught
+from collectrace.align.judging.caught import Caught, before, caught, handling
 from collectrace.align.reading import chains, statements
 from collectrace.records import HANDLED, Raised
 
@@ -46,6 +46,23 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{told} {_went_on(case, candidate, found)}{decided.sentence(case, candidate)}",
         fix,
+    )
+
+
+def in_circle(case: Case, candidate: Candidate) -> Reason | None:
+    """One rank of a circle waits in a call that it came to by an exception."""
+    found = handling(case, candidate) if candidate.cause is None else None
+    if found is None:
+        return None
+    who, raised = words.ranks([found.rank]), found.raised
+    stack = case.stack(found.rank, found.call)
+    handler = next((frame for frame in stack if _is_in_handler(case, frame)), "")
+    told = named(case, found.rank, found.call, within=handler)
+    error = f"{_error(raised)}{words.at_site(raised.site)}"
+    return Reason(
+        f"{words.upper(who)} raised {error}. While that was handled it called {told}, to which the "
+        "others do not come: nothing was raised there on them.",
+        f"Mend what raised {error}.\n{_ALONE}",
     )
 
 

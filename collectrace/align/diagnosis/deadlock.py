@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collectrace import words
 from collectrace.align.diagnosis import (
     by_framework,
+    caught,
     circle,
     closing_send,
     out_of_step,
@@ -48,6 +49,11 @@ def explain(case: Case, candidate: Candidate) -> Wording:
             else circle.headline(case, source)
         )
         return Wording(headline, waits, reason.fix)
+    by_exception = caught.in_circle(case, candidate)
+    if by_exception is not None:
+        return Wording(
+            circle.headline(case, source), f"{steps} {by_exception.cause}", by_exception.fix
+        )
     messages = [edge for edge in source if edge.waiting.channel is not None]
     is_proven = bool(suspects_of_circle(case, candidate))
     known = partners.reason(case, candidate)

@@ -13,6 +13,7 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.refusals import is_moved
@@ -85,6 +86,42 @@ def _just_before(
     if not all(_leads_away(case, rank, raised) for rank, raised in by_rank.items()):
         return None
     return Caught(by_rank, side, _others(called, side), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """A rank that waits in a call which it issued while it handled an exception."""
+
+    rank: int
+    raised: Raised
+    call: Call
+
+
+@once
+def handling(case: Case, candidate: Candidate) -> Handling | None:
+    """The one rank of a circle of waits that came to its call by an exception; None: not one.
+
+    One that another of the circle had too has parted nobody.
+    """
+    if not isinstance(candidate.source, tuple):
+        return None
+    found = list[Handling]()
+    for edge in candidate.source:
+        rank, call = edge.waiting.rank, waited_for(case, edge.waiting)
+        log = case.log(rank)
+        if call is None or log is None:
+            return None
+        found += [
+            Handling(rank, raised, call)
+            for raised in log.caught
+            if raised.what == HANDLED and raised.t == call.t and _leads_away(case, rank, raised)
+        ]
+    if len(found) != 1:
+        return None
+    others = {edge.waiting.rank for edge in candidate.source} - {found[0].rank}
+    logs = [log for rank in others if (log := case.log(rank)) is not None]
+    had = {_what(raised) for log in logs for raised in log.caught}
+    return found[0] if _what(found[0].raised) not in had else None
 
 
 def _left_out(case: Case, source: Divergence, called: Sequence[Side]) -> Caught | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.caught import handling
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import (
     LeftRound,
@@ -30,6 +31,9 @@ from collectrace.findings import GroupInfo
 
 def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Who of a circle is proven to have left the common order."""
+    by_exception = handling(case, candidate)
+    if by_exception is not None:
+        return (by_exception.rank,)
     left = left_alone(case, candidate) or short_sender(case, candidate) or dropped(case, candidate)
     if left is not None:
         return (left.rank,)

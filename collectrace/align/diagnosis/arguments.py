@@ -26,7 +26,7 @@ from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.roles import short
-from collectrace.signature import counts, fits_itself, is_user, stands_at_its_line
+from collectrace.signature import counts, fits_itself, is_asked, is_user, stands_at_its_line
 
 
 def split(case: Case, candidate: Candidate) -> Reason | None:
@@ -220,7 +220,8 @@ def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
         rank = side.ranks[0]
         model = through_model(case, rank, call)
         tells_more = model or is_in_helper(case, rank, call)
-        places.add(place_of(case, rank, call, within=model) if tells_more else "")
+        within = "" if is_asked(call) else model
+        places.add(place_of(case, rank, call, within=within) if tells_more else "")
     return closed(places.pop()) if len(places) == 1 else ""
 
 

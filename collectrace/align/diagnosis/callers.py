@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from collectrace import words
@@ -33,19 +34,19 @@ def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool
         brief: leave the functions out, as where they have been named before.
 
     """
-    frames = _named_frames(case, rank, call, within)
+    frames = _named_frames(case, rank, call, within, brief=brief)
     if not frames:
         known = call.site is not None and is_asked(call) and not brief
         return words.at(call) + (_inside(function_of(case, call)) if known else "")
     here, *outer = frames
     text = words.at_site(chains.site(here))
     text += "" if brief or not (is_asked(call) or within) else inside(here)
-    if not outer:
-        return text
     stack = case.stack(rank, call)
-    verb = "called at" if outer[0] == stack[1] else "reached from"
-    there = "" if brief else inside(outer[0])
-    return f"{text}, {verb} {words.site(chains.site(outer[0]))}{there}"
+    for frame in outer:
+        verb = "called at" if frame == stack[1] else "reached from"
+        there = "" if brief else inside(frame)
+        text += f", {verb} {words.site(chains.site(frame))}{there}"
+    return text
 
 
 def lines(case: Case, rank: int, call: Call) -> list[str]:
@@ -53,10 +54,14 @@ def lines(case: Case, rank: int, call: Call) -> list[str]:
     return [chains.site(frame) for frame in _named_frames(case, rank, call)]
 
 
-def _named_frames(case: Case, rank: int, call: Call, within: str = "") -> list[str]:
-    """The frame of a call, and that of the caller that is to be named, if any.
+def _named_frames(
+    case: Case, rank: int, call: Call, within: str = "", *, brief: bool = False
+) -> list[str]:
+    """The frame of a call, and those of the callers that are to be named, if any.
 
-    Nothing where the call's line is in none of its frames, as where they were not recorded.
+    For a call that a model makes as it runs these are the line that applied an autograd function,
+    and the one that ran the model, which ``brief`` leaves out. Nothing where the call's line is in
+    none of its frames, as where they were not recorded.
     """
     frames = case.stack(rank, call)
     sites = [chains.site(frame) for frame in frames]
@@ -65,7 +70,22 @@ def _named_frames(case: Case, rank: int, call: Call, within: str = "") -> list[s
     outer = frames.index(within) if within in frames else sites.index(call.site)
     if not outer and is_in_helper(case, rank, call):
         outer = 1
-    return [frames[0], *([frames[outer]] if outer else [])]
+    caller = frames[outer] if outer else ""
+    if within or not is_asked(call):
+        return [frames[0], *([caller] if caller else [])]
+    ran = through_model(case, rank, call) if not brief else ""
+    named = [frames[0], _applied(case, frames) or caller, ran]
+    return list(dict.fromkeys(filter(None, named)))
+
+
+def _applied(case: Case, frames: Sequence[str]) -> str:
+    """The frame that applied the autograd function in which a call was made; empty: none did."""
+    for inner, outer in pairwise(frames[: _NEAR + 1]):
+        if _method(inner) == "forward" and statements.is_of_autograd_function(
+            case.statements(chains.site(inner))
+        ):
+            return outer
+    return ""
 
 
 def newest(case: Case, rank: int, stream: StreamKey | None, seq: int | None) -> str:

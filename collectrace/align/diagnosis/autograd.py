@@ -29,9 +29,6 @@ from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_user
 
-_WINDOW: Final = 400
-"""Rows before a difference that are searched for the function's forward."""
-
 
 class _Missing(NamedTuple):
     """Collectives of a backward pass that some ranks left out."""
@@ -145,7 +142,7 @@ def _ran_forward(case: Case, candidate: Candidate, missing: _Missing, function: 
     """
     rank, name = missing.who.ranks[0], function.removesuffix("backward") + "forward"
     began = False
-    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _WINDOW)):
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq)):
         if call is None:
             return False
         if roles.of(call.role).in_backward or _is_autograds(case, rank, call):

@@ -16,11 +16,8 @@ from collectrace.align.diagnosis.loop_lines import Left, LoopLine, is_in
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.signature import program_text
-
-_BEFORE: Final = 400
-"""Calls before a row that are looked at."""
 
 
 class Anew(NamedTuple):
@@ -108,7 +105,7 @@ def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[
     that are looked at it is not known where it began.
     """
     rank, call = left.gone.ranks[0], left.inside.call
-    before = case.before(rank, stream, seq, _BEFORE)
+    before = case.before(rank, stream, seq)
     runs = [
         list(run)
         for within, run in groupby(
@@ -126,6 +123,6 @@ def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[
         )
         for run in runs
     ]
-    if len(before) == _BEFORE:
+    if len(before) == LOOK_BACK:
         rounds = rounds[:-1]
     return rounds or [0]

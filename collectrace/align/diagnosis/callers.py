@@ -93,16 +93,12 @@ def newest(case: Case, rank: int, stream: StreamKey | None, seq: int | None) -> 
 
     It tells what is new about a call of a function that was called before, from elsewhere.
     """
-    *before, call = case.before(rank, stream, (seq or 0) + 1, _BEFORE) or [None]
+    *before, call = case.before(rank, stream, (seq or 0) + 1) or [None]
     stacks = [case.stack(rank, one) for one in before if one is not None]
     seen = {frame for stack in stacks for frame in stack}
     stack = case.stack(rank, call) if call is not None else ()
     new = next((frame for frame in stack if frame not in seen), "")
     return new if stacks and new and new != stack[0] else ""
-
-
-_BEFORE: Final = 400
-"""Calls before one that are looked at."""
 
 
 def named(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:

@@ -302,7 +302,7 @@ def _came_early(case: Case, candidate: Candidate, side: Side, other: Side) -> Re
 
 def _visits(case: Case, candidate: Candidate, rank: int, side: Side) -> list[int]:
     """After which forward passes a rank came, before the row, to where a side is at it."""
-    before = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
+    before = case.before(rank, candidate.stream, candidate.seq)
     return list(
         dict.fromkeys(
             call.iteration
@@ -316,9 +316,6 @@ def _visits(case: Case, candidate: Candidate, rank: int, side: Side) -> list[int
         )
     )
 
-
-_WINDOW: Final = 400
-"""Rows before a candidate's that are searched for earlier visits to its line."""
 
 _OR_JOIN: Final = "Or train inside `with model.join():`, which answers DDP's calls, and no others."
 

@@ -29,9 +29,6 @@ from collectrace.records import Call
 from collectrace.roles import pairing_class
 from collectrace.signature import is_asked, is_user
 
-_WINDOW: Final = 400
-"""Rows before a difference that are searched for an exchange of the parameters used."""
-
 UNUSED_FIX: Final = (
     "Let every parameter take part in the loss on every rank.\n"
     "Or construct DDP with find_unused_parameters=True, on all ranks."
@@ -45,7 +42,7 @@ def unused_setting(case: Case, candidate: Candidate) -> Reason | None:
     plain = [s for s, c in sides if pairing_class(c.role) != "ddp.unused_params"]
     if not exchange or not plain or candidate.stream is None or candidate.seq is None:
         return None
-    before = case.before(plain[0].ranks[0], candidate.stream, candidate.seq, _WINDOW)
+    before = case.before(plain[0].ranks[0], candidate.stream, candidate.seq)
     if any(c is not None and pairing_class(c.role) == "ddp.unused_params" for c in before):
         return None
     who = words.ranks(r for s, _ in exchange for r in s.ranks)
@@ -111,7 +108,7 @@ def _is_of_no_sync(case: Case, candidate: Candidate, found: Slip) -> bool:
     since, before = (last.t, last.iteration or 0) if last is not None else (0, 0)
     if _entered(case, rank, mine.t, since) >= mine.iteration - before - 1:
         return True
-    reached = case.before(found.rank, stream, candidate.seq, _WINDOW)
+    reached = case.before(found.rank, stream, candidate.seq)
     theirs = next((c for c in reached if c and c.iteration == mine.iteration), None)
     return theirs is None or _entered(case, rank, mine.t) > _entered(case, found.rank, theirs.t)
 

@@ -17,12 +17,9 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import parted
+from collectrace.align.reading.evidence import LOOK_BACK
 from collectrace.records import Call
 from collectrace.signature import is_user
-
-_WINDOW: Final = 400
-"""Rows before a difference that are searched for the place where iterations parted."""
-
 
 _FORWARD: Final = "ddp.forward."
 
@@ -56,9 +53,9 @@ def iteration_gap(case: Case, candidate: Candidate) -> IterationGap | None:
     if a.iteration is None or b.iteration is None or a.iteration == b.iteration:
         return None
     leaders, others = (one, two) if a.iteration > b.iteration else (two, one)
-    start = max(1, candidate.seq - _WINDOW)
+    start = max(1, candidate.seq - LOOK_BACK)
     rows = (
-        case.before(side.ranks[0], candidate.stream, candidate.seq + 1, _WINDOW + 1)
+        case.before(side.ranks[0], candidate.stream, candidate.seq + 1, LOOK_BACK + 1)
         for side in (leaders, others)
     )
     since = parted(case, candidate)
@@ -126,7 +123,7 @@ def _is_from_a_line_of_its_own(case: Case, candidate: Candidate, gap: IterationG
     """Whether suspects run a forward where they never ran one, while the others call their own."""
     if not set(gap.leaders) <= set(candidate.suspects) or not is_user(gap.behind):
         return False
-    before = case.before(gap.leaders[0], candidate.stream, gap.seq, _WINDOW)
+    before = case.before(gap.leaders[0], candidate.stream, gap.seq)
     sites = {c.site for c in before if c is not None and c.role.startswith(_FORWARD)}
     return bool(sites) and gap.ahead.site not in sites
 
@@ -136,7 +133,7 @@ def _ran_backward(case: Case, candidate: Candidate, gap: IterationGap) -> bool:
 
     Then they have run no forward too many: they issue more calls in one iteration.
     """
-    before = case.before(gap.leaders[0], candidate.stream, gap.seq, _WINDOW)
+    before = case.before(gap.leaders[0], candidate.stream, gap.seq)
     return any(
         c is not None and c.iteration == gap.behind.iteration and roles.of(c.role).in_backward
         for c in before
@@ -152,7 +149,7 @@ def evaluated_alone(case: Case, candidate: Candidate) -> Reason | None:
     if not came or not came[0][1].role.startswith(_FORWARD) or candidate.seq is None:
         return None
     (side, call), who = came[0], words.ranks(candidate.absent)
-    before = case.before(side.ranks[0], candidate.stream, candidate.seq, _WINDOW)
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq)
     if any(c is not None and c.role.startswith(_FORWARD) and c.site == call.site for c in before):
         return None
     return Reason(

@@ -25,9 +25,6 @@ _MOST_ROUNDS: Final = 4000
 
 _NOTICE: Final = pairing_class("ddp.forward.notify_join")
 
-_WINDOW: Final = 400
-"""Rows before a difference that are searched for an earlier visit to its line."""
-
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -221,7 +218,7 @@ def _came_before(case: Case, side: Side, candidate: Candidate) -> bool:
     """Whether ranks have issued a call from the same line before."""
     if side.call is None:
         return False
-    before = case.before(side.ranks[0], candidate.stream, candidate.seq, _WINDOW)
+    before = case.before(side.ranks[0], candidate.stream, candidate.seq)
     return any(c is not None and c.site == side.call.site for c in before)
 
 

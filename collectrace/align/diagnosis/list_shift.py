@@ -14,15 +14,12 @@ from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.align.reading.evidence import LOOK_BACK, ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import channel_text, is_user, numel
 
 _MOST: Final = 16
 """Messages that one end may have more than the other, as far as is looked."""
-
-_WINDOW: Final = 400
-"""Messages to either side of the first that does not fit."""
 
 _SOME: Final = 2
 """Messages that must fit when shifted, and must not fit as they are."""
@@ -64,7 +61,7 @@ def reason(case: Case, issue: ChannelIssue) -> Reason | None:
     )
     if issue.is_from_any or issue.taken or not sent or not awaited:
         return None
-    at = min(_WINDOW, issue.seq - 1)
+    at = min(LOOK_BACK, issue.seq - 1)
     sends, awaits = _shift(sent, awaited, at), _shift(awaited, sent, at)
     source = _End(f"rank {channel.source}", "sends", "sent")
     target = _End(f"rank {channel.destination}", "awaits", "asked for")
@@ -82,7 +79,7 @@ def _messages(log: RankLog | None, channel: ChannelKey, seq: int) -> list[Call]:
     calls = [
         log.channel_call(channel, n)
         for n in range(
-            max(1, seq - _WINDOW), min(seq + _WINDOW, log.last_channel_seq.get(channel, 0) + 1)
+            max(1, seq - LOOK_BACK), min(seq + LOOK_BACK, log.last_channel_seq.get(channel, 0) + 1)
         )
     ]
     known = [call for call in calls if call is not None and not call.void]

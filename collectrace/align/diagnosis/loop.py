@@ -11,12 +11,9 @@ from collectrace.align.diagnosis.callers import telling
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.records import Call
 from collectrace.signature import is_user, program_text
-
-_WINDOW: Final = 400
-"""Rows that are looked at; a longer loop is not recognised."""
 
 Token = tuple[str, str, int]
 """What a call does, the line it was made at, and the rank's number for who called that."""
@@ -70,11 +67,11 @@ class Loop:
 
 def before(case: Case, rank: int, stream: StreamKey, seq: int) -> Loop | None:
     """The loop a rank was in before row ``seq``; None where nothing was repeated."""
-    calls = case.before(rank, stream, seq, _WINDOW)
+    calls = case.before(rank, stream, seq)
     period, length = habit.repetition([token(call) for call in calls])
     if not period:
         return None
-    is_whole = seq - _WINDOW <= 1 or length < len(calls)
+    is_whole = seq - LOOK_BACK <= 1 or length < len(calls)
     if not is_whole:
         length, is_whole = _reach(case, rank, stream, seq, period) or (length, False)
     return Loop(

@@ -185,7 +185,7 @@ def left(case: Case, candidate: Candidate) -> Left | None:
         if loop is None:
             continue
         rank = gone.ranks[0]
-        before = case.before(rank, candidate.stream, candidate.seq, _BEFORE)
+        before = case.before(rank, candidate.stream, candidate.seq)
         stacks = [case.stack(rank, call) for call in before if call is not None]
         was_in = any(is_in(case, stack, loop) for stack in stacks)
         if was_in and tuple(gone.stack) not in stacks:
@@ -216,13 +216,9 @@ def entered(case: Case, candidate: Candidate) -> Left | None:
 
 def _stacks_before(case: Case, candidate: Candidate, point: Standpoint) -> list[tuple[str, ...]]:
     """The stacks above a rank's calls before a row; none where the latest is not known."""
-    calls = case.before(point.ranks[0], candidate.stream, candidate.seq, _BEFORE)
+    calls = case.before(point.ranks[0], candidate.stream, candidate.seq)
     stacks = [case.stack(point.ranks[0], call) if call is not None else () for call in calls]
     return stacks if stacks and stacks[-1] else []
-
-
-_BEFORE: Final = 400
-"""Calls before a row that are looked at."""
 
 
 @once
@@ -237,7 +233,7 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
     if len(points) != 2 or candidate.stream is None or candidate.seq is None:
         return None
     for gone, inside in (points, points[::-1]):
-        calls = case.before(gone.ranks[0], candidate.stream, candidate.seq, _BEFORE)
+        calls = case.before(gone.ranks[0], candidate.stream, candidate.seq)
         loop = come_out_of(case, inside, gone, calls[-1]) if calls else None
         if loop is None:
             continue

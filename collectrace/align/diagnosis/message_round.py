@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import words
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.evidence import LOOK_BACK, ChannelKey
 from collectrace.findings import Side
 from collectrace.records import Call
-
-_WINDOW: Final = 400
-"""A rank's calls before a message that are looked at; a longer round is not recognised."""
 
 
 class _Place(NamedTuple):
@@ -61,7 +58,7 @@ def _place(case: Case, rank: int, call: Call) -> _Place | None:
     at = _index(program, rank, call) if program is not None else None
     if program is None or at is None:
         return None
-    start = max(0, at - _WINDOW)
+    start = max(0, at - LOOK_BACK)
     before = program.steps[start:at]
     period, length = habit.repetition(before)
     if period < 2:

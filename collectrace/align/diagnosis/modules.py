@@ -17,8 +17,6 @@ _REDUCE: Final = frozenset(
     {"fsdp.reduce_scatter", "fsdp.all_reduce", "fsdp_one.reduce_scatter", "fsdp_one.all_reduce"}
 )
 _FEW: Final = 3
-_WINDOW: Final = 400
-"""Rows before a difference in which a module's calls are looked for."""
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
@@ -88,7 +86,7 @@ def _was_run(case: Case, candidate: Candidate, rank: int, part: str | None) -> b
 
     Then what comes next of the module is its backward.
     """
-    before = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
+    before = case.before(rank, candidate.stream, candidate.seq)
     roles = [call.role for call in before if call is not None and call.part == part][-2:]
     if not any(call is not None and call.role in _REDUCE for call in before):
         return False

@@ -24,9 +24,6 @@ from collectrace.records import Call
 
 _APIS: Final = ("broadcast_object_list", "send_object_list", "recv_object_list")
 
-_LOOK_BACK: Final = 400
-"""Rows before a difference in which earlier calls of its line are looked for."""
-
 
 def length(call: Call) -> int | None:
     """How many objects were in the list whose sizes a call hands on; None: it hands on none."""
@@ -109,6 +106,6 @@ def _as_before(case: Case, candidate: Candidate) -> str:
 
 def _earlier(case: Case, source: Divergence, ranks: Sequence[int], call: Call) -> list[int]:
     """The lengths that a side's first rank passed at the same line before."""
-    calls = case.before(ranks[0], source.stream, source.seq, _LOOK_BACK)
+    calls = case.before(ranks[0], source.stream, source.seq)
     same = (c for c in calls if c is not None and (c.op, c.site) == (call.op, call.site))
     return [n for c in same if (n := length(c)) is not None]

@@ -10,13 +10,11 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.models import of_one_model
 from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import LOOK_BACK
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.roles import is_shadow
 from collectrace.signature import is_user
-
-_WINDOW: Final = 400
-"""Rows before a candidate's in which iterations are looked for."""
 
 
 class Missed(NamedTuple):
@@ -152,7 +150,7 @@ def _iterations(
     case: Case, candidate: Candidate, rank: int, current: int
 ) -> tuple[Mapping[int, Sequence[Call]], Sequence[Call]]:
     """A rank's calls before the row: of the whole iterations before, and of the current one."""
-    rows = case.before(rank, candidate.stream, candidate.seq, _WINDOW)
+    rows = case.before(rank, candidate.stream, candidate.seq)
     found: dict[int, list[Call]] = {}
     first = current
     for call in reversed(rows):
@@ -160,7 +158,7 @@ def _iterations(
             break  # since then the iterations have been counted as they are now
         first = call.iteration
         found.setdefault(first, []).insert(0, call)
-    if len(rows) == _WINDOW:
+    if len(rows) == LOOK_BACK:
         found.pop(first, None)  # of which a part may lie before
     this = found.pop(current, [])
     return found, this

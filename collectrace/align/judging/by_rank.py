@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
@@ -27,9 +26,6 @@ from collectrace.signature import program_text
 
 _Line = tuple[str, str]
 """A file, and ``number text`` of a statement in it."""
-
-_BEFORE: Final = 400
-"""Calls before a row among which one side's usual lines are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +255,7 @@ def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, 
 def _was_there(case: Case, candidate: Candidate, place: _Place, seq: int) -> bool:
     """Whether a side has been at its line before, by the same callers."""
     rank = place.ranks[0]
-    before = case.before(rank, candidate.stream, seq, _BEFORE)
+    before = case.before(rank, candidate.stream, seq)
     return any(call is not None and case.stack(rank, call) == place.frames for call in before)
 
 

@@ -21,7 +21,13 @@ from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines, guards, statements
 from collectrace.align.reading.bindings import Bindings
 from collectrace.align.reading.chains import Chains
-from collectrace.align.reading.evidence import ChannelKey, RankLog, RunEvidence, StreamKey
+from collectrace.align.reading.evidence import (
+    LOOK_BACK,
+    ChannelKey,
+    RankLog,
+    RunEvidence,
+    StreamKey,
+)
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
@@ -105,7 +111,7 @@ class Case:
         }
 
     def before(
-        self, rank: int, stream: StreamKey | None, seq: int | None, most: int
+        self, rank: int, stream: StreamKey | None, seq: int | None, most: int = LOOK_BACK
     ) -> Sequence[Call | None]:
         """A rank's calls in the ``most`` rows before one, the latest last.
 

@@ -15,9 +15,6 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
 
-_LOOK_BACK: Final = 400
-"""Rows before a difference in which earlier calls of its line are looked for."""
-
 _INTEGERS: Final = ("int64", "int32")
 
 
@@ -101,7 +98,7 @@ def _change(case: Case, source: Divergence, sender: int) -> Change | None:
 def _earlier(case: Case, source: Divergence, sender: int, mine: Call) -> Iterator[int]:
     """What a rank sent in all in earlier calls of its line that came behind such an exchange."""
     size = len(source.group.ranks)
-    calls = case.before(sender, source.stream, source.seq, _LOOK_BACK)
+    calls = case.before(sender, source.stream, source.seq)
     for before, call in pairwise(calls):
         if before is None or call is None or call.splits is None:
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
@@ -56,7 +55,7 @@ def have_met(case: Case, candidate: Candidate) -> bool:
     sides = [(side.ranks[0], side.stack) for side in candidate.sides if side.call is not None]
     if len(sides) != 2 or not all(stack for _, stack in sides):
         return False
-    rows = (case.before(rank, candidate.stream, candidate.seq, _BEFORE) for rank, _ in sides)
+    rows = (case.before(rank, candidate.stream, candidate.seq) for rank, _ in sides)
     return any(
         all(
             call is not None and case.stack(rank, call) == stack
@@ -64,10 +63,6 @@ def have_met(case: Case, candidate: Candidate) -> bool:
         )
         for row in zip(*rows, strict=False)
     )
-
-
-_BEFORE: Final = 400
-"""Calls before a row that are looked at."""
 
 
 def around(case: Case, side: Side) -> Sequence[str]:

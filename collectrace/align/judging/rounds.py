@@ -19,13 +19,10 @@ from collectrace.align.judging.parted import parted
 from collectrace.align.matching import habit, parting
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains, statements
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, program_text
-
-_WINDOW: Final = 400
-"""Rows before a candidate's in which rounds are looked for."""
 
 _CONSTRUCTS: Final = "ddp.construct"
 """What a script asks for at a line of its own, of all that DDP issues."""
@@ -84,7 +81,7 @@ def turn(case: Case, candidate: Candidate) -> Turn | None:
     if candidate.is_warning or candidate.absent or parted(case, candidate) is not None:
         return None  # a place before this row tells more
     steps = [_steps(case, side.ranks[0], stream, seq) for side in candidate.sides]
-    rounds = [habit.repetition(own[:-1][-_WINDOW:]) for own in steps]
+    rounds = [habit.repetition(own[:-1][-LOOK_BACK:]) for own in steps]
     if len({period for period, _ in rounds}) > 1 or not rounds[0][0]:
         return None
     period = rounds[0][0]
@@ -235,7 +232,7 @@ def _are_of_one_mind(case: Case, candidate: Candidate) -> bool:
     if stream is None or seq is None:
         return False
     for side in candidate.sides:
-        steps = [_steps(case, rank, stream, seq, _WINDOW) for rank in side.ranks]
+        steps = [_steps(case, rank, stream, seq, LOOK_BACK) for rank in side.ranks]
         if any(own != steps[0] for own in steps):
             return False
     return True

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from collectrace.align.matching.matchers import Stretch, differing
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import RankLog, StreamKey
+from collectrace.align.reading.evidence import LOOK_BACK, RankLog, StreamKey
 from collectrace.align.reading.vocabulary import Appearance
 from collectrace.findings import LineOfRanks, OtherLines
 from collectrace.ops import ROOTED
@@ -158,16 +158,13 @@ def _are_made_in_turn(
         two = column[start + before], column[start + after]
         if two[0] == two[1]:
             continue
-        around = column[max(0, start + before - _AROUND) : start + after + _AROUND]
+        around = column[max(0, start + before - LOOK_BACK) : start + after + LOOK_BACK]
         made = [one for one in around if one in two]
         runs = [len(list(run)) for _, run in groupby(made)]
         if abs(made.count(two[0]) - made.count(two[1])) > 1 or max(runs) > _MOST_IN_A_ROW:
             return False
     return True
 
-
-_AROUND: Final = 400
-"""Rows to either side of a swap that tell how often its calls are made."""
 
 _MOST_IN_A_ROW: Final = 2
 """Of calls that are made in turn, where one turn is the other way round."""

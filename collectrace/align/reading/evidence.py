@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.stack_dumps import StackDumps
@@ -30,6 +30,13 @@ from collectrace.records import (
     Unfamiliar,
     Unwaited,
 )
+
+LOOK_BACK: Final = 400
+"""A rank's calls before a place that are looked at for what it usually does there.
+
+So many of a stream or a channel. A loop whose round is longer is not recognised, and of what lies
+further back nothing is said: the place may be found in a log of millions.
+"""
 
 
 class StreamKey(NamedTuple):

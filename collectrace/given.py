@@ -37,6 +37,7 @@ class Given:
     def __init__(self, tree: ast.Module) -> None:
         self._scopes: list[tuple[Span, _Names]] = []
         """The module first."""
+        self._classes: list[Span] = []
         self._tests: dict[int, Sequence[str]] = {}
         """By the line of an ``if`` or ``while`` the names in its condition."""
         try:
@@ -63,13 +64,24 @@ class Given:
         return list(found)[:_MOST]
 
     def _nearest(self, name: str, before: int) -> _Assignment | None:
-        """The latest assignment to a name above a line of its function; else the module's only."""
+        """The latest assignment to a name above a line of its function; else the module's only.
+
+        Of an attribute of ``self`` the only one of the class.
+        """
         mine = max((one for one in self._scopes if one[0].holds(before)), key=lambda one: one[0])
         here = mine[1].get(name, ())
         if here or mine is self._scopes[0]:
             return next((one for one in reversed(here) if one.end < before), None)
-        everywhere = self._scopes[0][1].get(name, ())
+        everywhere = self._in_class(name, before) or self._scopes[0][1].get(name, [])
         return everywhere[0] if len(everywhere) == 1 else None
+
+    def _in_class(self, name: str, at: int) -> list[_Assignment]:
+        """The assignments to an attribute of ``self`` in the class around a line."""
+        own = max((span for span in self._classes if span.holds(at)), default=None)
+        if own is None or not name.startswith("self."):
+            return []
+        scopes = (names for span, names in self._scopes if own.holds(span.first))
+        return [one for names in scopes for one in names.get(name, ())]
 
     def _add(self, body: Sequence[ast.stmt], scope: Span) -> None:
         names: _Names = {}
@@ -78,6 +90,8 @@ class Given:
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     self._add(node.body, Span(node.lineno, node.end_lineno or node.lineno))
+                case ast.ClassDef():
+                    self._classes.append(Span(node.lineno, node.end_lineno or node.lineno))
                 case ast.If() | ast.While():
                     self._tests[node.lineno] = _names(node.test)
                 case ast.Assign():

@@ -19,7 +19,7 @@ def is_known(case: Case, candidate: Candidate, one: Condition) -> bool:
     """Whether it is known of the ranks of a side that they alone were under their condition."""
     if is_proven(case, candidate, one):
         return True
-    if len(one.ranks) == 1 and guards.lets_one_rank(one.line):
+    if len(one.ranks) == 1 and guards.lets_one_rank(case.spelled_out(one.site, one.line)):
         return True
     return not candidate.absent and _is_right_above(case, one)
 

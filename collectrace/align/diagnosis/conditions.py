@@ -6,7 +6,6 @@ reads a clock does not prove that the clock was the reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
@@ -18,7 +17,7 @@ from collectrace.align.judging.by_rank import ByRank, by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import have_met, parted
-from collectrace.align.reading import arms, chains, code_lines, statements
+from collectrace.align.reading import arms, chains, code_lines, rank_tests, statements
 from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
 from collectrace.signature import stands_at_its_line
@@ -276,14 +275,8 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
         _condition(case, point.ranks, point.call, site, line)
         for file, line, site in reversed(_above(case, point))
         if (file, line) not in foreign and _tells(line)
-        if not _LASTING.fullmatch(statements.code_of(statements.head_of(line)))
+        if not rank_tests.asks_alone(case.spelled_out(site, line))
     )
-
-
-_LASTING: Final = re.compile(
-    r"(el)?if (not )?[\w.]*rank[\w.]*(\(\))?( *(==|!=|<=?|>=?|%) *[\w.+-]+(\(\))?)*:"
-)
-"""A condition that asks for the rank alone."""
 
 
 def within_loop(

@@ -188,10 +188,11 @@ def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
 
 def _leads_to_same(case: Case, way: WayPast) -> bool:
     """Whether a guard on the rank sends past a call those who meet it from a line of their own."""
-    if not statements.tells_ranks_apart(way.line):
+    spelled = case.spelled_out(way.site, way.line)
+    if not statements.tells_ranks_apart(spelled):
         return False
     names = guards.names_called(" ".join(case.statements(way.site)[-1:]))
-    return guards.has_counterpart(way.site, names, way.line, is_guard=True)
+    return guards.has_counterpart(way.site, names, spelled, is_guard=True)
 
 
 def _is_alike(condition: str) -> bool:

@@ -20,6 +20,7 @@ from collectrace.align.judging.parted import parted
 from collectrace.align.matching import parting
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import RankLog
+from collectrace.align.reading.rank_tests import lets_by_rank
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import program_text
@@ -107,7 +108,7 @@ def _asked(case: Case, candidate: Candidate) -> _Asked | None:
     asking = [
         (n, found)
         for n, own in enumerate(above)
-        if (found := _asking(line for line in own if line not in _others(above, n)))
+        if (found := _asking(case, places[n], (one for one in own if one not in _others(above, n))))
     ]
     if len(asking) != 1:
         return None
@@ -122,7 +123,8 @@ def _conditional(case: Case, place: _Place, line: _Line) -> Conditional | None:
     if at is None or place.call is None:
         return None
     is_guard = bool(_guarded(case, place, line))
-    return Conditional(place.call, place.frames, at, line[1], is_guard)
+    spelled = _spelled_out(case, place, line)
+    return Conditional(place.call, place.frames, at, spelled, is_guard)
 
 
 def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -186,9 +188,21 @@ def _others(above: Sequence[Sequence[_Line]], n: int) -> set[_Line]:
     return {line for m, lines in enumerate(above) if m != n for line in lines}
 
 
-def _asking(lines: Iterable[_Line]) -> list[_Line]:
-    """Those of some conditions that ask for the rank, and may let ranks through or not."""
-    return [(file, line) for file, line in lines if statements.tells_ranks_apart(line)]
+def _asking(case: Case, place: _Place, lines: Iterable[_Line]) -> list[_Line]:
+    """Those of some conditions that ask for the rank, and let ranks through by it or not."""
+    found = []
+    for one in lines:
+        spelled = _spelled_out(case, place, one)
+        is_guard = bool(_guarded(case, place, one))
+        if statements.tells_ranks_apart(spelled) and lets_by_rank(spelled, is_guard=is_guard):
+            found.append(one)
+    return found
+
+
+def _spelled_out(case: Case, place: _Place, line: _Line) -> str:
+    """A condition above a place, with the rank in it where it asks by another name."""
+    sites = (chains.site(frame) for frame in place.frames if _is_under(case, frame, line))
+    return case.spelled_out(next(sites, None), line[1])
 
 
 def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:

@@ -28,6 +28,7 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
+from collectrace.align.reading.rank_tests import spelled_out
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
@@ -155,7 +156,7 @@ class Case:
     def guards(self, site: str | None) -> list[str]:
         """The guards on the rank that every way to a line comes by, as ``number text``."""
         ways = self.ways(site)
-        return guards.before(site, ways) if ways else []
+        return guards.before(site, ways, self.assigned(site)) if ways else []
 
     def assigned(self, site: str | None) -> Sequence[str]:
         """The assignments behind the conditions around and past a line, as ``head number text``.
@@ -170,6 +171,13 @@ class Case:
     def origin(self, site: str | None, line: str) -> Origin:
         """What a condition around or past a line looks at; it is given as ``number text``."""
         return statements.goes_back(line, self.assigned(site))
+
+    def spelled_out(self, site: str | None, line: str) -> str:
+        """A condition around or past a line, with the rank in it where it asks by another name.
+
+        It is given, and returned, as ``number text``.
+        """
+        return spelled_out(line, self.assigned(site), self.bindings(site))
 
     def bindings(self, site: str | None) -> Bindings:
         """What the file of a line gives each name; nothing where the line is another by now."""

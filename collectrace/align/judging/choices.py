@@ -13,7 +13,7 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, rank_tests, statements
 
 
 def conditions(case: Case, apart: Sequence[str], there: str) -> list[str] | None:
@@ -101,11 +101,18 @@ def of_frames(
     around = conditions(case, apart, there)
     if around is None:
         return None
-    found = [line for line in around if not statements.asks_rank_alone(line)]
+    sites = [chains.site(frame) for frame in apart]
+    lasting = {
+        line
+        for site in sites
+        for line in case.statements(site)
+        if rank_tests.asks_alone(case.spelled_out(site, line))
+    }
+    found = [line for line in around if line not in lasting]
     found += loops(case, apart, there)
-    for frame in apart:
-        for way in case.ways(chains.site(frame)):
-            is_behind = statements.number_of(way) >= chains.line(frame)
+    for site in sites:
+        for way in case.ways(site):
+            is_behind = statements.number_of(way) >= chains.split(site)[1]
             leaves, _ = statements.way_of(way)
             if not (leaves == "raise" or (is_first and is_behind)):
                 found.append(way)

@@ -32,7 +32,7 @@ class Conditional:
     at: int
     """Which of them stands under the condition, or behind it."""
     line: str
-    """The condition, as ``number text``."""
+    """The condition, as ``number text``, with the rank in it if it asks by another name."""
     is_guard: bool
 
     @property

@@ -61,7 +61,7 @@ def _is_interval(case: Case, frame: str, line: str) -> bool:
     site = chains.site(frame)
     head = statements.head_of(line)
     number = str(statements.number_of(head))
-    if statements.asks(head) == "rank":
+    if statements.asks(case.spelled_out(site, head)) == "rank":
         return False
     given = (one.partition(" ") for one in case.assigned(site))
     asked = [head, *(line for known, _, line in given if known == number)]

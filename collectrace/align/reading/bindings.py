@@ -32,6 +32,14 @@ class Bindings(NamedTuple):
         """How often a name is given a value in the file."""
         return self.scopes[0].times.get(name, 0) if self.scopes else 0
 
+    def is_given_once(self, name: str, line: int) -> bool:
+        """Whether a name that a line uses has one value there; an attribute, in the whole file."""
+        _, dot, attribute = name.rpartition(".")
+        if dot:
+            return self.times(attribute) == 1
+        known = (one for one in reversed(self.scopes) if one.span.holds(line) and name in one.times)
+        return next((one.times[name] for one in known), 0) == 1
+
     def class_of(self, name: str, line: int) -> str:
         """The only class of which a name that a line uses is an object; empty: not known."""
         known = (one for one in reversed(self.scopes) if one.span.holds(line) and name in one.times)

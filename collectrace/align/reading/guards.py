@@ -13,26 +13,34 @@ from typing import Final
 
 from collectrace.align.reading import chains, code_files, code_lines, statements
 from collectrace.align.reading.rank_names import is_asked
+from collectrace.align.reading.rank_tests import lets_by_rank, parsed, spelled_out
 
 _LEAVE: Final = ("return", "continue")
 """By what. Who raises, or leaves a loop that others go on in, may be the one at fault."""
 
 
-def before(site: str | None, ways: Sequence[str]) -> list[str]:
+def before(site: str | None, ways: Sequence[str], assigned: Sequence[str]) -> list[str]:
     """The guards on the rank that every way to a line comes by, as ``number text``.
 
-    ``ways``: what may lead past the line, as a ``source`` record has it. None where the file cannot
-    be read, or is another by now; nor a guard that looks at a rank's data as well.
+    None where the file cannot be read, or is another by now; nor a guard that looks at a rank's
+    data as well.
+
+    Args:
+        site: the line.
+        ways: what may lead past it, as a ``source`` record has it.
+        assigned: the assignments that these go back to, as that has them.
+
     """
-    file, number = chains.split(site)
+    file, _ = chains.split(site)
     bare = code_files.spans(file).bare
-    found = [line for line in _on_the_rank(ways, number) if statements.number_of(line) in bare]
+    known = _on_the_rank(site, ways, assigned)
+    found = {line: spelled for line, spelled in known if statements.number_of(line) in bare}
     here = code_lines.enclosing(site) if found else []
     around = set(statements.deciding(here))
     return [
         line
-        for line in found
-        if here and _is_on_the_way(file, line, around) and _turns_on_rank(line)
+        for line, spelled in found.items()
+        if here and _is_on_the_way(file, line, around) and lets_by_rank(spelled, is_guard=True)
     ]
 
 
@@ -44,35 +52,17 @@ def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
     return set(statements.deciding(own)) <= set(around)
 
 
-def _on_the_rank(ways: Sequence[str], before: int) -> Iterator[str]:
-    """As ``number text`` those ways that ask for the rank, before a line of such a number."""
+def _on_the_rank(
+    site: str | None, ways: Sequence[str], assigned: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """As ``number text`` those ways before a line that ask for the rank; and as spelled out."""
+    bindings, before = code_lines.bindings(site), chains.split(site)[1]
     for way in ways:
         leaves, line = statements.way_of(way)
         is_before = leaves in _LEAVE and 0 < statements.number_of(line) < before
-        if is_before and statements.tells_ranks_apart(line):
-            yield line
-
-
-def _turns_on_rank(line: str) -> bool:
-    """Whether a condition that asks for the rank asks beside it for no more than a flag.
-
-    ``rank != 0 or not due`` lets nobody through but by the rank; of ``rank != 0 and not batches()``
-    who went past may have been led by what it held.
-    """
-    test = _parsed(statements.code_of(line))
-    match test:
-        case None:
-            return False
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_is_flag(part) or is_asked(ast.unparse(part)) for part in parts)
-        case _:
-            return True
-
-
-def _is_flag(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Not) and _is_flag(node.operand)
-    return isinstance(node, ast.Name | ast.Attribute)
+        spelled = spelled_out(line, assigned, bindings)
+        if is_before and statements.tells_ranks_apart(spelled):
+            yield line, spelled
 
 
 def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: bool) -> bool:
@@ -109,32 +99,25 @@ def let_by(line: str, *, is_guard: bool) -> Let:
 
 def let_to(site: str) -> Iterator[Let]:
     """Whom the conditions on the rank around a line, and the guards before it, let through."""
-    file, number = chains.split(site)
-    here = code_lines.enclosing(site)
+    file, _ = chains.split(site)
+    here, ways = code_lines.enclosing(site), code_lines.ways(site)
+    assigned = code_lines.assignments(site, [*here, *ways])
+    bindings = code_lines.bindings(site)
     for line in statements.branches(here):
-        head = statements.head_of(line)
+        head = spelled_out(statements.head_of(line), assigned, bindings)
         if statements.asks(head) == "rank":
-            yield _lets_through(statements.code_of(head), turned=head != line)
+            is_contrary = statements.head_of(line) != line
+            yield _lets_through(statements.code_of(head), turned=is_contrary)
     around = set(statements.deciding(here))
-    for line in _on_the_rank(code_lines.ways(site), number):
+    for line, spelled in _on_the_rank(site, ways, assigned):
         if _is_on_the_way(file, line, around):
-            yield _lets_through(statements.code_of(line), turned=True)
+            yield _lets_through(statements.code_of(spelled), turned=True)
 
 
 def _lets_through(text: str, *, turned: bool) -> Let:
-    test = _parsed(text)
+    test = parsed(text)
     found = _picks_one(test) if test is not None else None
     return (turned, text) if found is None else (found[0] != turned, found[1])
-
-
-def _parsed(text: str) -> ast.expr | None:
-    """The test of a condition, given by its head; None where it is not whole, or too deep."""
-    try:
-        test = ast.parse(text.removeprefix("el")[3:].rstrip(":"), mode="eval").body
-        ast.unparse(test)  # goes deeper than all that is asked of it here
-        return test
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _picks_one(test: ast.expr) -> Let | None:
@@ -161,7 +144,7 @@ def lets_one_rank(line: str) -> bool:
 
     Seen of ``rank == 0`` alone: there is a first process, or a ``local_rank``, on every host.
     """
-    test = _parsed(statements.code_of(line)) if statements.tells_ranks_apart(line) else None
+    test = parsed(statements.code_of(line)) if statements.tells_ranks_apart(line) else None
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     return any(one is not None and _IS_ONE.fullmatch(ast.unparse(one)) for one in parts)
 

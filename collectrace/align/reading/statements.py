@@ -119,23 +119,6 @@ _FIXED: Final = re.compile(
 )
 
 
-def asks_rank_alone(line: str) -> bool:
-    """Whether a condition, given as ``number text``, only compares the rank with one that is named.
-
-    So it has one outcome on a rank for ever. Of a line that decides itself what stands behind its
-    ``if``.
-    """
-    text = code_of(head_of(line))
-    if text.startswith(("if ", "elif ")):
-        return _RANK_ALONE.fullmatch(text.partition(" ")[2]) is not None
-    return len(_WITHIN.findall(text)) == 1 and _RANK_ELSE.search(text) is not None
-
-
-_ONE_RANK: Final = rf"(not )?(\w+\.)*(?i:{RANK.pattern})(\(\))?( *[=!<>]=? *{_NUMBER})?"
-_RANK_ALONE: Final = re.compile(rf"{_ONE_RANK} *:")
-_RANK_ELSE: Final = re.compile(rf"\bif {_ONE_RANK} +else\b")
-
-
 def tells_ranks_apart(line: str) -> bool:
     """Whether a condition, given as ``number text``, lets some ranks through by who they are.
 

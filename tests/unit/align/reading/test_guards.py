@@ -31,9 +31,9 @@ def program(folder: Path, *lines: str) -> str:
 def test_what_sends_past_by_the_rank(guard: str, *, found: bool, tmp_path: Path) -> None:
     file = program(tmp_path, "def save():", f"    {guard}", "        return", "    gather()")
     site = f"{file}:4"
-    before = guards.before(site, code_lines.ways(site))
+    before = guards.before(site, code_lines.ways(site), [])
     assert before == ([f"2 {guard}"] if found else [])
-    assert guards.before(f"{file}:9", [f"2 return {guard}"]) == []
+    assert guards.before(f"{file}:9", [f"2 return {guard}"], []) == []
 
 
 @pytest.mark.parametrize(

@@ -22,26 +22,6 @@ def test_conditions_with_except_and_finally_as_they_were_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "alone"),
-    [
-        ("3 if rank == 0:", True),
-        ("3 elif self.rank != MASTER:", True),
-        ("3 if not is_main_process():", True),
-        ("5 else of line 3: if dist.get_rank() == 0:", True),
-        ("3 done = lead() if rank == 0 else work()", True),
-        ("3 if rank < count:", False),
-        ("3 if rank in guests:", False),
-        ("3 if rank == 0 and ready:", False),
-        ("3 done = work() if rank == 0 and ready else 0", False),
-        ("3 done = work() if rank < count else 0", False),
-        ("3 except ValueError:", False),
-    ],
-)
-def test_conditions_that_have_one_outcome_on_a_rank(line: str, alone: bool) -> None:
-    assert statements.asks_rank_alone(line) is alone
-
-
-@pytest.mark.parametrize(
     ("line", "fixed"),
     [
         ("3 for _ in range(2):", True),

@@ -1,0 +1,181 @@
+"""Conditions that ask for the rank: what else they ask for, and by which names.
+
+They are given as ``number text``, as a ``source`` record has them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from collectrace.align.reading import statements
+from collectrace.align.reading.bindings import Bindings
+from collectrace.align.reading.rank_names import RANK, is_asked
+
+
+def asks_alone(line: str) -> bool:
+    """Whether a condition only compares the rank with what is named, or written there.
+
+    So it has one outcome on a rank for ever. Of a line that decides itself what stands behind its
+    ``if``.
+    """
+    text = statements.code_of(statements.head_of(line))
+    if text.startswith(("if ", "elif ")):
+        test = parsed(text)
+    else:
+        inside = _WITHIN.findall(text)
+        test = parsed(f"{inside[0]}:") if len(inside) == 1 and text.count(" if ") == 1 else None
+    return test is not None and _is_of_rank(test)
+
+
+_WITHIN: Final = re.compile(r"\b(if .+?) +else\b")
+
+
+def parsed(text: str) -> ast.expr | None:
+    """The test of an ``if``, given by its head; None where it is not whole, or too deep."""
+    try:
+        test = ast.parse(text.removeprefix("el")[3:].rstrip(":"), mode="eval").body
+        ast.unparse(test)  # goes deeper than all that is asked of it here
+        return test
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _is_of_rank(test: ast.expr) -> bool:
+    """Whether a test asks for the rank, and for nothing that may change."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _is_of_rank(inner)
+        case ast.BoolOp(values=parts):
+            return all(map(_is_of_rank, parts))
+        case ast.Compare(left=left, comparators=others):
+            parts = [left, *others]
+            return any(map(_is_rank, parts)) and all(_is_rank(p) or _is_fixed(p) for p in parts)
+        case _:
+            return _is_rank(test)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return RANK.fullmatch(name) is not None
+        case ast.Call(func=ast.Name() | ast.Attribute() as function, args=[], keywords=[]):
+            return _is_rank(function)
+        case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=left, right=right):
+            return _is_rank(left) and _is_fixed(right)
+        case _:
+            return False
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    """Whether it is a number, one of several, or a name that constants have."""
+    match node:
+        case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.isupper()
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            return all(map(_is_fixed, parts))
+        case _:
+            return False
+
+
+def lets_by_rank(line: str, *, is_guard: bool) -> bool:
+    """Whether who comes through a condition on the rank, or past a guard, does so by the rank.
+
+    Beside it no more than flags are asked for. What is asked for by ``and`` keeps ranks from what
+    is under a condition, and by ``or`` from what is behind a guard. Of ``rank == 0 or batches()``,
+    and behind ``rank != 0 and not batches()``, who came may have been led by what it held.
+    """
+    test = parsed(statements.code_of(line))
+    other = ast.And if is_guard else ast.Or
+    match test:
+        case None:
+            return False
+        case ast.BoolOp(op=op, values=parts) if isinstance(op, other):
+            return all(_is_flag(part) or is_asked(ast.unparse(part)) for part in parts)
+        case _:
+            return True
+
+
+def _is_flag(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not) and _is_flag(node.operand)
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
+def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
+    """An ``if`` with the rank in it where it asks by a name: ``if rank == 0:`` for ``if main:``.
+
+    Where nothing else is ever given to that name; any other line as it is.
+
+    Args:
+        line: the condition.
+        assigned: the assignments that it goes back to, as a ``source`` record has them.
+        bindings: those of its file.
+
+    """
+    text, number = statements.code_of(line), statements.number_of(line)
+    if not text.startswith(("if ", "elif ")) or (test := parsed(text)) is None:
+        return line
+    behind = (one.partition(" ")[2] for one in assigned if one.startswith(f"{number} "))
+    spelling = _Spelling(
+        {
+            name: value
+            for assignment in behind
+            for name, value in _assignments(statements.code_of(assignment))
+            if bindings.is_given_once(name, number)
+        }
+    )
+    try:
+        test = spelling.visit(test)
+        return f"{number} if {ast.unparse(test)}:" if spelling.has_changed else line
+    except RecursionError:
+        return line
+
+
+def _assignments(text: str) -> Iterator[tuple[str, ast.expr]]:
+    """The names and attributes that a line gives a value, and that."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    match body:
+        case [ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values))]:
+            pairs = list(zip(names, values, strict=False))
+        case [ast.Assign(targets=[target], value=value)]:
+            pairs = [(target, value)]
+        case [ast.AnnAssign(target=target, value=ast.expr() as value)]:
+            pairs = [(target, value)]
+        case _:
+            return
+    for target, value in pairs:
+        if isinstance(target, ast.Name | ast.Attribute):
+            yield ast.unparse(target), value
+
+
+class _Spelling(ast.NodeTransformer):
+    """Puts the outcome of a test of the rank where a name stands for it."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+        self.has_changed = False
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._value(node, node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self._value(node, node.attr)
+
+    def _value(self, node: ast.Name | ast.Attribute, last: str) -> ast.expr:
+        name = ast.unparse(node)
+        if RANK.fullmatch(last) or name not in self._values:
+            return node
+        further = _Spelling({n: value for n, value in self._values.items() if n != name})
+        found: ast.expr = further.visit(self._values[name])
+        if not is_asked(ast.unparse(found)):
+            return node
+        self.has_changed = True
+        return found

@@ -1,0 +1,120 @@
+"""Conditions that ask for the rank: whether for that alone, and by which names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectrace.align.reading import code_lines, guards, rank_tests
+
+
+@pytest.mark.parametrize(
+    ("line", "alone"),
+    [
+        ("3 if rank == 0:", True),
+        ("3 elif self.rank != MASTER:", True),
+        ("3 if not is_main_process():", True),
+        ("5 else of line 3: if dist.get_rank() == 0:", True),
+        ("3 done = lead() if rank == 0 else work()", True),
+        ("3 if rank in (0, 4) or local_rank % 8 == 0:", True),
+        ("3 if rank < count:", False),
+        ("3 if not main:", False),
+        ("3 if owner(rank) == 0:", False),
+        ("3 if rank == 0 and (:", False),
+        ("3 if rank in guests:", False),
+        ("3 if rank == 0 and ready:", False),
+        ("3 done = work() if rank == 0 and ready else 0", False),
+        ("3 done = work() if rank < count else 0", False),
+        ("3 except ValueError:", False),
+    ],
+)
+def test_conditions_that_have_one_outcome_on_a_rank(line: str, alone: bool) -> None:
+    assert rank_tests.asks_alone(line) is alone
+
+
+@pytest.mark.parametrize(
+    ("line", "is_guard", "found"),
+    [
+        ("3 if rank == 0 and len(batches):", False, True),
+        ("3 if rank == 0 or len(batches):", False, False),
+        ("3 if rank == 0 or everywhere:", False, True),
+        ("3 if rank != 0 and not len(batches):", True, False),
+        ("3 if rank != 0 or not len(batches):", True, True),
+        ("3 if rank != 0 and not self.everywhere:", True, True),
+        ("3 if rank == 0 and (:", False, False),
+    ],
+)
+def test_who_comes_through_by_the_rank(line: str, *, is_guard: bool, found: bool) -> None:
+    assert rank_tests.lets_by_rank(line, is_guard=is_guard) is found
+
+
+PROGRAM = """\
+first = os.environ["RANK"] == "0"
+class Run:
+    def __init__(self):
+        self.writer = dist.get_rank() == 0
+        self.state, self.often = 0, 3
+        self.best, self.lead = 0.0, self.rank == 0
+        self.picked = table[rank]
+    def step(self, n):
+        main = self.rank == 0
+        chief = main and n > 3
+        twice = rank == 0
+        twice = twice and n
+        {condition}:
+            pass
+        for twice in pairs:
+            self.often = n
+class Other:
+    writer_of = writer = False
+def between():
+    self.state = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "spelled"),
+    [
+        ("if main", "if self.rank == 0"),
+        ("if not main and n % 5 == 0", "if not self.rank == 0 and n % 5 == 0"),
+        ("if chief", "if self.rank == 0 and n > 3"),
+        ("if first", "if os.environ['RANK'] == '0'"),
+        ("if self.lead", "if self.rank == 0"),
+        ("if self.writer", None),
+        ("if self.often", None),
+        ("if self.picked", None),
+        ("if twice", None),
+        ("if n", None),
+        ("if rank == 0", None),
+        ("while main", None),
+    ],
+)
+def test_the_rank_by_another_name(condition: str, spelled: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM.replace("{condition}", condition))
+    site, line = f"{file}:14", f"13 {condition}:"
+    assigned = code_lines.assignments(site, [line])
+    found = rank_tests.spelled_out(line, assigned, code_lines.bindings(site))
+    assert found == (f"13 {spelled}:" if spelled else line)
+
+
+def test_a_guard_asks_by_another_name(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "def save():\n"
+        "    main = rank == 0\n"
+        "    if not main:\n"
+        "        return\n"
+        "    gather()\n"
+        "def others():\n"
+        "    helps = rank != 0\n"
+        "    if helps:\n"
+        "        gather()\n"
+    )
+    site = f"{file}:5"
+    ways = code_lines.ways(site)
+    found = guards.before(site, ways, code_lines.assignments(site, ways))
+    assert found == ["3 if not main:"]
+    assert list(guards.let_to(site)) == [(True, "0")]
+    assert list(guards.let_to(f"{file}:9")) == [(False, "0")]

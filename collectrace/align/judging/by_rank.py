@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from collectrace.align.judging import sisters
+from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.counterparts import Conditional, has_counterpart
-from collectrace.align.judging.parted import parted
+from collectrace.align.judging.parted import parted, passed_by
 from collectrace.align.matching import parting
+from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.align.reading.rank_tests import lets_by_rank
@@ -70,10 +71,21 @@ def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
     None where something else may explain it as well: the other side is in another branch of the
     condition, or in a branch that is new to it; it has a line of its own for the call; the line
     stands behind a loop that the others are in; a loop over data ended earlier on one side.
+
+    Where that is not so of the row, the first at which one side was at a line of its own is asked:
+    what it issued may have met a step of the others, and not shown on the wire.
     """
-    found = _asked(case, candidate)
-    if found is None or is_met_elsewhere(case, candidate):
+    if is_met_elsewhere(case, candidate):
         return None
+    found = _asked(case, candidate)
+    told = _proven(case, candidate, found) if found is not None else None
+    if told is not None or (passing := _asked_in_passing(case, candidate)) is None:
+        return told
+    return _proven(case, candidate, passing) if not _has_counterpart(case, passing) else None
+
+
+def _proven(case: Case, candidate: Candidate, found: _Asked) -> ByRank | None:
+    """The side under the conditions, where nothing else may explain it; its part is known."""
     mine, seq = found.mine, found.seq
     if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
         return None  # ranks of other groups were there in its turn
@@ -91,8 +103,10 @@ def is_met_elsewhere(case: Case, candidate: Candidate) -> bool:
     Then either of the two may have been left out.
     """
     found = _asked(case, candidate)
-    if found is None:
-        return False
+    return found is not None and _has_counterpart(case, found)
+
+
+def _has_counterpart(case: Case, found: _Asked) -> bool:
     others = [place.frames for place in found.others]
     mine = [_conditional(case, found.mine, line) for line in found.lines]
     return any(one is not None and has_counterpart(case, one, others) for one in mine)
@@ -101,8 +115,50 @@ def is_met_elsewhere(case: Case, candidate: Candidate) -> bool:
 @once
 def _asked(case: Case, candidate: Candidate) -> _Asked | None:
     """The one side that conditions on the rank let through, where all that was done is known."""
-    seq, places = _places(case, candidate)
-    if len(places) < 2 or candidate.unknown or not _is_whole(case, candidate):
+    if candidate.unknown or not _is_whole(case, candidate):
+        return None
+    return _one_side(case, *_places(case, candidate))
+
+
+def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
+    """The same of the first row at which one side alone was at a line of its own.
+
+    None where all of the side were never there, or something may lead the others past the line
+    that they were at: then it may be their part of the row.
+    """
+    if candidate.unknown or not _is_whole(case, candidate):
+        return None
+    since = passed_by(case, candidate)
+    found = _one_side(case, *_places_of(case, candidate, since)) if since is not None else None
+    if found is None or since is None or found.mine.call != since.calls[0]:
+        return None
+    if any(_is_optional(case, found.mine, other) for other in found.others):
+        return None
+    everywhere = [_frames(log) for r in found.mine.ranks if (log := case.log(r)) is not None]
+    is_of_all = all(
+        any(_is_under(case, frame, line) for frame in frames)
+        for frames in everywhere
+        for line in found.lines
+    )
+    return found if is_of_all else None
+
+
+def _is_optional(case: Case, mine: _Place, other: _Place) -> bool:
+    """Whether a condition that is not around a call as well decides about another's line."""
+    known = {line for frame in mine.frames for line in _deciding(case, frame)}
+    apart = other.frames[: len(other.frames) - chains.shared(mine.frames, other.frames)]
+    return any(line not in known for frame in apart for line in _deciding(case, frame))
+
+
+def _deciding(case: Case, frame: str) -> list[_Line]:
+    """The conditions around a frame's line, and the guards before it."""
+    around = statements.branches(case.statements(chains.site(frame)))
+    return [(chains.file(frame), n) for n in (*around, *intervals.ways_before(case, frame))]
+
+
+def _one_side(case: Case, seq: int, places: Sequence[_Place]) -> _Asked | None:
+    """The one of some places that conditions on the rank let ranks come to."""
+    if len(places) < 2:
         return None
     above = [_above(case, place.frames) for place in places]
     asking = [
@@ -144,18 +200,23 @@ def _places(case: Case, candidate: Candidate) -> tuple[int, list[_Place]]:
         return 0, []
     since = parted(case, candidate)
     if since is not None:
-        if len(candidate.sides) != 2:
-            return 0, []
-        return since.seq, [
-            _place(case, side, rank, call)
-            for side in candidate.sides
-            for rank, call in zip(since.ranks, since.calls, strict=True)
-            if rank in side.ranks
-        ]
+        return _places_of(case, candidate, since)
     if any(case.standings[rank].state != "finished" for rank in candidate.absent):
         return 0, []
     sides = [side for side in candidate.sides if side.ranks]
     return seq, [_place(case, side, side.ranks[0], side.call) for side in sides]
+
+
+def _places_of(case: Case, candidate: Candidate, since: Parting) -> tuple[int, list[_Place]]:
+    """The same at a row before."""
+    if len(candidate.sides) != 2:
+        return 0, []
+    return since.seq, [
+        _place(case, side, rank, call)
+        for side in candidate.sides
+        for rank, call in zip(since.ranks, since.calls, strict=True)
+        if rank in side.ranks
+    ]
 
 
 def _place(case: Case, side: Side, rank: int, call: Call | None) -> _Place:

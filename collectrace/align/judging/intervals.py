@@ -41,10 +41,12 @@ def decides(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     ]
     if known:
         return all(known)
-    return any(_is_interval(case, frame, line) for frame in apart for line in _ways(case, frame))
+    return any(
+        _is_interval(case, frame, line) for frame in apart for line in ways_before(case, frame)
+    )
 
 
-def _ways(case: Case, frame: str) -> Iterator[str]:
+def ways_before(case: Case, frame: str) -> Iterator[str]:
     """As ``number text`` the guards before a line that lead past it in this turn."""
     site = chains.site(frame)
     for way in case.ways(site):

@@ -27,16 +27,31 @@ def parted(case: Case, candidate: Candidate) -> Parting | None:
 
 def _find(case: Case, candidate: Candidate, further: int) -> Parting | None:
     """The same, looking so many rows further."""
-    stream, seq = candidate.stream, candidate.seq
-    if stream is None or seq is None or KINDS[candidate.what].family != "call":
+    stream, seq, logs = candidate.stream, candidate.seq, _logs(case, candidate)
+    if stream is None or seq is None or logs is None:
         return None
+    return parting.find(*logs, stream, seq + further)
+
+
+def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
+    """Those of the ranks that stand for the sides."""
     sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
-    if len(sides) < 2:
+    if KINDS[candidate.what].family != "call" or len(sides) < 2:
         return None
     one, two = (case.log(side.ranks[0]) for side in (sides[0], sides[-1]))
-    if one is None or two is None:
+    return (one, two) if one is not None and two is not None else None
+
+
+@once
+def passed_by(case: Case, candidate: Candidate) -> Parting | None:
+    """The first row at which a side was at a line of its own, and the other at one of both.
+
+    Also where they were together again before the candidate's row: see :func:`parting.passing`.
+    """
+    stream, seq, logs = candidate.stream, candidate.seq, _logs(case, candidate)
+    if stream is None or seq is None or logs is None:
         return None
-    return parting.find(one, two, stream, seq + further)
+    return parting.passing(*logs, stream, seq)
 
 
 @once

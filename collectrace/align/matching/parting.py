@@ -145,6 +145,41 @@ def find(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting 
     return Parting(start + at, (one.rank, two.rank), (mine, theirs), extra)
 
 
+def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parting | None:
+    """The first row at which one rank was where it never was, and the other at a line of both.
+
+    Whether they came together again behind it, or not: that each has met the other there, and
+    nothing else, says that it is one step of both programs. ``ranks`` has the one that was
+    elsewhere first. None where a part of the logs was not read, or there are too many rows.
+
+    Args:
+        one: a rank's log.
+        two: another's.
+        stream: a stream of both.
+        before: the first row on which the calls differ, or that one of them lacks.
+
+    """
+    if not (one.scanned and two.scanned) or before > _MOST_ROWS:
+        return None
+    a, b = (_Column(log, stream, 1, before) for log in (one, two))
+    met_by_a: dict[_Where, set[_Where]] = {}
+    met_by_b: dict[_Where, set[_Where]] = {}
+    for at in range(min(len(a), len(b))):
+        here, there = a.where(at), b.where(at)
+        for first, second, is_new, usual in (
+            (one, two, here not in met_by_a, met_by_b.get(there) == {there}),
+            (two, one, there not in met_by_b, met_by_a.get(here) == {here}),
+        ):
+            if is_new and usual and not a.is_shadow(at) and not b.is_shadow(at):
+                (mine,), (theirs,) = (log.calls(stream, at + 1, at + 2) for log in (first, second))
+                if mine is None or theirs is None:
+                    return None
+                return Parting(at + 1, (first.rank, second.rank), (mine, theirs), None)
+        met_by_a.setdefault(here, set()).add(there)
+        met_by_b.setdefault(there, set()).add(here)
+    return None
+
+
 def has_lost(log: RankLog) -> bool:
     """Whether calls of a rank are missing: what it never did cannot be told then."""
     return log.rotated or bool(log.dropped) or log.disabled

@@ -395,3 +395,41 @@ def test_ranks_of_other_groups_made_that_call_in_its_turn(tmp_path: Path) -> Non
     sisters = [[TRAIN, TRAIN] * 3 + [TRAIN, barrier(25, 26)]] * 2
     assert told(tmp_path / "alone", mine, others).suspects == (0,)
     assert told(tmp_path / "sisters", mine, others, *sisters, pairs=True).suspects == ()
+
+
+METRIC, LOSS = bucket(2, 11, 26), bucket(9, 26)
+
+
+@pytest.mark.parametrize(
+    ("loss", "suspects"),
+    [
+        pytest.param(LOSS, (0,), id="a step of all ranks"),
+        pytest.param(bucket(22, 26), (), id="under a condition: it may be their part"),
+        pytest.param(bucket(62, 92), (), id="behind a guard: likewise"),
+    ],
+)
+def test_what_met_another_line_long_before_the_bytes_differ(
+    loss: Call, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The ranks were at the same lines again, one a turn of the loop behind the other."""
+    usual = [loss] * 6
+    mine = [loss, loss, METRIC, *usual]
+    end = {"op": "all_gather", "at": (25, 26)}
+    run = made(tmp_path, mine, [*[loss] * 8, end])
+    found = of_run(tmp_path, run)
+    assert (found.ranks if found is not None else ()) == suspects
+    if found is not None:
+        assert found.seq == 3
+        finding = told(tmp_path, mine, [*[loss] * 8, end])
+        assert finding.suspects == (0,)
+        assert "At call 3 rank 0 issued" in finding.cause
+        assert "which before met the same line of rank 0" in finding.cause
+        assert "loop ended" not in finding.cause
+
+
+def test_what_met_a_line_for_the_others_alone(tmp_path: Path) -> None:
+    """A follower's: rank 0 was never there, and the two lines may be two halves of one step."""
+    theirs = bucket(25, 26)
+    mine = [LOSS, bucket(10, 26), METRIC, LOSS, LOSS, LOSS, LOSS, LOSS, LOSS]
+    others = [LOSS, theirs, theirs, LOSS, LOSS, LOSS, LOSS, LOSS, {"op": "all_gather", "at": (25,)}]
+    assert of_run(tmp_path, made(tmp_path, mine, others)) is None

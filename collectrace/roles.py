@@ -87,6 +87,7 @@ _DCP: Final = "distributed checkpoint"
 _LIGHTNING: Final = "Lightning"
 _ACCELERATE: Final = "Accelerate"
 _TRAINER: Final = "the Trainer"
+_TRANSFORMERS: Final = "Transformers"
 _METRIC: Final = "torchmetrics"
 _DEEPSPEED: Final = "DeepSpeed"
 
@@ -291,6 +292,7 @@ _TABLE: Final = (
     _library("trainer.flops", _TRAINER, "Trainer flops", "adding up floating point operations"),
     _library("trainer.checkpoint", _TRAINER, "Trainer checkpoint", "saving a checkpoint"),
     _library("trainer.other", _TRAINER, "Trainer", "at work", pairs=USER),
+    _library("transformers.other", _TRANSFORMERS, "Transformers", "at work", pairs=USER),
 
     _library("torchmetrics.sync", _METRIC, "torchmetrics sync",
              "gathering a metric's state (sync)", by_part=True, asked=True),

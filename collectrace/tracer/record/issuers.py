@@ -38,7 +38,9 @@ _FILES: Final = (
     ("lightning/", "lightning.other"),
     ("pytorch_lightning/", "lightning.other"),
     ("lightning_fabric/", "lightning.other"),
-    ("transformers/", "trainer.other"),
+    ("transformers/trainer.py", "trainer.other"),
+    ("transformers/trainer_seq2seq.py", "trainer.other"),
+    ("transformers/", "transformers.other"),
     ("accelerate/", "accelerate.other"),
     ("ray/", "ray.other"),
 )

@@ -34,7 +34,7 @@ class Run:
         self.model = DistributedDataParallel(Denoiser())
 
     def fit_once(self) -> None:
-        self.model.train()
+        self.model.module.train()
         for noisy in torch.randn(3, 4, 6):
             self.model(noisy).square().mean().backward()
 

@@ -64,6 +64,25 @@ def test_what_runs_beside_the_compiler_is_the_scripts_own(tmp_path: Path) -> Non
     assert role(tmp_path, GATHER) is None
 
 
+@pytest.mark.parametrize(
+    ("files", "role_of_it"),
+    [
+        (["generation/utils.py"], "transformers.other"),
+        (["models/mixtral/modeling_mixtral.py", "integrations/moe.py"], "transformers.other"),
+        (["trainer_pt_utils.py"], "transformers.other"),
+        (["trainer_pt_utils.py", "trainer.py"], "trainer.other"),
+        (["generation/utils.py", "trainer_seq2seq.py", "trainer.py"], "trainer.other"),
+    ],
+)
+def test_transformers_at_work_with_and_without_its_trainer(
+    files: list[str], role_of_it: str, tmp_path: Path
+) -> None:
+    package = TORCH.parent / "transformers"
+    frames = [(str(package / file), "run") for file in files]
+    assert role(tmp_path, GATHER, *frames) == role_of_it
+    assert roles.of(role_of_it).pairs == roles.USER
+
+
 def test_they_pair_as_the_scripts_own() -> None:
     agree = roles.of("compile.agree")
     assert agree.pairs == roles.USER

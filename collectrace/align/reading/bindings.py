@@ -59,6 +59,26 @@ def of(tree: ast.Module) -> Bindings:
     return Bindings((module, *sorted(functions, key=lambda one: one.span)), frozenset(numbers))
 
 
+def assignments(text: str) -> Iterator[tuple[str, ast.expr]]:
+    """The names and attributes that a line gives a value, and that; none of one that goes on."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    match body:
+        case [ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values))]:
+            pairs = list(zip(names, values, strict=False))
+        case [ast.Assign(targets=[target], value=value)]:
+            pairs = [(target, value)]
+        case [ast.AnnAssign(target=target, value=ast.expr() as value)]:
+            pairs = [(target, value)]
+        case _:
+            return
+    for target, value in pairs:
+        if isinstance(target, ast.Name | ast.Attribute):
+            yield ast.unparse(target), value
+
+
 def _scope(tree: ast.AST, span: Span) -> Scope:
     nodes = list(ast.walk(tree))
     times = Counter(name for node in nodes if node is not tree and (name := _bound(node)))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from collectrace.align.reading import statements
-from collectrace.align.reading.bindings import Bindings
+from collectrace.align.reading.bindings import Bindings, assignments
 from collectrace.align.reading.rank_names import RANK, is_asked
 
 
@@ -124,8 +124,8 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
     spelling = _Spelling(
         {
             name: value
-            for assignment in behind
-            for name, value in _assignments(statements.code_of(assignment))
+            for text in behind
+            for name, value in assignments(statements.code_of(text))
             if bindings.is_given_once(name, number)
         }
     )
@@ -134,26 +134,6 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
         return f"{number} if {ast.unparse(test)}:" if spelling.has_changed else line
     except RecursionError:
         return line
-
-
-def _assignments(text: str) -> Iterator[tuple[str, ast.expr]]:
-    """The names and attributes that a line gives a value, and that."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    match body:
-        case [ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values))]:
-            pairs = list(zip(names, values, strict=False))
-        case [ast.Assign(targets=[target], value=value)]:
-            pairs = [(target, value)]
-        case [ast.AnnAssign(target=target, value=ast.expr() as value)]:
-            pairs = [(target, value)]
-        case _:
-            return
-    for target, value in pairs:
-        if isinstance(target, ast.Name | ast.Attribute):
-            yield ast.unparse(target), value
 
 
 class _Spelling(ast.NodeTransformer):

@@ -6,11 +6,13 @@ itself last.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace.align.reading import arms, chains
+from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.rank_names import RANK, is_asked
 
 
@@ -157,14 +159,27 @@ def goes_back(line: str, assigned: Sequence[str]) -> Origin:
     if found := asks(line):
         return Origin(found)
     head = str(number_of(head_of(line)))
+    names = code_of(head_of(line))
     for one in assigned:
         number, _, assignment = one.partition(" ")
-        value = code_of(assignment).partition("=")[2]
-        if number != head or not (found := _looks_at(value)):
+        if number != head:
             continue
-        if found != "rank" or is_asked(value):
+        value = _given(code_of(assignment), names)
+        found = _looks_at(value)
+        if found and (found != "rank" or is_asked(value)):
             return Origin(found, assignment)
+        names += f" {value}"
     return Origin()
+
+
+def _given(assignment: str, names: str) -> str:
+    """The value in an assignment; of one that gives several the one for a name that is asked."""
+    known = list(assignments(assignment))
+    if len(known) > 1:
+        for name, value in known:
+            if re.search(rf"(?<![\w.]){re.escape(name)}\b", names):
+                return ast.unparse(value)
+    return assignment.partition("=")[2]
 
 
 def head_of(line: str) -> str:

@@ -94,6 +94,12 @@ def test_a_name_that_is_given_a_value_asks_for_nothing() -> None:
     assert goes_back("9 if it:", ["9 8 rank_loss = it = 3", "9 7 it: Rank = 4"]) == Origin()
 
 
+def test_of_several_values_the_one_of_a_name_that_is_asked_counts() -> None:
+    given = ["9 8 self.every, self.main = every, rank == 0"]
+    assert goes_back("9 if self.main:", given).asks == "rank"
+    assert goes_back("9 if step % self.every:", given) == Origin()
+
+
 @pytest.mark.parametrize(
     ("value", "is_rank"),
     [

@@ -26,6 +26,7 @@ from collectrace.align.judging.program import out_of_program
 from collectrace.align.judging.rounds import left_round, out_of_round
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.judging.uneven_round import out_of_balance
+from collectrace.align.judging.wrapped_anew import wrapped_anew
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -239,6 +240,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         or alone_in_loop(case, candidate)
         or left_round(case, candidate)
         or out_of_round(case, candidate)
+        or wrapped_anew(case, candidate)
     )
     return without_the_value(case, candidate, found)
 

@@ -156,7 +156,7 @@ def left_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
         return ()
     if not is_straight(case, found) or _is_led_past(case, found):
         return ()
-    return tuple(sorted(found.side.ranks)) if _are_of_one_mind(case, candidate) else ()
+    return tuple(sorted(found.side.ranks)) if are_of_one_mind(case, candidate) else ()
 
 
 def _is_led_past(case: Case, found: Leap) -> bool:
@@ -189,7 +189,7 @@ def novelty(case: Case, candidate: Candidate) -> Turn | None:
         return None
     if program_text(made) in sisters.votes(case, candidate):
         return None
-    return left if _are_of_one_mind(case, candidate) else None
+    return left if are_of_one_mind(case, candidate) else None
 
 
 def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -209,13 +209,13 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     here, there = case.stack(rank, made), case.stack(other, usual)
     line, _ = chains.outermost_apart(here, there)
     if not part_in_one_loop(case, here, there) or any(
-        line in _frames(case, one, stream, seq) for one in (rank, other)
+        line in frames_before(case, one, stream, seq) for one in (rank, other)
     ):
         return ()
     return () if intervals.decides(case, here, there) else tuple(sorted(found.side.ranks))
 
 
-def _frames(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:
+def frames_before(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:
     """The frames above a rank's calls before a row."""
     log = case.log(rank)
     if log is None:
@@ -226,7 +226,7 @@ def _frames(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:
     return {frame for n in seen for frame in known[n].where}
 
 
-def _are_of_one_mind(case: Case, candidate: Candidate) -> bool:
+def are_of_one_mind(case: Case, candidate: Candidate) -> bool:
     """Whether the ranks of each side have come to the row in one way."""
     stream, seq = candidate.stream, candidate.seq
     if stream is None or seq is None:
@@ -266,16 +266,21 @@ def part_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bo
 
     Not where the usual one goes on into a function with a loop: that may have been over.
     """
+    if not part_in_loop(case, new, usual):
+        return False
+    further = usual[: len(usual) - chains.shared(new, usual) - 1]
+    return not any(statements.loops(case.statements(chains.site(frame))) for frame in further)
+
+
+def part_in_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
+    """Whether two stacks part in one function, and the innermost loop around one is around both."""
     if not _is_one_function(new, usual):
         return False
     here, there = (
         case.statements(chains.site(frame)) for frame in chains.outermost_apart(new, usual)
     )
     loop = statements.innermost_loop(there)
-    if loop is None or loop not in here[:-1]:
-        return False
-    further = usual[: len(usual) - chains.shared(new, usual) - 1]
-    return not any(statements.loops(case.statements(chains.site(frame))) for frame in further)
+    return loop is not None and loop in here[:-1]
 
 
 def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:

@@ -1,0 +1,78 @@
+"""Who wraps a model anew is to blame where the inner loop of the others was begun anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectrace.records import Stack
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
+
+SOURCE = """\
+def learn():
+    for batch in batches:
+        model(batch).backward()
+def grow():
+    wrap(core)
+for epoch in range(9):
+    learn()
+    all_reduce(mean)
+    if small:
+        grow()
+    if epoch > patience:
+        grow()
+    if wide:
+        grow()
+    else:
+        learn()
+grow()
+"""
+
+FUNCTIONS = {3: "learn", 5: "grow"}
+
+
+def suspects(folder: Path, mine: list[list[int]], others: list[list[int]]) -> tuple[int, ...]:
+    """Who is to blame where ranks 0 and 1 come to these lines, and differ in the last."""
+    train = folder / "train.py"
+    train.write_text(SOURCE)
+    run = Run(2)
+    for rank, program in zip(run, (mine, others), strict=True):
+        for n, lines in enumerate(program, 1):
+            frames = [f"{train}:{line} {FUNCTIONS.get(line, '<module>')}" for line in lines]
+            rank.record(Stack(stack=n, frames=frames))
+            calls: dict[int, dict[str, Any]] = {
+                3: {"op": "all_reduce", "shape": [42], "role": "ddp.backward.bucket"},
+                5: {"op": "all_gather", "role": "ddp.construct"},
+                8: {"op": "all_reduce", "shape": [1]},
+            }
+            last = rank.call(**calls[lines[0]], site=frames[0].partition(" ")[0], stack=n)
+        rank.beat(60, rank.inside(last))
+    return errors(aligned(run, folder / "logs"))[0].suspects
+
+
+TRAIN, MEAN, WRAP = [3, 7], [8], [5, 10]
+EPOCH = [TRAIN, TRAIN, MEAN]
+
+
+@pytest.mark.parametrize(
+    ("before", "mine", "theirs", "found"),
+    [
+        pytest.param([*EPOCH, *EPOCH], WRAP, TRAIN, (0,), id="behind the inner loop"),
+        pytest.param([*EPOCH, TRAIN, TRAIN], WRAP, TRAIN, (), id="out of it, or not"),
+        pytest.param([*EPOCH, *EPOCH], [5, 12], TRAIN, (), id="from a certain epoch on"),
+        pytest.param([*EPOCH, *EPOCH], [5, 14], [3, 16], (), id="in the other branch"),
+        pytest.param([*EPOCH, *EPOCH], [5, 17], TRAIN, (), id="behind the loop"),
+        pytest.param([*EPOCH, WRAP, *EPOCH], WRAP, TRAIN, (), id="not for the first time"),
+    ],
+)
+def test_who_wraps_a_model_anew(
+    before: list[list[int]],
+    mine: list[int],
+    theirs: list[int],
+    found: tuple[int, ...],
+    tmp_path: Path,
+) -> None:
+    assert suspects(tmp_path, [*before, mine], [*before, theirs]) == found

@@ -133,7 +133,7 @@ def arms_that_met(case: Case, candidate: Candidate) -> Arms:
         return frozenset()
     since = parted(case, candidate)
     until = min(candidate.seq, since.seq) if since is not None else candidate.seq
-    rows = zip(*(case.before(r, candidate.stream, until, _BEFORE) for r in ranks), strict=False)
+    rows = zip(*(case.before(r, candidate.stream, until) for r in ranks), strict=False)
     found, visited = set[tuple[str, str]](), {rank: set[str]() for rank in ranks}
     for row in rows:
         known = [(r, c, case.stack(r, c)) for r, c in zip(ranks, row, strict=True) if c is not None]
@@ -145,10 +145,6 @@ def arms_that_met(case: Case, candidate: Candidate) -> Arms:
             found.add((chains.site(mine), chains.site(there)))
     common = set.union(*(one & other for one, other in combinations(visited.values(), 2)), {""})
     return frozenset(pair for pair in found if not common & set(pair))
-
-
-_BEFORE: Final = 400
-"""Rows before one that are looked at."""
 
 
 def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import ways_past
@@ -21,9 +21,6 @@ from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
-
-_BEFORE: Final = 400
-"""Rows before a parting that are looked at."""
 
 
 class _Due(NamedTuple):
@@ -86,7 +83,7 @@ def after_its_last(case: Case, rank: int, stream: StreamKey, seq: int) -> Call |
 
     ``seq``: where it would have been. The latest call from that line.
     """
-    *before, last = case.before(rank, stream, seq, _BEFORE) or [None]
+    *before, last = case.before(rank, stream, seq) or [None]
     if last is None:
         return None
     line = case.stack(rank, last)
@@ -107,7 +104,7 @@ def _sides(
     rows = [
         (a, b, case.stack(one, a), case.stack(two, b))
         for a, b in zip(
-            *(case.before(rank, stream, found.seq, _BEFORE) for rank in found.ranks), strict=False
+            *(case.before(rank, stream, found.seq) for rank in found.ranks), strict=False
         )
         if a is not None and b is not None
     ]

@@ -15,9 +15,6 @@ from collectrace.signature import program_text
 _MOST: Final = 64
 """Calls that a set or a dict may hold."""
 
-_BEFORE: Final = 400
-"""Calls before a row that are looked at."""
-
 
 @dataclass(frozen=True, slots=True)
 class Permuted:
@@ -67,7 +64,7 @@ def _are_the_same(case: Case, candidate: Candidate, one: int, two: int, count: i
     A rank that left a call out makes the one after it, which may be of the same size.
     """
     rows = zip(
-        *(case.before(rank, candidate.stream, candidate.seq, _BEFORE) for rank in (one, two)),
+        *(case.before(rank, candidate.stream, candidate.seq) for rank in (one, two)),
         strict=False,
     )
     met = {

@@ -26,6 +26,7 @@ from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.closing_send import in_circle
 from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
 
 
@@ -125,16 +126,24 @@ def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason
 def _messages(cycle: Sequence[Edge]) -> str:
     """The fix of a circle of messages: the two calls of one rank in the other order."""
     first, before = cycle[0].waiting, cycle[-1].waiting
-    other = "send" if before.op == "recv" else "recv"
-    if other == first.op:
-        mine = f"its {other} to" if other == "send" else f"its {other} from"
-        other = f"{mine} rank {before.rank}"
-        this = f"its {first.op} {'to' if first.op == 'send' else 'from'} rank {cycle[0].target[0]}"
-    else:
-        other, this = f"its {other}", f"its {first.op}"
+    other, this = ("send" if before.op == "recv" else "recv"), first.op
+    named = _named(other, before.rank), _named(this, cycle[0].target[0])
+    tags = [_tag(one) for one in (before, first)]
+    if other != this:
+        named = f"its {other}", f"its {this}"
+    elif named[0] == named[1]:
+        named = named[0] + tags[0], named[1] + tags[1]
     return (
-        f"Turn one of them round: rank {first.rank} issues {other} before "
-        f"{this}{words.at_site(first.site)}, and nobody waits any longer.\n"
+        f"Turn one of them round: rank {first.rank} issues {named[0]} before "
+        f"{named[1]}{words.at_site(first.site)}, and nobody waits any longer.\n"
         "Better, let all pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), "
         "which cannot block like this."
     )
+
+
+def _named(op: str, peer: int) -> str:
+    return f"its {op} {'to' if op == 'send' else 'from'} rank {peer}"
+
+
+def _tag(waiting: Waiting) -> str:
+    return f" with tag {waiting.channel.tag}" if waiting.channel is not None else ""

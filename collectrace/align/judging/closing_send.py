@@ -33,6 +33,15 @@ def has_met(issue: ChannelIssue) -> int:
     return send.seq - 1 if send is not None else 0
 
 
+def is_open(issue: ChannelIssue) -> bool:
+    """Whether no record tells that the send of a near miss was meant for who lacks one.
+
+    One does where messages have met between those whom the receive names, and none on the way of
+    the send: then the sender has served who waits till now, and never the other.
+    """
+    return bool(has_met(issue)) or issue.seq - 1 + issue.taken == 0
+
+
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
     """The circle of waits that a near miss closes, if there is one."""
     if issue.near is None or issue.near.differs not in _ENDS:

@@ -1,7 +1,7 @@
 """A token goes round; rank 0 gives it to the rank before it, which awaits it of the other.
 
 ranks: 3
-expect: p2p_unmatched
+expect: deadlock
 suspects: none
 status: hung
 cause: rank 0; rank 1; rank 2; SENT; circle | waits in send; meant for rank 1

@@ -47,15 +47,34 @@ def test_messages_that_met_before_make_it_a_circle(tmp_path: Path) -> None:
     )
 
 
-def test_a_rank_that_was_never_sent_to_before_is_a_wrong_peer_or_a_circle(tmp_path: Path) -> None:
-    found = first(ring(0), tmp_path)
-    assert (found.kind, found.suspects) == ("p2p_unmatched", ())
-    assert "rank 0 sent it to rank 2, not to rank 1" in found.headline
+def test_of_what_never_met_before_no_reading_is_better(tmp_path: Path) -> None:
+    found, *others = errors(aligned(ring(0), tmp_path))
+    assert (found.kind, found.suspects, others) == ("deadlock", (), [])
+    assert found.headline.startswith("ranks 0-2 wait in a circle: rank 0 in send at b.py:20")
     assert "Rank 0 waits in send at b.py:20 for rank 2; rank 2 waits in recv" in found.cause
     assert "Either it was meant for rank 1" in found.cause
     assert "no message has met between these two before" in found.cause
     assert found.fix.startswith("If it was meant for rank 1: name each other")
     assert "isend()" in found.fix
+
+
+def test_who_was_served_before_and_is_not_now_lacks_what_went_elsewhere(tmp_path: Path) -> None:
+    """Rank 0 has sent to rank 1 in each round, and never to rank 2."""
+    run = Run(3)
+    zero, one, two = run
+    for _ in range(3):
+        zero.send(1, site="b.py:20")
+        one.recv(0, site="b.py:22")
+    for rank, call in (
+        (zero, zero.send(2, site="b.py:20")),
+        (one, one.recv(0, site="b.py:22")),
+        (two, two.recv(1, site="b.py:22")),
+    ):
+        rank.stuck_in(call)
+    found = first(run, tmp_path)
+    assert (found.kind, found.suspects) == ("p2p_unmatched", ())
+    assert "rank 0 sent it to rank 2, not to rank 1" in found.headline
+    assert "can be read in two ways. Either it was meant for rank 1" in found.cause
 
 
 def test_a_receive_that_may_name_the_wrong_source(tmp_path: Path) -> None:

@@ -304,6 +304,11 @@ def on_the_wire(calls: Iterable[Call], told: str) -> str:
     return f"On the wire {'; '.join(named)}." if named else ""
 
 
+def message(c: Call) -> str:
+    """``recv``; ``recv (irecv)`` where the script asked for it by another name."""
+    return f"{c.op} ({c.api})" if is_user(c) and c.api and c.api != c.op else c.op
+
+
 def did(members: tuple[int, ...], c: Call, what: str = "") -> str:
     """``rank 1 called barrier``, ``ranks 0-2 were in DDP backward()``."""
     verb_ = "called" if is_user(c) else verb(members, "was in", "were in")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
 
@@ -39,8 +40,13 @@ def steps(case: Case, cycle: Sequence[Edge]) -> str:
 
 
 def what(case: Case, edge: Edge) -> str:
-    """``all_reduce of group tp at train.py:9``."""
-    return _call_of(case, edge) + words.at_site(edge.waiting.site)
+    """``all_reduce of group tp at train.py:9``; ``recv (irecv) with tag 3 at train.py:9``."""
+    w = edge.waiting
+    call = waited_for(case, w) if w.channel is not None else None
+    if call is None or w.channel is None:
+        return _call_of(case, edge) + words.at_site(w.site)
+    tag = f" with tag {w.channel.tag}" if w.channel.tag else ""
+    return words.message(call) + tag + words.at_site(w.site)
 
 
 def _call_of(case: Case, edge: Edge) -> str:

@@ -15,14 +15,18 @@ def readings(issue: ChannelIssue) -> Reason:
     """
     assert issue.near is not None
     sent, wanted, met = issue.near.channel, issue.channel, has_met(issue)
-    at, recv_at = (words.at(c) if c is not None else "" for c in (issue.near.send, issue.recv))
-    send = f"rank {sent.source}'s send to rank {sent.destination}{at}"
+    ends = (issue.near.send, "send"), (issue.recv, "recv")
+    begun, recv = (words.message(c) if c is not None else op for c, op in ends)
+    at, recv_at = (words.at(c) if c is not None else "" for c, _ in ends)
+    send = f"rank {sent.source}'s {begun} to rank {sent.destination}{at}"
     if issue.near.differs == "destination":
-        other = f"it was meant for rank {wanted.destination}, whose recv{recv_at} awaits one of it"
+        other = (
+            f"it was meant for rank {wanted.destination}, whose {recv}{recv_at} awaits one of it"
+        )
         first = f"let rank {sent.source} send first what rank {wanted.destination} awaits of it"
     else:
         other = (
-            f"rank {wanted.destination}'s recv{recv_at}, which names rank {wanted.source}, was "
+            f"rank {wanted.destination}'s {recv}{recv_at}, which names rank {wanted.source}, was "
             "meant for it"
         )
         first = f"let rank {sent.destination} receive it first"

@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     list_shift,
     numbering,
     object_lists,
+    odd_message,
     partners,
     rank_words,
     tally,
@@ -72,11 +73,10 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     other = f"rank {peer}" if peer >= 0 else "any rank"
     if candidate.severity == "info":
         return too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
-    tag = f" with tag {channel.tag}" if channel.tag else ""
     n = issue.seq - 1 + (issue.taken if issue.recv is not None else 0)
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     where = words.group(issue.group)
-    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{tag} in {where}."
+    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{_tag(issue)} in {where}."
     if call is not None and not is_user(call):
         cause += f" Rank {here} was in {words.issuer(call)}{_part(call)}."
     lines = tally.of_channel(case, channel)
@@ -157,7 +157,7 @@ def _why_not(case: Case, cause: Candidate, rank: int) -> str:
 
 
 def _message(call: Call | None, seq: int) -> str:
-    return f"{call.op}{words.at(call)}" if call is not None else f"message {seq}"
+    return words.message(call) + words.at(call) if call is not None else f"message {seq}"
 
 
 def _how_it_ended(standing: Standing) -> str:
@@ -250,16 +250,16 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     told = by_framework.of_messages(
         case, ends, "message sizes" if _is_same_message(issue) else "messages"
     )
-    shifted = list_shift.reason(case, issue)
+    known = odd_message.reason(case, candidate) or list_shift.reason(case, issue)
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
-        f"{channel.destination} differs in {what} at its two ends{_sizes(issue, what)}."
+        f"{channel.destination}{_tag(issue)} differs in {what} at its two ends{_ends(issue, what)}."
         f"{_taken_before(issue)}"
-        f"{shifted.cause if shifted is not None else ''} {_UNCHECKED}{_other_parts(issue)}"
+        f"{known.cause if known is not None else ''} {_UNCHECKED}{_other_parts(issue)}"
         f"{_stumbled(case, candidate)}",
         told
-        or (shifted.fix if shifted is not None else "")
+        or (known.fix if known is not None else "")
         or f"Give the receive buffer the {what} of the tensor that is sent"
         + (
             "."
@@ -270,12 +270,15 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     )
 
 
-def _sizes(issue: ChannelIssue, what: str) -> str:
-    """``: float32[2, 8] (16 elements) and float32[2, 5] (10 elements)``; empty if one is flat."""
-    sizes = [words.sized(call) for call in (issue.send, issue.recv) if call is not None]
-    if what != "size" or not all(size.endswith(")") for size in sizes):
-        return ""
-    return f": {words.listed(sizes)}"
+def _ends(issue: ChannelIssue, what: str) -> str:
+    """``: send of float32[2, 8] (16 elements) and recv of float32[2, 5] (10 elements)``."""
+    told = words.sized if what == "size" else words.tensors
+    ends = (call for call in (issue.send, issue.recv) if call is not None)
+    return f": {words.listed([f'{words.message(call)} of {told(call)}' for call in ends])}"
+
+
+def _tag(issue: ChannelIssue) -> str:
+    return f" with tag {issue.channel.tag}" if issue.channel.tag else ""
 
 
 _UNCHECKED: Final = (
@@ -303,7 +306,8 @@ def _taken_from_any(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wo
     name = f"{recv.api or recv.op}{words.at(recv)}"
     cause = (
         f"The {name} names no source: it takes whatever comes first, from any rank. It took the "
-        f"{words.ordinal(issue.seq)} message from {source} to rank {here}."
+        f"{words.ordinal(issue.seq)} message from {source} to rank {here}{_tag(issue)}, "
+        f"its {words.message(send)}{words.at(send)}."
     )
     own_tag = "or give each kind of message a tag of its own, at both ends."
     fix = (

@@ -18,6 +18,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import caught
 from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
+from collectrace.align.judging.odd_message import odd_message
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers
 from collectrace.align.judging.partners import out_of_pair
@@ -99,7 +100,10 @@ def without_the_value(
 
 
 def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -> tuple[int, ...]:
-    """Who left too early; who took a message from anybody and awaited one rank's; or rule 6."""
+    """Who left too early; whose message alone is another than its like; or rule 6.
+
+    And who took a message from anybody, and awaited one rank's.
+    """
     if issue.attribute == "undelivered":
         return tuple(sorted(begun.rank for begun in senders(case, issue)))
     if issue.attribute == "absent":
@@ -109,8 +113,10 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
             or out_of_program(case, candidate)
             or out_of_pair(case, candidate)
         )
-    is_meant = issue.before is not None and issue.before.next is not None
-    return (issue.channel.destination,) if is_meant else ()
+    if issue.before is not None and issue.before.next is not None:
+        return (issue.channel.destination,)
+    odd = odd_message(case, candidate)
+    return (odd.rank,) if odd is not None else ()
 
 
 # -- rules 6 and 7: absence ------------------------------------------------------------------

@@ -1,0 +1,137 @@
+"""Messages between one rank and several of a kind, of which those of one alone are of another size.
+
+As where workers push to a server. What all of a kind have sent each time, from one line, is what
+the server awaits of each; who alone sends something else, as it never did, has departed from it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.matching import habit, programs
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.records import Call
+from collectrace.signature import channel_text, is_user, numel
+
+End = Literal["source", "destination"]
+
+
+class OddMessage(NamedTuple):
+    """A message of which one end alone is another than those of its like."""
+
+    rank: int
+    """Whose end it is."""
+    end: End
+    """Which of the two: ``source``, it sent it."""
+    hub: int
+    """At the other end of all of them."""
+    likes: tuple[int, ...]
+    """Who made as many of them, each as the hub made its own end; at least two."""
+    usual: Call
+    """The hub's end."""
+    before: int
+    """Messages of the rank before, which were so, too; at least three."""
+
+
+@once
+def odd_message(case: Case, candidate: Candidate) -> OddMessage | None:
+    """Which end of a message that does not fit departed from its like; None: it is not known.
+
+    Nothing where sizes have ever differed at that line, of whatever rank; nor where the two may
+    have told each other of the size before.
+    """
+    issue = candidate.source
+    if not isinstance(issue, ChannelIssue):
+        return None
+    send, recv = issue.send, issue.recv
+    if send is None or recv is None or not (is_user(send) and is_user(recv)):
+        return None
+    if issue.is_from_any or issue.taken or issue.seq <= habit.ENOUGH:
+        return None
+    ends: tuple[tuple[End, Call], ...] = ("source", recv), ("destination", send)
+    found = (_of_end(case, issue, end, usual) for end, usual in ends)
+    return next((one for one in found if one is not None), None)
+
+
+def _of_end(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessage | None:
+    """``usual``: the other end of the message."""
+    channel = issue.channel
+    rank, hub = channel.source, channel.destination
+    if end == "destination":
+        rank, hub = hub, rank
+    log = case.log(rank)
+    if log is None or not programs.is_whole(log) or _may_be_announced(log, issue):
+        return None
+    mine, kind = _made(log, channel, issue.seq), (channel_text(usual),)
+    lines = {line for line, _ in mine}
+    if len(lines) != 1 or {text for _, text in mine[:-1]} != {*kind}:
+        return None
+    likes = []
+    for like in issue.group.ranks:
+        one, other = _with(channel, end, like), case.log(like)
+        if like in (rank, hub) or other is None or one not in other.last_channel_seq:
+            continue
+        made = _made(other, one, issue.seq)
+        if not programs.is_whole(other) or {*made} != {(line, *kind) for line in lines}:
+            return None
+        if len(made) == issue.seq:
+            likes.append(like)
+    if len(likes) + 1 < CAN_OUTVOTE:
+        return None
+    return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1)
+
+
+def _with(channel: ChannelKey, end: End, rank: int) -> ChannelKey:
+    if end == "source":
+        return channel._replace(source=rank)
+    return channel._replace(destination=rank)
+
+
+def _made(log: RankLog, channel: ChannelKey, seq: int) -> list[tuple[tuple[str, ...], str]]:
+    """The frames above each of a rank's messages up to one, and what its other end must agree in.
+
+    Of a rank that has not come to that all that it made.
+    """
+    rows = log.channel_rows(channel)
+    known, stop = rows.vocabulary, bisect_right(rows.seq, seq)
+    texts = {n: channel_text(known.examples[n]) for n in set(rows.meaning[:stop])}
+    return [
+        (known.appearances[appearance].where, texts[meaning])
+        for appearance, meaning in zip(rows.appearance[:stop], rows.meaning[:stop], strict=True)
+    ]
+
+
+def _may_be_announced(log: RankLog, issue: ChannelIssue) -> bool:
+    """Whether a rank has told of the size of a message since the one before it, or was told."""
+    offsets = log.channel_rows(issue.channel).offset
+    begin, end = offsets[issue.seq - 2], offsets[issue.seq - 1]
+    way = issue.channel.source, issue.channel.destination
+    return any(
+        _carries_numbers(call)
+        or (isinstance(key, ChannelKey) and (key.source, key.destination) == way)
+        for key, call in _between(log, begin, end)
+    )
+
+
+def _between(log: RankLog, begin: int, end: int) -> Iterator[tuple[programs.Key, Call]]:
+    """An example of each call of a rank between two offsets, with its stream or channel."""
+    for key in programs.keys_of(log):
+        rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
+        first, last = bisect_right(rows.offset, begin), bisect_left(rows.offset, end)
+        for meaning in set(rows.meaning[first:last]):
+            yield key, rows.vocabulary.examples[meaning]
+
+
+def _carries_numbers(call: Call) -> bool:
+    """Whether a call may tell of the size of something, rank by rank."""
+    if call.void:
+        return True
+    if call.op == "barrier" or (call.op == "all_reduce" and numel(call.shape) == [1]):
+        return False
+    return call.dtype is None or "int" in str(call.dtype)

@@ -1,0 +1,136 @@
+"""One worker whose message alone is of another size than those of its like, and than its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from collectrace.findings import Finding
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
+
+Before = Callable[[Run, int], object]
+
+
+def pushes(
+    sizes: Mapping[int, Sequence[int]], *, awaits: int = 8, before: Before | None = None
+) -> Run:
+    """Rank 0 gets a message of each worker in every round, so large by rank, and answers it.
+
+    ``before``: what a run, and one of its workers, does before each message.
+    """
+    run = Run(len(sizes) + 1)
+    hub = run.rank(0)
+    for n in range(max(map(len, sizes.values()))):
+        for rank, own in sizes.items():
+            if before is not None:
+                before(run, rank)
+            run.rank(rank).send(0, shape=[own[n]], site="push.py:9")
+            hub.recv(rank, shape=[awaits], site="serve.py:5")
+        for rank in sizes:
+            hub.send(rank, shape=[16], site="serve.py:7")
+            run.rank(rank).recv(0, shape=[16], site="push.py:10")
+    run.finish()
+    return run
+
+
+def first(run: Run, folder: Path) -> Finding:
+    found = errors(aligned(run, folder))[0]
+    assert found.kind == "p2p_mismatch"
+    return found
+
+
+USUAL, ODD = [8, 8, 8, 8], [8, 8, 8, 6]
+
+
+def test_who_alone_sends_less_than_its_like(tmp_path: Path) -> None:
+    found = first(pushes({1: USUAL, 2: ODD, 3: USUAL}), tmp_path)
+    assert found.suspects == (2,)
+    assert "differs in size at its two ends: send of float32[6] and recv of float32[8]" in (
+        found.cause
+    )
+    assert "Ranks 1,3 sent rank 0 float32[8] from the same line each time" in found.cause
+    assert found.fix.startswith("Let rank 2 send float32[8], as ranks 1,3 do")
+
+
+def test_who_alone_awaits_less_than_its_like(tmp_path: Path) -> None:
+    run = Run(4)
+    for n in range(4):
+        for rank in (1, 2, 3):
+            run.rank(0).send(rank, shape=[8], site="serve.py:5")
+            shape = [6 if (rank, n) == (3, 3) else 8]
+            run.rank(rank).recv(0, shape=shape, site="pull.py:9")
+    run.finish()
+    found = first(run, tmp_path)
+    assert found.suspects == (3,)
+    assert "Ranks 1-2 awaited float32[8] of rank 0 from the same line each time" in found.cause
+    assert found.fix.startswith("Let rank 3 receive into a tensor like that of ranks 1-2")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {1: USUAL, 2: ODD},
+        {1: USUAL, 2: ODD, 3: ODD},
+        {1: ODD, 2: USUAL, 3: ODD},
+        {1: USUAL, 2: [8, 8, 6], 3: USUAL},
+    ],
+    ids=["two workers", "two of three", "a majority changed", "too early to say"],
+)
+def test_nobody_is_alone_in_it(sizes: Mapping[int, Sequence[int]], tmp_path: Path) -> None:
+    long = {rank: (list(own) + USUAL)[:4] for rank, own in sizes.items()}
+    assert first(pushes(long), tmp_path).suspects == ()
+
+
+def test_sizes_that_have_differed_between_workers(tmp_path: Path) -> None:
+    """The hub has awaited of each what it sends, until it awaits too much of one."""
+    run = Run(4)
+    for n in range(4):
+        for rank, size in ((1, 8), (2, 8), (3, 5)):
+            sent = 6 if (rank, n) == (2, 3) else size
+            run.rank(rank).send(0, shape=[sent], site="push.py:9")
+            run.rank(0).recv(rank, shape=[size], site="serve.py:5")
+    run.finish()
+    assert first(run, tmp_path).suspects == ()
+
+
+def _header(run: Run, rank: int) -> None:
+    run.rank(rank).send(0, tag=7, shape=[1], site="push.py:8")
+    run.rank(0).recv(rank, tag=7, shape=[1], site="serve.py:4")
+
+
+def _sizes(run: Run, rank: int) -> None:
+    """Of all, in the first worker's turn."""
+    if rank == 1:
+        run.all("all_gather", dtype="int64", shape=[1], out_shape=[[1]] * run.world)
+
+
+def _count(run: Run, rank: int) -> None:
+    if rank == 1:
+        run.all("all_reduce", dtype="int64", shape=[1])
+
+
+@pytest.mark.parametrize(
+    ("before", "suspects"),
+    [(_header, ()), (_sizes, ()), (_count, (2,))],
+    ids=["a header", "the sizes of all", "a sum"],
+)
+def test_a_size_that_may_have_been_told_before(
+    before: Before, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    run = pushes({1: USUAL, 2: ODD, 3: USUAL}, before=before)
+    assert first(run, tmp_path).suspects == suspects
+
+
+def test_a_line_of_its_own(tmp_path: Path) -> None:
+    run = Run(4)
+    for n in range(4):
+        for rank in (1, 2, 3):
+            is_odd = (rank, n) == (2, 3)
+            site = "push.py:12" if is_odd else "push.py:9"
+            run.rank(rank).send(0, shape=[6 if is_odd else 8], site=site)
+            run.rank(0).recv(rank, shape=[8], site="serve.py:5")
+    run.finish()
+    assert first(run, tmp_path).suspects == ()

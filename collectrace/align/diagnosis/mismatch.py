@@ -23,6 +23,7 @@ from collectrace.align.diagnosis import (
     modules,
     object_lists,
     order,
+    other_turn,
     parted,
     passed_by,
     program,
@@ -231,6 +232,6 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     parted.due_here, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
     modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
-    _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, arguments.dtype,
-    arguments.count, arguments.reduce_op, arguments.root,
+    _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,
+    arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     callers,
     caught,
+    conditions,
     conflict,
     deadlock,
     loop,
@@ -82,7 +83,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                     *_on_the_wire(candidate, wording),
                 ),
                 table=_table(case, candidate, judged, context),
-                sources=_sources(case, candidate),
+                sources=_sources(case, candidate, wording.cause),
                 parted=_parted_sides(case, candidate),
                 repeats=index.get(id(cause)) if sisters.is_repeat(case, candidate) else None,
             )
@@ -121,11 +122,15 @@ def _parted_sides(case: Case, candidate: Candidate) -> tuple[Side, ...] | None:
     )  # fmt: skip
 
 
-def _sources(case: Case, candidate: Candidate) -> tuple[SourceLine, ...]:
-    """The lines of code that issued the calls, asked for the groups, or raised instead."""
+def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, ...]:
+    """The lines of code that issued the calls, asked for the groups, or raised instead.
+
+    And those that stand under a condition of which is told, as the call itself may not.
+    """
     sites = [call.site for _, call in called(candidate)]
     for side, call in called(candidate):
         sites += callers.lines(case, side.ranks[0], call)
+    sites += [one.site for one in conditions.of_sides(case, candidate) if one.quoted in cause]
     for side in _parted_sides(case, candidate) or ():
         sites += [side.call.site if side.call is not None else None, side.site]
     if isinstance(candidate.source, GroupConflict):

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Final
 
+from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
 from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.by_rank import ByRank, by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import have_met, parted
-from collectrace.align.reading import arms, chains, code_lines, rank_tests, statements
+from collectrace.align.reading import arms, chains, code_lines, guards, rank_tests, statements
 from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
 from collectrace.signature import stands_at_its_line
@@ -202,7 +203,7 @@ def between(
         around = [
             _condition(case, point.ranks, point.call, site, line, forks=forks)
             for _, line, site, forks in reversed(own)
-            if _tells(line)
+            if _tells(line) and (forks or not _is_made_anyway(case, points, point, site, line))
         ]
         one = most_telling(around)
         if one is not None and one.asks in ("data", "") and not one.forks:
@@ -213,6 +214,17 @@ def between(
             one = replace(one, is_guard=True)
         found += [one] if one is not None else []
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
+
+
+def _is_made_anyway(
+    case: Case, points: Sequence[Standpoint], point: Standpoint, site: str, line: str
+) -> bool:
+    """Whether a condition leads to the call in either way, and the others made another one."""
+    mine = words.name(point.call)
+    if any(words.name(one.call) == mine for one in points if one is not point):
+        return False
+    names = guards.names_called(" ".join(case.statements(site)[-1:]))
+    return bool(names) and code_lines.is_called_either_way(site, line, names)
 
 
 def _condition(

@@ -12,6 +12,7 @@ from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called, quoted
+from collectrace.align.judging.by_rank import asked_of, is_met_elsewhere
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around
@@ -167,9 +168,16 @@ def _fix(case: Case, candidate: Candidate, found: Sequence[Condition]) -> str:
     if not found:
         return ""
     one = found[0]
+    if not (one.forks or candidate.suspects) and _is_for_others_too(case, candidate, one):
+        return fix_of(case, replace(one, origin=Origin("rank"), further=()), decides=False)
     if one.asks == "rank" and not candidate.suspects:
         return fix_of(case, one, decides=alone.is_proven(case, candidate, one))
     return fix_of(case, one, decides=alone.is_known(case, candidate, one))
+
+
+def _is_for_others_too(case: Case, candidate: Candidate, one: Condition) -> bool:
+    """Whether a call that is also under a condition on the rank is met by others elsewhere."""
+    return one.ranks == asked_of(case, candidate) and is_met_elsewhere(case, candidate)
 
 
 def fix_of(case: Case, one: Condition, *, decides: bool = True) -> str:

@@ -112,6 +112,12 @@ def _has_counterpart(case: Case, found: _Asked) -> bool:
     return any(one is not None and has_counterpart(case, one, others) for one in mine)
 
 
+def asked_of(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks of the one side that conditions on the rank let through; none: there is none."""
+    found = _asked(case, candidate)
+    return found.mine.ranks if found is not None else ()
+
+
 @once
 def _asked(case: Case, candidate: Candidate) -> _Asked | None:
     """The one side that conditions on the rank let through, where all that was done is known."""

@@ -1,5 +1,7 @@
 """Calls that are made from time to time: each n-th turn of a loop, or since a certain one.
 
+Or whenever a value has become better than another.
+
 That one rank alone ever came to such a call proves nothing of it: another may come there at other
 times, and each of the two may be the one that counts wrong.
 """
@@ -18,6 +20,11 @@ _MODULO: Final = re.compile(r"[\w)\]]\s*%\s*[\w(]")
 
 _METHOD: Final = re.compile(r"(el)?if (not )?(\w+\.)+\w+\(\):")
 """A condition that is a method alone, such as ``save.due()``: what that counts is not seen."""
+
+
+_BETTER: Final = re.compile(r"(el)?if [A-Za-z_][\w.]* [<>]=? (\w+\.)*[a-z_]\w*:")
+"""One value against another, such as ``loss < best``: each rank has its own, and gets there when it
+does. A literal, or a constant, is the same for all."""
 
 
 def decides(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
@@ -75,6 +82,7 @@ def _is_interval(case: Case, frame: str, line: str) -> bool:
             for one in asked
         )
         or _METHOD.fullmatch(statements.code_of(head)) is not None
+        or _BETTER.fullmatch(statements.code_of(head)) is not None
     )
 
 

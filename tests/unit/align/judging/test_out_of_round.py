@@ -55,6 +55,17 @@ def beat(save, names):
         if kind in names:
             agree(count)
         sync(count)
+def keep(lowest):
+    for batch in loader:
+        if loss < self.lowest:
+            agree(batch)
+        if loss < LIMIT:
+            agree(batch)
+        if loss > 10.0:
+            agree(batch)
+        if rank < world:
+            agree(batch)
+        sync(batch)
 """
 """``agree`` and ``sync`` are helpers, at lines of their own file."""
 
@@ -147,6 +158,23 @@ def test_what_is_made_at_intervals_may_be_due_at_other_times(
 )
 def test_what_counts_by_other_means(line: int, suspects: tuple[int, ...], tmp_path: Path) -> None:
     usual = [one | {"site": 41} for one in (SYNC, USUAL)]
+    ends = [[usual[0]], [AGREE | {"site": line}]]
+    assert told(tmp_path, ends, usual=usual).suspects == suspects
+
+
+@pytest.mark.parametrize(
+    ("line", "suspects"),
+    [
+        pytest.param(45, (), id="a value against another"),
+        pytest.param(47, (1,), id="against a constant"),
+        pytest.param(49, (1,), id="against a number"),
+        pytest.param(51, (1,), id="the rank"),
+    ],
+)
+def test_each_rank_may_have_its_best_value_at_another_time(
+    line: int, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    usual = [one | {"site": 52} for one in (SYNC, USUAL)]
     ends = [[usual[0]], [AGREE | {"site": line}]]
     assert told(tmp_path, ends, usual=usual).suspects == suspects
 

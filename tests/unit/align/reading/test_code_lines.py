@@ -160,3 +160,49 @@ def test_who_is_not_let_in_has_another_way_where_there_is_something_to_do(
     lines = ["def save(rank):", "    if rank == 0:", "        return gather()", *behind]
     script.write_text("\n".join([*lines, "gather()", ""]))
     assert code_lines.is_fork(f"{script}:3", "2     if rank == 0:") is found
+
+
+ARMS = """\
+if kind:
+    send(one)
+else:
+    send(two)
+if kind:
+    send(one)
+elif other:
+    send(two)
+else:
+    for part in parts:
+        log(part)
+    send(three)
+if kind:
+    send(one)
+elif other:
+    send(two)
+if kind:
+    send(one)
+else:
+    for part in parts:
+        send(part)
+if kind:
+    send(one)
+else:
+    if other:
+        send(two)
+    else:
+        send(three)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_called"),
+    [(1, True), (5, True), (13, False), (17, False), (22, True), (2, False), (99, False)],
+)
+def test_what_every_arm_of_a_condition_calls(line: int, is_called: bool, tmp_path: Path) -> None:
+    script = tmp_path / "arms.py"
+    script.write_text(ARMS)
+    text = (ARMS.splitlines()[line - 1 : line] or [""])[0]
+    head = f"{line} {text}"
+    assert code_lines.is_called_either_way(f"{script}:2", head, {"send"}) is is_called
+    assert not code_lines.is_called_either_way(f"{script}:2", head, {"recv"})
+    assert not code_lines.is_called_either_way(f"{script}:2", f"{line} if changed:", {"send"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, standpoints
@@ -146,7 +147,12 @@ class _Parted:
             return None
         loop = self._loop()
         is_fixed = not choices.loops(self._case, self._apart, self._there)
-        is_only = len(ways) == 1 and is_fixed and not self._is_conditional()
+        is_only = (
+            len(ways) == 1
+            and is_fixed
+            and not self._is_conditional()
+            and all(choices.calls_it_alone(self._case, *pair) for pair in pairwise(self._apart))
+        )
         again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
         return Past(
             self._left, self._gone, tuple(ways.values()), is_only and not again, again, loop

@@ -13,7 +13,7 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, rank_tests, statements
+from collectrace.align.reading import chains, code_files, project_files, rank_tests, statements
 
 
 def conditions(case: Case, apart: Sequence[str], there: str) -> list[str] | None:
@@ -89,7 +89,7 @@ def of_call(
     apart, there = call[: len(call) - common], behind[-1 - common]
     if chains.scope(apart[-1]) != chains.scope(there):
         return None
-    if not all(_calls_it_alone(case, *pair) for pair in pairwise(apart)):
+    if not all(calls_it_alone(case, *pair) for pair in pairwise(apart)):
         return None
     return of_frames(case, apart, there, is_first=is_first)
 
@@ -119,7 +119,7 @@ def of_frames(
     return list(dict.fromkeys(found))
 
 
-def _calls_it_alone(case: Case, frame: str, caller: str) -> bool:
+def calls_it_alone(case: Case, frame: str, caller: str) -> bool:
     """Whether a caller's line calls the function of a frame by a name that nothing else has.
 
     ``PARTS[kind](x)`` and ``map(take, files)`` may call others; so may ``part.take(x)``, where
@@ -137,12 +137,22 @@ def _calls_it_alone(case: Case, frame: str, caller: str) -> bool:
         return True
     is_method, is_attribute = kind not in ("", "<locals>"), any(called)
     is_elsewhere = chains.file(frame) != chains.file(caller)
-    if is_method and (is_elsewhere or not is_attribute):
+    if is_method and (is_elsewhere or not is_attribute or _is_derived(case, (frame, caller), name)):
         return False
     if is_elsewhere and theirs.times(name) + is_attribute > 1:
         return False  # the file gives the name, or an attribute of it, a value of its own
     times = case.bindings(chains.site(frame)).times(name)
     return times == 1 or (times == 0 and not is_attribute)
+
+
+def _is_derived(case: Case, frames: Sequence[str], name: str) -> bool:
+    """Whether a class in another file of the project, derived from some, has a method so named.
+
+    ``frames``: that of the method that is known, and its caller's.
+    """
+    own = chains.file(frames[0])
+    files = project_files.reached({chains.file(one) for one in (*frames, *case.frames)})
+    return any(name in code_files.spans(file).bindings.derived for file in files if file != own)
 
 
 def is_error_handler(case: Case, way: str, stack: Sequence[str]) -> bool:

@@ -27,6 +27,8 @@ class Bindings(NamedTuple):
     """The module first, and each function behind those that it is in."""
     numbers: frozenset[str] = frozenset()
     """Names that the module gives a number as it is written there, and nothing gives another."""
+    derived: frozenset[str] = frozenset()
+    """Methods of classes that are derived from others: they may stand in the place of theirs."""
 
     def times(self, name: str) -> int:
         """How often a name is given a value in the file."""
@@ -56,7 +58,15 @@ def of(tree: ast.Module) -> Bindings:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     numbers = (name for node in tree.body for name in _numbers(node) if module.times[name] == 1)
-    return Bindings((module, *sorted(functions, key=lambda one: one.span)), frozenset(numbers))
+    derived = (
+        one.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.bases
+        for one in node.body
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    scopes = module, *sorted(functions, key=lambda one: one.span)
+    return Bindings(scopes, frozenset(numbers), frozenset(derived))
 
 
 def assignments(text: str) -> Iterator[tuple[str, ast.expr]]:

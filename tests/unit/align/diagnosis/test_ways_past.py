@@ -88,6 +88,19 @@ def test_the_one_guard_before_a_call(tmp_path: Path) -> None:
     assert "Let all ranks decide together at train.py:3" in found.fix
 
 
+@pytest.mark.parametrize(
+    "call", ["PARTS[kind](path)", "getattr(self, kind)(path)", "list(map(load, paths))"]
+)
+def test_a_line_that_may_call_another_function_has_no_only_way(call: str, tmp_path: Path) -> None:
+    text = GUARDED.replace("load(path)  # load", f"{call}  # load")
+    found = parted(tmp_path, text, REDUCE, NEXT)
+    assert "only" not in found.cause
+    assert (
+        "`if not path.exists():` (train.py:3), with a return, may have led rank 0 past"
+        in found.cause
+    )
+
+
 def test_it_is_not_said_of_who_came(tmp_path: Path) -> None:
     """The majority went past it: the guard is named all the same, and with it the other call."""
     found = parted(tmp_path, GUARDED, NEXT, REDUCE)

@@ -93,6 +93,29 @@ def test_a_line_that_may_call_another(line: int, inner: str, tmp_path: Path) -> 
     assert past(tmp_path, line, inner) is None
 
 
+@pytest.mark.parametrize(
+    ("other", "is_known"),
+    [
+        ("from train import Works\nclass Idle(Works):\n    def learn(self, x): pass\n", False),
+        ("class Idle:\n    def learn(self, x): pass\n", True),
+        ("from train import Works\nclass Idle(Works):\n    def rest(self, x): pass\n", True),
+    ],
+    ids=["derived", "of its own", "another method"],
+)
+def test_a_method_that_a_class_of_another_file_may_have(
+    other: str, is_known: bool, tmp_path: Path
+) -> None:
+    """No call came from that file: it is imported by one that is."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    (tmp_path / "parts.py").write_text(f"{PARTS}from idle import Idle\n")
+    (tmp_path / "idle.py").write_text(other)
+    call = [f"{script}:8 Works.learn", f"{script}:28 main"]
+    case = case_of(Run(2), tmp_path / "logs")
+    found = choices.of_call(case, call, [f"{script}:43 main"])
+    assert found == ([] if is_known else None)
+
+
 def test_loops_that_go_so_often_whatever_comes(tmp_path: Path) -> None:
     assert past(tmp_path, 32) == ["31         for _ in range(BUDGET):"]
     assert past(tmp_path, 34) == []

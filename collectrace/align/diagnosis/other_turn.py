@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import arguments
@@ -22,9 +22,6 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
-
-_LOOK_BACK: Final = 400
-"""Rows before a difference in which earlier calls of its line are looked for."""
 
 
 class _Turn(NamedTuple):
@@ -78,7 +75,7 @@ def _turn(case: Case, candidate: Candidate) -> _Turn | None:
     rank = one.ranks[0]
     made = [
         _kind(call)
-        for call in case.before(rank, source.stream, source.seq, _LOOK_BACK)
+        for call in case.before(rank, source.stream, source.seq)
         if call is not None and (call.op, case.stack(rank, call)) == line
     ]
     last = made[-1] if made else ""

@@ -27,6 +27,7 @@ from collectrace.align.diagnosis import (
     parted,
     passed_by,
     program,
+    recomputed,
     refused,
     rounds,
     sisters,
@@ -64,7 +65,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if wording is not None:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
-    reason = ways_told.added(case, candidate, reason)
+    reason = recomputed.added(case, candidate, ways_told.added(case, candidate, reason))
     cause = reason.cause
     proven = (
         reason.because == "join"

@@ -1,0 +1,44 @@
+"""A long input is checkpointed on rank 1: its forward, and what that gathers, runs again.
+
+ranks: 3
+expect: op_mismatch shape_mismatch
+suspects: 1
+status: diverged
+cause: rank 1; BUG; LONG; ran again within; RAN
+fix: on every rank or on none
+never: unused; drop_last
+"""
+
+import torch
+import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
+
+from tests.zoo.common import TWIN, init
+
+
+class Mixer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        mixed = self.inner(rows).mean(0)
+        total = mixed.detach().clone()
+        dist.all_reduce(total)  # BUG
+        return mixed * total
+
+
+def run(rows: torch.Tensor) -> torch.Tensor:
+    if len(rows) > 8 and not TWIN:  # LONG
+        return checkpoint(mixer, rows, use_reentrant=False)
+    return mixer(rows)
+
+
+rank = init()
+mixer = Mixer()
+for step in range(6):
+    rows = torch.ones(9 if (rank, step) == (1, 4) else 6, 4)
+    out = run(rows)
+    out.sum().backward()  # RAN
+    norm = torch.cat([p.grad.flatten() for p in mixer.parameters() if p.grad is not None])
+    dist.all_reduce(norm)

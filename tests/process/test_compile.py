@@ -145,7 +145,7 @@ def everything(backend: str) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["eager", "aot_eager"])
+@pytest.fixture(scope="module", params=["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
 def both(
     request: pytest.FixtureRequest, server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Ran, Ran]:

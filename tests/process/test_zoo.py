@@ -19,11 +19,18 @@ from tests.zoo.verdict import Verdict, check
 CASES: Final = list(collection())
 RUNNABLE: Final = [case for case in CASES if not torch_names.lacking(case.source)]
 TWINS: Final = [case for case in RUNNABLE if case.has_twin]
+QUICK: Final = 6
+"""Of so many twins one is run by default."""
+
 RUNS: Final = [
     *((case, False) for case in RUNNABLE),
-    *((case, True) for case in TWINS[::3]),
-    # The others take a minute that a quick run does not have.
-    *(pytest.param((case, True), marks=pytest.mark.slow) for n, case in enumerate(TWINS) if n % 3),
+    *((case, True) for case in TWINS[::QUICK]),
+    # The others take minutes that a quick run does not have.
+    *(
+        pytest.param((case, True), marks=pytest.mark.slow)
+        for n, case in enumerate(TWINS)
+        if n % QUICK
+    ),
 ]
 AT_A_TIME: Final = 8
 """Runs; most of them only wait for a timeout."""

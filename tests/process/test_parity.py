@@ -244,7 +244,7 @@ def test_distributed_checkpoint(ranks: Ranks) -> None:
 
 
 BACKENDS = ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)]
-"""That the graphs of either are the same with tracing is test_compile's, always."""
+"""A default run has the other one in test_compile, by which the graphs are the same."""
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

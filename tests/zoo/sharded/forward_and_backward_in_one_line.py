@@ -21,7 +21,7 @@ class Mixer(torch.nn.Module):
         self.inner = torch.nn.Linear(4, 4)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        mixed = self.inner(rows).mean(0)
+        mixed: torch.Tensor = self.inner(rows).mean(0)
         total = mixed.detach().clone()
         dist.all_reduce(total)  # BUG
         return mixed * total

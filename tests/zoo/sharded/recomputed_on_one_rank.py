@@ -22,23 +22,25 @@ class Mixer(torch.nn.Module):
         self.inner = torch.nn.Linear(4, 4)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        mixed = self.inner(rows).mean(0)
+        mixed: torch.Tensor = self.inner(rows).mean(0)
         total = mixed.detach().clone()
         dist.all_reduce(total)  # BUG
         return mixed * total
 
 
-def run(rows: torch.Tensor) -> torch.Tensor:
+def loss_of(rows: torch.Tensor) -> torch.Tensor:
     if len(rows) > 8 and not TWIN:  # LONG
-        return checkpoint(mixer, rows, use_reentrant=False)
-    return mixer(rows)
+        out: torch.Tensor = checkpoint(mixer, rows, use_reentrant=False)
+    else:
+        out = mixer(rows)
+    return out.sum()
 
 
 rank = init()
 mixer = Mixer()
 for step in range(6):
     rows = torch.ones(9 if (rank, step) == (1, 4) else 6, 4)
-    out = run(rows)
-    out.sum().backward()  # RAN
+    loss = loss_of(rows)
+    torch.autograd.backward(loss)  # RAN
     norm = torch.cat([p.grad.flatten() for p in mixer.parameters() if p.grad is not None])
     dist.all_reduce(norm)

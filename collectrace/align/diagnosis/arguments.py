@@ -40,12 +40,11 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         whom = "itself" if sender == receiver else f"rank {receiver}"
         which = "and" if sender == receiver else "which"
         parts.append(f"rank {sender} sends {elements(sent)} to {whom}, {which} expects {wanted}")
-    sides = called(candidate)
     more = len(source.bad_pairs) - len(parts)
-    text = words.upper("; ".join(parts)) if parts else "The splits do not fit pair by pair"
+    text = f"The split sizes do not fit pair by pair{': ' if parts else ''}{'; '.join(parts)}"
     text += f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
-    if place := _through_helper(case, sides):
-        text += f". The call stands{place.rstrip(',')}"
+    if place := _called_in(case, candidate):
+        text += f". The call stands{place}"
     found = exchanged(case, candidate)
     if found is not None:
         return Reason(
@@ -225,6 +224,11 @@ def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
     return closed(places.pop()) if len(places) == 1 else ""
 
 
+def _called_in(case: Case, candidate: Candidate) -> str:
+    """The same before what a sentence lists: `` at comm.py:4 in tell(), called at train.py:12``."""
+    return _through_helper(case, called(candidate)).removesuffix(",")
+
+
 def _loop_over_names(case: Case, candidate: Candidate) -> str:
     """The ``for`` around the one line of all calls, or of who called its function; or nothing.
 
@@ -249,7 +253,7 @@ def differs_in_first_only(calls: Sequence[Call]) -> bool:
     return len({tuple(map(str, (s or [])[1:])) for s in shapes}) == 1
 
 
-def reduce_op(_: Case, candidate: Candidate) -> Reason | None:
+def reduce_op(case: Case, candidate: Candidate) -> Reason | None:
     """Reductions that differ in their op."""
     if candidate.kind != "reduce_op_mismatch":
         return None
@@ -257,8 +261,8 @@ def reduce_op(_: Case, candidate: Candidate) -> Reason | None:
         [f"{c.reduce_op} on {words.ranks(s.ranks)}" for s, c in called(candidate)]
     )
     return Reason(
-        f"The ranks reduce in different ways: {listed}. No backend checks it: the results "
-        "differ from rank to rank, silently.",
+        f"The ranks reduce in different ways{_called_in(case, candidate)}: {listed}. No backend "
+        "checks it: the results differ from rank to rank, silently.",
         "Pass the same op on every rank.",
     )
 
@@ -272,7 +276,8 @@ def root(case: Case, candidate: Candidate) -> Reason | None:
         [f"{words.ranks(s.ranks)} {words.verb(s.ranks, 'names', 'name')} "
          f"{'itself' if s.ranks == (c.root,) else f'rank {c.root}'}" for s, c in sides]
     )  # fmt: skip
-    text = f"The ranks name different roots for one {sides[0][1].op}: {listed}."
+    where = _called_in(case, candidate)
+    text = f"The ranks name different roots for one {sides[0][1].op}{where}: {listed}."
     if all(s.ranks == (c.root,) for s, c in sides):
         text = "Every rank names itself as the root."
     elif by_own_number(case, candidate):

@@ -285,6 +285,30 @@ def _stacks_of(slow: Sequence[Standing]) -> str:
     )
 
 
+def _rejoined(case: Case, candidate: Candidate) -> Reason | None:
+    """The absent ranks have left the job to form it anew, and the others have not."""
+    if not all(rank_words.rejoins(case.standings[rank]) for rank in candidate.absent):
+        return None
+    came = called(candidate)
+    if not came or not candidate.absent:
+        return None
+    side, call = came[0]
+    who, others = words.ranks(candidate.absent), words.ranks(side.ranks)
+    point = Standpoint(side.ranks, call, side.stack or ())
+    ways = ways_told.of_finished(case, point, candidate.absent)
+    fix = (
+        "Tear the job down together: let all ranks agree first (an all_reduce of a flag, MAX), and "
+        "then call destroy_process_group() and init_process_group() on every one of them."
+    )
+    return Reason(
+        f"{words.upper(who)} {rank_words.rejoins(case.standings[candidate.absent[0]])}, which "
+        f"returns when every rank of the job has come; {others} had not left the job, and "
+        f"{words.verb(side.ranks, 'waits', 'wait')} in it.{ways.cause if ways else ''}",
+        f"{fix}\n{ways.fix}" if ways else fix,
+        "some ranks",
+    )
+
+
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     """The absent ranks had no inputs left."""
     found = inputs.of_candidate(case, candidate)
@@ -367,5 +391,5 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     sisters.reason, _after_cause, _raised, _died, _elsewhere, program.reason, at_the_root.reason,
-    slip.reason, parted.extra, _evaluated, _uneven, parted.lines, _finished,
+    _rejoined, slip.reason, parted.extra, _evaluated, _uneven, parted.lines, _finished,
 )  # fmt: skip

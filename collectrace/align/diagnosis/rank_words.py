@@ -44,7 +44,7 @@ def detail(standing: Standing) -> str:
         case "missing":
             return "left no file"
         case "finished":
-            return "tracing was switched off" if standing.disabled else ""
+            return "tracing was switched off" if standing.disabled else rejoins(standing)
         case "raised":
             return _exception(standing)
         case "silent":
@@ -57,6 +57,20 @@ def detail(standing: Standing) -> str:
             return _work(standing)
         case "running":
             return ""
+
+
+def rejoins(standing: Standing) -> str:
+    """That a rank destroyed its process groups and asked for new ones; else nothing."""
+    leaving, log = standing.exit, standing.log
+    if leaving is None or log is None or not any(a.what == "group" for a in leaving.in_):
+        return ""
+    last = log.groups[-1] if log.groups else None
+    if last is None or last.phase != "destroyed":
+        return ""
+    return (
+        f"destroyed its process groups{words.at_site(last.site)} and went on to "
+        "init_process_group()"
+    )
 
 
 def _exception(standing: Standing) -> str:
@@ -146,6 +160,8 @@ def instead(case: Case, ranks: tuple[int, ...], found: Inputs | None) -> str:
 
 def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None) -> str:
     match standing.state:
+        case "finished" if gone := rejoins(standing):
+            return gone
         case "finished":
             return "finished" + (found.after(ranks) if found is not None else "")
         case "raised":

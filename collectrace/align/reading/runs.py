@@ -14,12 +14,13 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final
 
+from collectrace import words
 from collectrace.align.reading import job
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Blob, Folder, open_folder
 from collectrace.errors import DamagedRecord, LogError
 from collectrace.log_folder import PENDING, RANK_FILE, RUN_ID, STAMP
-from collectrace.records import Header, decode
+from collectrace.records import Exit, Group, Header, decode
 
 MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
@@ -169,8 +170,14 @@ def choose(folder: Folder, files: Sequence[File], run: str | None) -> Choice:
     chosen, notes = _fill(meant, _of_its_time(pending, meant, runs))
     is_newer = run is None and not of_one_run
     if is_newer and stuck and not set(map(id, stuck)) & set(map(id, chosen)):
-        others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
-        meant = Run(PENDING, chosen)
+        if gone := _gone_on_alone(stuck, meant):
+            notes.append(
+                f"{words.ranks(gone)} went on from this run to init_process_group once more, to "
+                f"which not all came: --run {PENDING}"
+            )
+        else:
+            others, (chosen, notes) = sorted({*others, meant.name}), _number(stuck)
+            meant = Run(PENDING, chosen)
     notes += _seconds(folder, meant)
     return Choice(meant.name, chosen, notes, tuple(others), _earlier(meant, runs))
 
@@ -322,6 +329,36 @@ def _newest_pending(pending: Sequence[File], since: int) -> list[File]:
     """Provisional files of processes that started together after everything else."""
     latest = max((file.wall for file in pending), default=-1)
     return [f for f in pending if f.wall > since and latest - f.wall <= _NEAR]
+
+
+def _gone_on_alone(stuck: Sequence[File], meant: Run) -> list[int]:
+    """Ranks whose processes left a run for one more, while others are still in it; none: not so."""
+    ranks = {_process(file): file.rank for file in meant.files}
+    gone = [ranks.get(_process(file)) for file in stuck]
+    left = [file for file in meant.files if file.rank not in gone]
+    if None in gone or not any(not _has_left(file) for file in left):
+        return []
+    return sorted(rank for rank in gone if rank is not None)
+
+
+def _process(file: File) -> tuple[str, int] | None:
+    header = file.peek()
+    return (header.host, header.pid) if header is not None else None
+
+
+def _has_left(file: File) -> bool:
+    """Whether a process destroyed its process groups, or finished, by the end of its file."""
+    start = max(0, file.segments.size - _HEAD)
+    for line in file.segments.read(start, file.segments.size).splitlines():
+        try:
+            record = decode(line)
+        except (DamagedRecord, RecursionError):
+            continue
+        if isinstance(record, Group) and (record.phase, record.ordinal) == ("destroyed", 0):
+            return True
+        if isinstance(record, Exit):
+            return record.reason == "finished"
+    return False
 
 
 def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:

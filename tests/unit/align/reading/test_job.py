@@ -11,8 +11,9 @@ from collectrace.align import align
 from collectrace.dumps import parse
 from collectrace.errors import CollectraceError, NotThere
 from collectrace.findings import Job
+from collectrace.records import Activity
 from tests.support.judging import aligned
-from tests.support.synthetic import SECOND, Run
+from tests.support.synthetic import DEFAULT, SECOND, Run
 
 DAY = 86_400 * SECOND
 START = 1_760_000_000 * SECOND
@@ -74,6 +75,40 @@ def test_a_run_that_is_asked_for_by_its_folder_is_that_run(tmp_path: Path) -> No
     assert align(tmp_path).run == "pending"
     found = align(tmp_path / "run-1")
     assert (found.run, found.status) == ("run-1", "aligned")
+
+
+@pytest.mark.parametrize(
+    ("others", "pid", "meant"),
+    [
+        ("wait", 1001, "run-1"),  # they are in it still: what one of them does next is its doing
+        ("left", 1001, "pending"),
+        ("wait", 77, "pending"),  # another process: another job
+    ],
+)
+def test_a_rank_that_forms_the_job_anew_alone(
+    tmp_path: Path, others: str, pid: int, meant: str
+) -> None:
+    run = Run(3)
+    run.all("all_reduce")
+    for rank in run:
+        if rank.rank == 1 or others == "left":
+            rank.group(DEFAULT, range(3), phase="destroyed", site="/job/train.py:9")
+            rank.exit("finished", Activity(thread="MainThread", what="group", since=rank.now))
+        else:
+            rank.call("barrier", site="/job/train.py:12")
+            rank.wait(60)
+    run.write(tmp_path)
+    anew = Run(1, "anew", start=START + 5 * SECOND, pid=pid, world_size=3)
+    anew.rank(0).header.rank = 1
+    anew.rank(0).stuck_in_init()
+    anew.write(tmp_path)
+    found = align(tmp_path)
+    assert found.run == meant
+    if meant == "run-1":
+        first = next(one for one in found.findings if one.severity == "error")
+        assert first.suspects == (1,)
+        assert "destroyed its process groups at train.py:9" in first.headline
+        assert any("rank 1 went on from this run" in note for note in found.evidence.notes)
 
 
 def test_a_newest_run_without_a_record_does_not_become_the_one_before_it(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_splits_are_told_pair_by_pair(tmp_path: Path) -> None:
     assert found.headline == (
         "rank 1 sends rank 2 1 element where rank 2 expects 2, in all_to_all_single at moe.py:88"
     )
-    assert "Rank 1 sends 1 element to rank 2, which expects 2." in found.cause
+    assert "pair by pair: rank 1 sends 1 element to rank 2, which expects 2." in found.cause
 
 
 def test_batches_that_are_put_together_differently(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -21,7 +21,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.reading import statements
+from collectrace.align.reading import chains, statements
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
@@ -119,7 +119,7 @@ def dtype(case: Case, candidate: Candidate) -> Reason | None:
     if candidate.kind != "dtype_mismatch":
         return None
     sides = called(candidate)
-    listed = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    listed = _by_side(case, sides, words.tensors)
     names = {str(c.dtype) for _, c in sides}
     where = _through_helper(case, sides)
     cause = f"The {words.name(sides[0][1])}{where} got tensors of different dtypes: {listed}."
@@ -173,7 +173,7 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
         known = name if stands_at_its_line(first_call) else short(first_call.role)
         name = f"{known} ({first_call.op})"
     where = _through_helper(case, sides)
-    sizes = words.listed([f"{words.sized(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    sizes = _by_side(case, sides, words.sized)
     cause = f"The {name}{where} got tensors of different sizes: {sizes}."
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
@@ -222,6 +222,29 @@ def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
         within = "" if is_asked(call) else model
         places.add(place_of(case, rank, call, within=within) if tells_more else "")
     return closed(places.pop()) if len(places) == 1 else ""
+
+
+def _by_side(case: Case, sides: Sequence[tuple[Side, Call]], given: Callable[[Call], str]) -> str:
+    """``float32[4] on rank 0 and float32[6] on ranks 1-2``; with the places where these differ.
+
+    Of two sides that met in helpers of one function: the lines of that function.
+    """
+    within = [""] * len(sides)
+    if len(sides) == 2:
+        frames = chains.outermost_apart(*(side.stack or () for side, _ in sides))
+        if len({chains.place(frame) for frame in frames if frame}) == 1:
+            within = list(frames)
+    places = [
+        place_of(case, side.ranks[0], call, within=frame)
+        for (side, call), frame in zip(sides, within, strict=True)
+    ]
+    apart = len(set(places)) > 1 and any(is_in_helper(case, s.ranks[0], c) for s, c in sides)
+    return words.listed(
+        [
+            f"{given(call)} on {words.ranks(side.ranks)}{closed(place) if apart else ''}"
+            for place, (side, call) in zip(places, sides, strict=True)
+        ]
+    ).removesuffix(",")
 
 
 def _called_in(case: Case, candidate: Candidate) -> str:

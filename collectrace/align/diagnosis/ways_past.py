@@ -153,9 +153,9 @@ def fix(ways: Sequence[WayPast], name: str) -> str:
         )
     if handlers:
         told.append(
-            f"Let no rank go on alone after an exception at {_either(handlers)}: let it be "
-            "raised, or let all ranks learn of it before the next collective (an all_reduce of "
-            "an error flag) and take the same way."
+            f"After an exception at {_either(handlers)} let no rank go on alone past the {name}: "
+            "let it be raised, or let all ranks learn of it before the next collective (an "
+            "all_reduce of an error flag) and take the same way."
         )
     return "\n".join(told)
 

@@ -159,7 +159,12 @@ def is_user(call: Call) -> bool:
 
 def is_asked(call: Call) -> bool:
     """Whether the user's own line asks for it by name: by itself, or through a framework."""
-    return is_user(call) or roles.of(call.role).is_asked
+    return is_asked_by(call.role)
+
+
+def is_asked_by(role: str) -> bool:
+    """The same, by the role of a call."""
+    return role in (USER, UNKNOWN) or roles.of(role).is_asked
 
 
 def stands_at_its_line(call: Call) -> bool:

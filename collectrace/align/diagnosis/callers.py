@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 from collectrace import words
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.vocabulary import Appearance
 from collectrace.records import Call, Group
-from collectrace.signature import is_asked
+from collectrace.signature import is_asked, is_asked_by
 
 
 def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool = False) -> str:
@@ -68,13 +71,14 @@ def _named_frames(
     if call.site not in sites:
         return []
     outer = frames.index(within) if within in frames else sites.index(call.site)
+    outside = frames[_depth_outside(case, frames)] if not outer else ""
     if not outer and is_in_helper(case, rank, call):
         outer = 1
     caller = frames[outer] if outer else ""
     if within or not is_asked(call):
         return [frames[0], *([caller] if caller else [])]
     ran = through_model(case, rank, call) if not brief else ""
-    named = [frames[0], _applied(case, frames) or caller, ran]
+    named = [frames[0], _applied(case, frames) or caller, outside, ran]
     return list(dict.fromkeys(filter(None, named)))
 
 
@@ -189,18 +193,70 @@ def _is_in_loop(case: Case, frame: str) -> bool:
     return bool(statements.loops(case.statements(chains.site(frame))))
 
 
+def _depth_outside(case: Case, frames: Sequence[str]) -> int:
+    """How many frames out the helper is left that a call stands in; 0: it is in none.
+
+    Several lines called its function. Helpers that it serves are left with it: functions that
+    nothing came through but by the one line, in no loop, from several lines or another file.
+    """
+    if not frames or not has_callers(case, frames[0]):
+        return 0
+    further = pairwise(frames[1:])
+    return 1 + sum(1 for _ in takewhile(lambda pair: _only_passes_on(case, *pair), further))
+
+
+def _only_passes_on(case: Case, frame: str, caller: str) -> bool:
+    if len(case.chains.lines.get(chains.place(frame), ())) > 1 or not chains.function(frame):
+        return False
+    if statements.loops(case.statements(chains.site(frame))):
+        return False
+    return has_callers(case, frame) or chains.file(frame) != chains.file(caller)
+
+
 def telling(case: Case, rank: int, call: Call) -> Call:
     """A call that bears the line of its caller where its own is that of calls from several."""
     frames = case.stack(rank, call)
     if not is_asked(call) or len(frames) < 2 or call.site != chains.site(frames[0]):
         return call
-    return at_depth(call, frames, 1) if has_callers(case, frames[0]) else call
+    return at_depth(call, frames, _depth_outside(case, frames))
+
+
+def telling_line(case: Case, seen: Appearance) -> str:
+    """The line that :func:`telling` gives to calls of one appearance."""
+    frames = seen.where
+    if not is_asked_by(seen.role) or not frames or seen.site != chains.site(frames[0]):
+        return seen.site
+    return chains.site(frames[_depth_outside(case, frames)])
 
 
 def at_its_line(case: Case, rank: int, call: Call) -> str:
     """`` at comm.py:13``; ``, called at train.py:24`` besides where several lines called that."""
     caller = telling(case, rank, call).site
-    return words.at(call) + (f", called{words.at_site(caller)}" if caller != call.site else "")
+    if caller == call.site:
+        return words.at(call)
+    frames = case.stack(rank, call)
+    verb = "called at" if caller == chains.site(frames[1]) else "reached from"
+    return f"{words.at(call)}, {verb} {words.site(caller or '')}"
+
+
+def at_wait(case: Case, waiting: Waiting) -> str:
+    """`` at comm.py:13, called at train.py:24``: where a rank waits, as :func:`at_its_line`."""
+    call = _at_its_own_line(case, waiting)
+    return (
+        at_its_line(case, waiting.rank, call) if call is not None else words.at_site(waiting.site)
+    )
+
+
+def site_of_wait(case: Case, waiting: Waiting) -> str | None:
+    """The line at which a rank waits; of a helper's the one that called it."""
+    call = _at_its_own_line(case, waiting)
+    return telling(case, waiting.rank, call).site if call is not None else waiting.site
+
+
+def _at_its_own_line(case: Case, waiting: Waiting) -> Call | None:
+    """The call that a rank waits for, where it does so at the line of that, not in a wait()."""
+    call = waited_for(case, waiting)
+    return call if call is not None and call.site == waiting.site else None
 
 
 def telling_depth(stacks: Sequence[Sequence[str]]) -> int:

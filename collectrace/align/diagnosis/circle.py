@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import at_wait, closed, site_of_wait
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
@@ -15,9 +16,14 @@ def headline(case: Case, cycle: Sequence[Edge]) -> str:
     """The headline: which ranks wait for each other, and in what."""
     who = words.ranks(edge.waiting.rank for edge in cycle)
     how = "for each other" if len(cycle) == 2 else "in a circle"
-    sites = {edge.waiting.site for edge in cycle}
+    sites = {site_of_wait(case, edge.waiting) for edge in cycle}
     at = words.at_site(sites.pop()) if len(sites) == 1 else None
-    does = [what(case, edge) if at is None else _call_of(case, edge) for edge in cycle]
+    does = [
+        _named(case, edge) + words.at_site(site_of_wait(case, edge.waiting))
+        if at is None
+        else _call_of(case, edge)
+        for edge in cycle
+    ]
     if at is not None and len(set(does)) == 1:
         return f"{who} wait {how} in {does[0]}{at}"
     told = [f"rank {e.waiting.rank} in {call}" for e, call in zip(cycle, does, strict=True)]
@@ -31,7 +37,8 @@ _MOST_SHOWN: Final = 3
 def _step(case: Case, edge: Edge) -> str:
     """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
     behind = ", whose device has not come to it" if edge.queued else ""
-    return f"rank {edge.waiting.rank} waits in {what(case, edge)} for rank {edge.target[0]}{behind}"
+    where = closed(what(case, edge))
+    return f"rank {edge.waiting.rank} waits in {where} for rank {edge.target[0]}{behind}"
 
 
 def steps(case: Case, cycle: Sequence[Edge]) -> str:
@@ -40,13 +47,20 @@ def steps(case: Case, cycle: Sequence[Edge]) -> str:
 
 
 def what(case: Case, edge: Edge) -> str:
-    """``all_reduce of group tp at train.py:9``; ``recv (irecv) with tag 3 at train.py:9``."""
+    """``all_reduce of group tp at train.py:9``; ``recv (irecv) with tag 3 at train.py:9``.
+
+    With the line that called the helper of such a line: ``at comm.py:13, called at train.py:9``.
+    """
+    return _named(case, edge) + at_wait(case, edge.waiting)
+
+
+def _named(case: Case, edge: Edge) -> str:
+    """``all_reduce of group tp``; ``recv (irecv) with tag 3``."""
     w = edge.waiting
     call = waited_for(case, w) if w.channel is not None else None
     if call is None or w.channel is None:
-        return _call_of(case, edge) + words.at_site(w.site)
-    tag = f" with tag {w.channel.tag}" if w.channel.tag else ""
-    return words.message(call) + tag + words.at_site(w.site)
+        return _call_of(case, edge)
+    return words.message(call) + (f" with tag {w.channel.tag}" if w.channel.tag else "")
 
 
 def _call_of(case: Case, edge: Edge) -> str:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import at_its_line, closed
 from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import has_met
 from collectrace.align.matching.comparison import ChannelIssue
 
 
-def readings(issue: ChannelIssue) -> Reason:
+def readings(case: Case, issue: ChannelIssue) -> Reason:
     """What the send of a near miss may mean, and what to change then; the likelier one first.
 
     Of an issue whose near miss closes a circle.
     """
     assert issue.near is not None
     sent, wanted, met = issue.near.channel, issue.channel, has_met(issue)
-    ends = (issue.near.send, "send"), (issue.recv, "recv")
-    begun, recv = (words.message(c) if c is not None else op for c, op in ends)
-    at, recv_at = (words.at(c) if c is not None else "" for c, _ in ends)
-    send = f"rank {sent.source}'s {begun} to rank {sent.destination}{at}"
+    ends = (sent.source, issue.near.send, "send"), (wanted.destination, issue.recv, "recv")
+    begun, recv = (words.message(c) if c is not None else op for _, c, op in ends)
+    at, recv_at = (at_its_line(case, r, c) if c is not None else "" for r, c, _ in ends)
+    send = closed(f"rank {sent.source}'s {begun} to rank {sent.destination}{at}")
+    recv = closed(f"{recv}{recv_at}")
     if issue.near.differs == "destination":
-        other = (
-            f"it was meant for rank {wanted.destination}, whose {recv}{recv_at} awaits one of it"
-        )
+        other = f"it was meant for rank {wanted.destination}, whose {recv} awaits one of it"
         first = f"let rank {sent.source} send first what rank {wanted.destination} awaits of it"
     else:
         other = (
-            f"rank {wanted.destination}'s {recv}{recv_at}, which names rank {wanted.source}, was "
-            "meant for it"
+            f"rank {wanted.destination}'s {recv.removesuffix(',')}, which names rank "
+            f"{wanted.source}, was meant for it"
         )
         first = f"let rank {sent.destination} receive it first"
     before = f", as {words.counted(met, 'message')} did that met before," if met else ""

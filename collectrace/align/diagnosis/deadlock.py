@@ -18,6 +18,7 @@ from collectrace.align.diagnosis import (
     tally,
     uneven_round,
 )
+from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
@@ -65,7 +66,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return Wording(circle.headline(case, source), text, known.fix)
     near = in_circle(case, source) if not is_proven else None
     if near is not None:
-        both = closing_send.readings(near)
+        both = closing_send.readings(case, near)
         return Wording(circle.headline(case, source), f"{steps} {both.cause}", both.fix)
     told = out_of_step.reason(case, candidate, source, steps)
     if told is not None:
@@ -75,7 +76,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         f"{out_of_step.first_time(case, source)}"
     )
     if len(messages) == len(source):
-        fix = by_framework.of_messages(case, out_of_step.awaited(case, source)) or _messages(source)
+        told_by = by_framework.of_messages(case, out_of_step.awaited(case, source))
+        fix = told_by or _messages(case, source)
     elif messages:
         one = messages[0].waiting
         counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
@@ -86,12 +88,12 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         cause += f" {counted}" if counted else ""
         fix = (
             f"Finish the exchange before the collective, or after it, on every rank alike: move "
-            f"the {one.op} of rank {one.rank}{words.at_site(one.site)}, or the collective.\n"
+            f"the {one.op} of rank {one.rank}{at_wait(case, one)}, or the collective.\n"
             f"If the other end of that {one.op} is not behind the collective: "
             f"{words.lower(COUNT_THEM)}"
         )
     else:
-        one_line = len({(e.waiting.op, e.waiting.site) for e in source}) == 1
+        one_line = len({(e.waiting.op, site_of_wait(case, e.waiting)) for e in source}) == 1
         first, last = (circle.what(case, edge) for edge in (source[0], source[-1]))
         order = (
             f"enter the groups in the same order on every rank; moving one call is enough: rank "
@@ -123,7 +125,7 @@ def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason
     return uneven_round.reason(case, candidate)
 
 
-def _messages(cycle: Sequence[Edge]) -> str:
+def _messages(case: Case, cycle: Sequence[Edge]) -> str:
     """The fix of a circle of messages: the two calls of one rank in the other order."""
     first, before = cycle[0].waiting, cycle[-1].waiting
     other, this = ("send" if before.op == "recv" else "recv"), first.op
@@ -135,7 +137,7 @@ def _messages(cycle: Sequence[Edge]) -> str:
         named = named[0] + tags[0], named[1] + tags[1]
     return (
         f"Turn one of them round: rank {first.rank} issues {named[0]} before "
-        f"{named[1]}{words.at_site(first.site)}, and nobody waits any longer.\n"
+        f"{named[1]}{at_wait(case, first)}, and nobody waits any longer.\n"
         "Better, let all pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), "
         "which cannot block like this."
     )

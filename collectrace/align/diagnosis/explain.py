@@ -130,6 +130,8 @@ def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, 
     sites = [call.site for _, call in called(candidate)]
     for side, call in called(candidate):
         sites += callers.lines(case, side.ranks[0], call)
+        if side.call is not None:
+            sites += callers.lines(case, side.ranks[0], side.call)
     sites += [one.site for one in conditions.of_sides(case, candidate) if one.quoted in cause]
     for side in _parted_sides(case, candidate) or ():
         sites += [side.call.site if side.call is not None else None, side.site]

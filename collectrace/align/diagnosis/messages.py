@@ -18,7 +18,7 @@ from collectrace.align.diagnosis import (
     rank_words,
     tally,
 )
-from collectrace.align.diagnosis.callers import telling
+from collectrace.align.diagnosis.callers import at_its_line, closed, telling
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
@@ -69,7 +69,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     if issue.recv is not None:
         here, peer, call = channel.destination, channel.source, issue.recv
         missing, way = "send", "to"
-    what = _message(call, issue.seq)
+    what = _message(case, here, call, issue.seq)
     other = f"rank {peer}" if peer >= 0 else "any rank"
     if candidate.severity == "info":
         return too_early(case, candidate, f"rank {here}'s {what} had met no {missing} of {other}")
@@ -84,7 +84,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     headline = f"rank {here}'s {what} meets no {missing} of {other}"
     near = near_miss(issue)
     headline += f": {near}" if near else ""
-    cause += _sent_instead(issue)
+    cause += _sent_instead(case, issue)
     cause += numbering.sentence(case, issue)
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
@@ -102,7 +102,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     same = f"{_SAME[issue.near.differs]}: {near}." if issue.near is not None else COUNT_THEM
     numbered, waits = numbering.fix(issue), circle_of(case, issue)
     if waits is not None and not numbered and not candidate.suspects:
-        both = closing_send.readings(issue)
+        both = closing_send.readings(case, issue)
         same, cause = both.fix, f"{cause} {circle.steps(case, waits)} {both.cause}"
     fix = told or numbered or same
     if ended.startswith(_RAISED):
@@ -121,6 +121,7 @@ def _undelivered(case: Case, issue: ChannelIssue) -> Wording:
     receiver = channel.destination
     first, *others = senders(case, issue)
     api = send.api or "isend"
+    sent_at = at_its_line(case, channel.source, send)
     came = case.issued(receiver, recv) or 0
     when = f"{words.seconds(came - first.left)} before" if came > first.left else "while"
     also = "".join(
@@ -130,9 +131,10 @@ def _undelivered(case: Case, issue: ChannelIssue) -> Wording:
     who = sorted(one.rank for one in (first, *others))
     return Wording(
         f"{words.ranks(who)} left without waiting for {words.verb(who, 'its', 'their')} {api}"
-        f"{words.at(send)}: rank {receiver}'s {recv.op}{words.at(recv)} never got the message",
+        f"{sent_at}: rank {receiver}'s {closed(recv.op + at_its_line(case, receiver, recv))} never "
+        "got the message",
         f"{api} only begins to send. Rank {first.rank} had begun "
-        f"{words.counted(first.count, 'message')} to rank {receiver}{words.at(send)}, waited for "
+        f"{words.counted(first.count, 'message')} to rank {receiver}{sent_at}, waited for "
         f"none of them to be taken, and left {when} rank {receiver} asked for the "
         f"{words.ordinal(issue.seq)} message, which raised "
         f"{rank_words.detail(case.standings[receiver])}.{also} What is under way when its sender "
@@ -156,8 +158,10 @@ def _why_not(case: Case, cause: Candidate, rank: int) -> str:
     return "could not come to it because of the cause above"
 
 
-def _message(call: Call | None, seq: int) -> str:
-    return words.message(call) + words.at(call) if call is not None else f"message {seq}"
+def _message(case: Case, rank: int, call: Call | None, seq: int) -> str:
+    if call is None:
+        return f"message {seq}"
+    return closed(words.message(call) + at_its_line(case, rank, call))
 
 
 def _how_it_ended(standing: Standing) -> str:
@@ -204,13 +208,13 @@ def near_miss(issue: ChannelIssue) -> str:
             )
 
 
-def _sent_instead(issue: ChannelIssue) -> str:
+def _sent_instead(case: Case, issue: ChannelIssue) -> str:
     """Where the send of a near miss stands: a sentence after a space."""
     sent = issue.near.send if issue.near is not None else None
     if issue.near is None or sent is None or not sent.site:
         return ""
     rank = issue.near.channel.source
-    return f" What rank {rank} sent is its {words.name(sent)}{words.at(sent)}."
+    return f" What rank {rank} sent is its {words.name(sent)}{at_its_line(case, rank, sent)}."
 
 
 def _other_parts(issue: ChannelIssue) -> str:
@@ -235,18 +239,21 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     if issue.is_from_any:
         return _taken_from_any(case, candidate, issue)
     channel, send, recv = issue.channel, issue.send, issue.recv
-    sent = words.tensors(send) + words.at(send) if send is not None else "?"
-    wanted = words.tensors(recv) + words.at(recv) if recv is not None else "?"
+    ends = (channel.source, send), (channel.destination, recv)
+    at_source, at_destination = (
+        words.at(telling(case, rank, call)) if call is not None else "" for rank, call in ends
+    )
+    sent = words.tensors(send) + at_source if send is not None else "?"
+    wanted = words.tensors(recv) + at_destination if recv is not None else "?"
     what = "dtype" if issue.attribute == "dtype" else "size"
     objects = object_lists.of_message(issue)
     if objects is not None and send is not None and recv is not None:
         return Wording(
-            f"rank {channel.source} sends {object_lists.entries(send)}{words.at(send)}, rank "
-            f"{channel.destination} awaits {object_lists.entries(recv)}{words.at(recv)}",
+            f"rank {channel.source} sends {object_lists.entries(send)}{at_source}, rank "
+            f"{channel.destination} awaits {object_lists.entries(recv)}{at_destination}",
             objects.cause + _stumbled(case, candidate),
             objects.fix,
         )
-    ends = (channel.source, send), (channel.destination, recv)
     told = by_framework.of_messages(
         case, ends, "message sizes" if _is_same_message(issue) else "messages"
     )
@@ -254,8 +261,8 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "
-        f"{channel.destination}{_tag(issue)} differs in {what} at its two ends{_ends(issue, what)}."
-        f"{_taken_before(issue)}"
+        f"{channel.destination}{_tag(issue)} differs in {what} at its two "
+        f"ends{_ends(case, issue, what)}.{_taken_before(issue)}"
         f"{known.cause if known is not None else ''} {_UNCHECKED}{_other_parts(issue)}"
         f"{_stumbled(case, candidate)}",
         told
@@ -270,11 +277,23 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     )
 
 
-def _ends(issue: ChannelIssue, what: str) -> str:
-    """``: send of float32[2, 8] (16 elements) and recv of float32[2, 5] (10 elements)``."""
+def _ends(case: Case, issue: ChannelIssue, what: str) -> str:
+    """``: send of float32[2, 8] (16 elements) and recv of float32[2, 5] (10 elements)``.
+
+    With the lines of those that a helper made, as the headline names only who called it.
+    """
     told = words.sized if what == "size" else words.tensors
-    ends = (call for call in (issue.send, issue.recv) if call is not None)
-    return f": {words.listed([f'{words.message(call)} of {told(call)}' for call in ends])}"
+    ends = []
+    for rank, call in (
+        (issue.channel.source, issue.send),
+        (issue.channel.destination, issue.recv),
+    ):
+        if call is not None:
+            in_helper = telling(case, rank, call) is not call
+            at = at_its_line(case, rank, call) if in_helper else ""
+            comma = "," if at and call is issue.send else ""
+            ends.append(f"{words.message(call)} of {told(call)}{at}{comma}")
+    return f": {words.listed(ends)}"
 
 
 def _tag(issue: ChannelIssue) -> str:
@@ -307,7 +326,7 @@ def _taken_from_any(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wo
     cause = (
         f"The {name} names no source: it takes whatever comes first, from any rank. It took the "
         f"{words.ordinal(issue.seq)} message from {source} to rank {here}{_tag(issue)}, "
-        f"its {words.message(send)}{words.at(send)}."
+        f"its {words.message(send)}{at_its_line(case, channel.source, send)}."
     )
     own_tag = "or give each kind of message a tag of its own, at both ends."
     fix = (
@@ -323,7 +342,8 @@ def _taken_from_any(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wo
             cause += "."
         else:
             cause += (
-                f", whose next message to rank {here}, {words.tensors(after)}{words.at(after)}, "
+                f", whose next message to rank {here}, "
+                f"{words.tensors(after)}{at_its_line(case, issue.before.source, after)}, "
                 f"fits: {source}'s came before it."
             )
             rank = f"the rank that the {first.op}{at} returns"
@@ -334,7 +354,7 @@ def _taken_from_any(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wo
             fix = f"Name {rank} as the source (src=) of the {name} that belongs to it; {own_tag}"
     return Wording(
         f"rank {here}'s {name} takes from any rank, and took {source}'s {words.tensors(send)}, "
-        f"sent{words.at(send)}, for {words.tensors(recv)}",
+        f"sent{words.at(telling(case, channel.source, send))}, for {words.tensors(recv)}",
         f"{cause} {_UNCHECKED}{_other_parts(issue)}{_stumbled(case, candidate)}",
         fix,
     )

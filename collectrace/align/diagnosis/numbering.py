@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collectrace import words
+from collectrace.align.diagnosis.callers import at_its_line
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.findings import GroupInfo
@@ -15,7 +16,8 @@ def sentence(case: Case, issue: ChannelIssue) -> str:
         return ""
     calls = {"dst": near.send, "src": issue.recv}
     told = [
-        f"rank {rank} passed {way}={number}{words.at(call) if call is not None else ''}, and group "
+        f"rank {rank} passed {way}={number}"
+        f"{at_its_line(case, rank, call) if call is not None else ''}, and group "
         f"rank {number} in {_with_ranks(near.numbered)} is rank {peer}"
         for rank, way, number, peer in named
         for call in (calls[way],)

@@ -6,7 +6,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import ways_told
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import named, telling
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -28,7 +28,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     text = (
         f"In each of the {found.before} exchanges before, each rank's partner named it too, though "
         f"the partners changed from one to the next. In the {words.ordinal(found.before + 1)} "
-        f"exchange of each rank that is not so: {_names(found)}."
+        f"exchange of each rank that is not so: {_names(case, found)}."
     )
     odd = found.odd
     if odd is not None:
@@ -58,8 +58,8 @@ def _left_out(case: Case, found: Unpaired, odd: int) -> Reason:
     number, rank = words.ordinal(found.before + 1), f"rank {odd}"
     text = (
         f"Partners change from one exchange to the next, and must name each other. In the {number} "
-        f"exchange of each rank they do not: {_names(found)}. With one more of {rank} before it, "
-        f"with rank {found.instead}, all would be mutual there and in the "
+        f"exchange of each rank they do not: {_names(case, found)}. With one more of {rank} before "
+        f"it, with rank {found.instead}, all would be mutual there and in the "
         f"{words.counted(found.behind, 'exchange')} behind: so {rank} has left out its {number} "
         f"one{came} and is ahead of the others since."
     )
@@ -73,12 +73,13 @@ def _left_out(case: Case, found: Unpaired, odd: int) -> Reason:
     return Reason(f"{text}{past.cause}", f"{past.fix}\n{take_part}")
 
 
-def _names(found: Unpaired) -> str:
+def _names(case: Case, found: Unpaired) -> str:
     """``rank 0 names rank 2 (gossip.py:34), rank 1 names rank 0 (gossip.py:37)``."""
     told = []
     for rank, peer in list(found.names.items())[:_MOST_NAMES]:
         call = found.calls.get(rank)
-        at = f" ({words.site(call.site)})" if call is not None and call.site else ""
+        site = telling(case, rank, call).site if call is not None else None
+        at = f" ({words.site(site)})" if site else ""
         told.append(f"rank {rank} names rank {peer}{at}")
     more = len(found.names) - len(told)
     return words.listed([*told, *([f"{more} more"] if more else [])])

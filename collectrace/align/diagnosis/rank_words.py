@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace import dumps, words
+from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.standing import MAIN, Standing, failure
@@ -155,10 +156,11 @@ def instead(case: Case, ranks: tuple[int, ...], found: Inputs | None) -> str:
     All are in one state, and the first stands for the others. ``found``: the uneven inputs that
     explain it, if they do.
     """
-    return f"{words.ranks(ranks)} {_predicate(case.standings[ranks[0]], ranks, found)}"
+    return f"{words.ranks(ranks)} {_predicate(case, ranks, found)}"
 
 
-def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None) -> str:
+def _predicate(case: Case, ranks: tuple[int, ...], found: Inputs | None) -> str:
+    standing = case.standings[ranks[0]]
     match standing.state:
         case "finished" if gone := rejoins(standing):
             return gone
@@ -175,7 +177,7 @@ def _predicate(standing: Standing, ranks: tuple[int, ...], found: Inputs | None)
             return "died" + (f" after {words.name(last)}{words.at(last)}" if last else "")
         case "blocked":
             w = standing.waiting[0]
-            alone = f"waits in {w.op or 'another call'}{words.at_site(w.site)}"
+            alone = f"waits in {w.op or 'another call'}{words.at_site(site_of_wait(case, w))}"
             return words.verb(ranks, alone, "wait elsewhere")
         case "busy":
             site, _ = _split(top_frame(standing))
@@ -237,7 +239,7 @@ def chain(case: Case, ranks: Sequence[int]) -> str:
             w = standing.waiting[0]
             info = case.comparison.groups.get(w.group)
             where = f" of {words.group(info)}" if info is not None else ""
-            links.append(f"rank {rank} waits for {others} in {w.op}{words.at_site(w.site)}{where}")
+            links.append(f"rank {rank} waits for {others} in {w.op}{where}{at_wait(case, w)}")
     return f" {words.upper('; '.join(links[:_MOST_CHAINED]))}." if links else ""
 
 

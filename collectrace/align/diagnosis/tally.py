@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import telling_depth
+from collectrace.align.diagnosis.callers import telling_depth, telling_line
 from collectrace.align.judging.case import Case
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import chains
@@ -76,7 +76,7 @@ def _has_any_source(case: Case, channel: ChannelKey) -> bool:
 def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
     """How many messages of one side of a channel came from each line; None: not known.
 
-    Those that the receiver took by receives from any source are among them. Of messages that one
+    Those that the receiver took by receives from any source are among them. Of messages that a
     helper sends, the lines that call it.
     """
     log = case.log(rank)
@@ -92,7 +92,7 @@ def _by_line(case: Case, rank: int, channel: ChannelKey) -> Counter[str] | None:
             for seq, appearance in zip(others.seq, others.appearance, strict=True)
             if (answer := answers.get(seq)) is not None and answer.source == channel.source
         ]
-    lines = Counter(one.site for one in seen)
+    lines = Counter(telling_line(case, one) for one in seen)
     if len(lines) > 1:
         return lines
     depth = telling_depth(list({one.where for one in seen}))

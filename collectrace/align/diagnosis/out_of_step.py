@@ -18,7 +18,7 @@ from collectrace.align.diagnosis.callers import at_depth, closed, named, telling
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, loads_data
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
@@ -32,6 +32,7 @@ from collectrace.align.judging.circles import (
 )
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.shorter_run import ShorterRun, ended_by_loop, shorter_run
 from collectrace.align.judging.takers import Uneven, uneven
 from collectrace.align.judging.unclosed import Unclosed, unclosed
 from collectrace.align.judging.unsent import Unsent, unsent
@@ -77,13 +78,16 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     if left.extra:
         return _more(case, left, waits, counted)
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
-    is_out = is_proven and has_left_loop(case, left, others)
+    run = shorter_run(case, left)
+    is_short = run is not None and ended_by_loop(case, left)
+    is_out = is_proven and (is_short or has_left_loop(case, left, others))
     loop = _loop_left(case, cycle, left) if is_out else None
     if loop is not None:
         return Reason(
-            f"{_told(case, left, waits)} Rank {left.rank} is out of the loop {loop.quoted}, which "
-            f"the others are in: the loop ended earlier on rank {left.rank}.{counted}",
-            ONE_LENGTH,
+            f"{_told(case, left, waits)}{_fewer(left, run)} Rank {left.rank} is out of the loop "
+            f"{loop.quoted}, which the others are in: the loop ended earlier on rank "
+            f"{left.rank}.{counted}",
+            ONE_LENGTH if run is None else _even_runs(case),
         )
     if is_proven and not left.skipped and awaits(cycle, left):
         return _too_early(case, left, waits, counted)
@@ -176,6 +180,25 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
     )
 
 
+def _fewer(left: LeftRound, run: ShorterRun | None) -> str:
+    """How often a rank had made its usual call in a row: a sentence after a space, or nothing."""
+    if run is None:
+        return ""
+    calls = words.counted(run.now, f"{left.usual.op} call")
+    times = f"{run.usual} each of the {run.before:,} times before"
+    return f" It made {calls} there before it went on, {times}."
+
+
+def _even_runs(case: Case) -> str:
+    """What makes the rows of calls equally long that the ranks go through in a round."""
+    cut = "DataLoader(drop_last=True) or by" if loads_data(case) else "cutting or"
+    return (
+        "Let every rank go through the same number of steps in each round. Where a batch is cut "
+        f"into pieces (microbatches), bring every batch to the same number of them, by {cut} "
+        "padding the last one; or let the rank that knows the number send it first."
+    )
+
+
 def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
@@ -236,7 +259,10 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
         f"at the same step{count}."
     )
     last = take_part if is_proven else ended
-    return Reason(f"{told}{under.cause}{counted}", "\n".join(filter(None, (under.fix, look, last))))
+    run = shorter_run(case, left)
+    even = _even_runs(case) if run is not None else ""
+    fixes = filter(None, (under.fix, even, look, last))
+    return Reason(f"{told}{_fewer(left, run)}{under.cause}{counted}", "\n".join(fixes))
 
 
 def _skipped(left: LeftRound) -> str:

@@ -16,6 +16,7 @@ from collectrace.align.judging.own_round import (
     program_of,
 )
 from collectrace.align.judging.rounds import part_in_one_loop
+from collectrace.align.judging.shorter_run import all_go_on
 from collectrace.align.judging.takers import uneven
 from collectrace.align.judging.unclosed import unclosed
 from collectrace.align.judging.unsent import unsent
@@ -74,6 +75,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
         or _came_alone(case, source, left[0], others)
         or has_left_loop(case, left[0], others)
         or _left_out_an_answer(case, source, left[0], others)
+        or (awaits(source, left[0]) and all_go_on(case, left[0], others))
     )
     return left[0] if is_proven else None
 

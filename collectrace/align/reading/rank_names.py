@@ -50,6 +50,10 @@ RANK: Final = re.compile(rf"\b({'|'.join(name for name, _ in _NAMES)})\b", re.IG
 """Finds one in a condition."""
 
 
+WORLD: Final = re.compile(r"_*(get_|self_)?world(_?size)?_*")
+"""How programs call the number of ranks, which is one for ever."""
+
+
 def is_asked(value: str) -> bool:
     """Whether what a name is given is the rank, or the outcome of a test of it.
 

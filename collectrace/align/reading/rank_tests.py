@@ -12,7 +12,7 @@ from typing import Final
 
 from collectrace.align.reading import statements
 from collectrace.align.reading.bindings import Bindings, assignments
-from collectrace.align.reading.rank_names import RANK, is_asked
+from collectrace.align.reading.rank_names import RANK, WORLD, is_asked
 
 
 def asks_alone(line: str) -> bool:
@@ -69,6 +69,17 @@ def _is_rank(node: ast.expr) -> bool:
             return False
 
 
+def _is_world(node: ast.expr) -> bool:
+    """Whether it is how many ranks there are, by its name."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return WORLD.fullmatch(name) is not None
+        case ast.Call(func=ast.Name() | ast.Attribute() as function, args=[], keywords=[]):
+            return _is_world(function)
+        case _:
+            return False
+
+
 def _is_fixed(node: ast.expr) -> bool:
     """Whether it is a number, one of several, or a name that constants have."""
     match node:
@@ -78,6 +89,8 @@ def _is_fixed(node: ast.expr) -> bool:
             return name.isupper()
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
             return all(map(_is_fixed, parts))
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return all(_is_world(part) or _is_fixed(part) for part in (left, right))
         case _:
             return False
 

@@ -1,0 +1,92 @@
+"""A rank that made fewer of one call in a row than in every round before, and then went on.
+
+As a stage of a pipeline does that cuts a smaller batch into fewer microbatches than the others
+count on. Who waits for one more in such a row has chosen to go on with it: another way through the
+round would have led it elsewhere by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from collectrace.align.judging import choices
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_round import LeftRound, kept_round, program_of
+from collectrace.align.matching import habit
+from collectrace.align.ranks import waitgraph
+from collectrace.align.reading import statements
+
+
+class ShorterRun(NamedTuple):
+    """How often a rank made a call in a row."""
+
+    now: int
+    usual: int
+    """In each of the rows before, which were all of one length."""
+    before: int
+    """Rows before, at least ``habit.ENOUGH``."""
+
+
+def shorter_run(case: Case, left: LeftRound) -> ShorterRun | None:
+    """How the row was shorter in which a rank left its round; None: it left it in none."""
+    program = program_of(case, left.rank)
+    if program is None or not left.skipped:
+        return None
+    steps = program.steps
+    at = next((n for n in reversed(range(len(steps))) if program.call(n) == left.made), 0)
+    place = habit.expected(steps, at)
+    found = _run(steps, at, steps[place]) if place is not None else None
+    return found if found is not None and found.now < found.usual else None
+
+
+def ended_by_loop(case: Case, left: LeftRound) -> bool:
+    """Whether nothing but a loop that ended can have led a rank past its usual call."""
+    usual, made = (case.stack(left.rank, call) for call in (left.usual, left.made))
+    past = choices.of_call(case, usual, made) or [""]
+    return all(statements.code_of(line).startswith(("for ", "while ")) for line in past)
+
+
+def all_go_on(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
+    """Whether one rank ended a row of calls early, and each other goes on with one of its own.
+
+    All wait for that rank, be it through others.
+    """
+    return shorter_run(case, left) is not None and all(
+        left.rank in waitgraph.reachable(case.graph, rank) and _goes_on(case, rank)
+        for rank in others
+    )
+
+
+def _goes_on(case: Case, rank: int) -> bool:
+    """Whether a rank is at one more call of a row, which is no longer by that than it ever was."""
+    program = program_of(case, rank)
+    if program is None or not program.steps or not kept_round(case, rank):
+        return False
+    steps = program.steps
+    found = _run(steps, len(steps) - 1, steps[-1])
+    return found is not None and found.now < found.usual
+
+
+def _run(steps: Sequence[int], at: int, step: int) -> ShorterRun | None:
+    """The row of a step that the steps before a position are in; None: they are in none.
+
+    A row are those that follow each other as closely as any do. None either where those before
+    were of several lengths, or too few.
+    """
+    places = [n for n in range(at) if steps[n] == step]
+    gaps = [later - earlier for earlier, later in pairwise(places)]
+    stride = min(gaps, default=0)
+    if not stride or at - places[-1] != stride:
+        return None
+    lengths = [1]
+    for gap in gaps:
+        if gap == stride:
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+    *before, now = lengths
+    if len(before) < habit.ENOUGH or len(set(before)) != 1:
+        return None
+    return ShorterRun(now, before[0], len(before))

@@ -344,11 +344,16 @@ def _unclosed(case: Case, found: Unclosed, waits: str) -> Reason:
     led = ""
     if 0 < len(ways) <= ways_past.MOST:
         led = f" {words.upper(ways_past.told(ways))} may have led rank {rank} past it."
+    ended, how = "called", f"and rank {found.hub} asks for no more of them than in a round before"
+    if found.is_straight:
+        ended, how = (
+            "ended with",
+            f"straight from the round before; rank {found.hub} waits for a message of any rank",
+        )
     return Reason(
-        f"{waits} {before} each of {all_} ended with "
-        f"{closed(usual)} and so did {likes} in this one. Rank {rank} came to "
-        f"{named(case, rank, found.row, brief=True)} without it, straight from the round before; "
-        f"rank {found.hub} waits for a message of any rank.{led}",
+        f"{waits} {before} each of {all_} {ended} {closed(usual)} and so did {likes} in this one. "
+        f"Rank {rank} came to {closed(named(case, rank, found.row, brief=True))} without it, "
+        f"{how}.{led}",
         _SEND_ALWAYS.format(rank=rank, usual=named(case, rank, found.usual, brief=True)),
     )
 

@@ -26,6 +26,7 @@ from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.rows import Rows
 from collectrace.ops import ANY_SOURCE
+from collectrace.records import Call
 
 _TWO: Final = 2
 
@@ -84,7 +85,7 @@ def _of_hub(case: Case, awaited: ChannelKey) -> Unsent | None:
             likes.append(one)
         elif theirs != done[: len(theirs)]:
             return None  # it is none of their like
-    if len(likes) + 1 < CAN_OUTVOTE or _may_be_told(case, left, mine, hub):
+    if len(likes) + 1 < CAN_OUTVOTE or may_be_told(case, mine, left.usual, left.made, hub):
         return None
     return Unsent(left, hub, tuple(likes))
 
@@ -112,23 +113,31 @@ def _message(channel: ChannelKey, rows: Rows, at: int) -> _Message:
     return seen.op, channel.tag, seen.where
 
 
-def _may_be_told(case: Case, left: LeftRound, program: Program, hub: int) -> bool:
-    """Whether a condition that leads past the message reads what the hub had sent.
+def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
+    """Whether a condition that leads past a message reads what the hub had sent.
 
     Then the hub may have told the rank to leave it out, and is the one that forgot that. By the
     names of the tensors that it receives into, and of the functions that do so.
+
+    Args:
+        case: the run.
+        program: of the rank that left the message out.
+        left_out: the message, as the rank had made it before.
+        made: what it called instead.
+        hub: whom the message was for.
+
     """
-    usual = case.stack(left.rank, left.usual)
+    usual = case.stack(program.rank, left_out)
     names = set()
     for op, _, where in {*_with(program, hub)}:
         if op != "recv":
             continue
-        apart = where[: len(where) - chains.shared(where, usual)]
-        names |= {chains.scope(frame)[1].rpartition(".")[2] for frame in apart}
+        apart = {chains.scope(one) for one in where} - {chains.scope(one) for one in usual}
+        names |= {function.rpartition(".")[2] for _, function in apart}
         for line in case.statements(chains.site(where[0]))[-1:] if where else ():
             names |= {*_BUFFER.findall(statements.code_of(line))}
-    past = choices.of_call(case, usual, case.stack(left.rank, left.made))
-    site = left.usual.site
+    past = choices.of_call(case, usual, case.stack(program.rank, made))
+    site = left_out.site
     if past is None:  # a line on the way may decide by itself
         sites = [chains.site(frame) for frame in usual]
         past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]

@@ -21,3 +21,17 @@ def from_rank_zero(value: torch.Tensor) -> torch.Tensor:
 
 def meet() -> None:
     dist.barrier()
+
+
+def _exchange(*messages: dist.P2POp) -> None:
+    for work in dist.batch_isend_irecv(list(messages)):
+        work.wait()
+
+
+def give(value: torch.Tensor, to: int) -> None:
+    _exchange(dist.P2POp(dist.isend, value, to))
+
+
+def take(value: torch.Tensor, source: int) -> torch.Tensor:
+    _exchange(dist.P2POp(dist.irecv, value, source))
+    return value

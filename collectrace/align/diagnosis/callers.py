@@ -46,7 +46,7 @@ def place_of(case: Case, rank: int, call: Call, *, within: str = "", brief: bool
     text += "" if brief or not (is_asked(call) or within) else inside(here)
     stack = case.stack(rank, call)
     for frame in outer:
-        verb = "called at" if frame == stack[1] else "reached from"
+        verb = _CALLED[frame != stack[1]]
         there = "" if brief else inside(frame)
         text += f", {verb} {words.site(chains.site(frame))}{there}"
     return text
@@ -146,9 +146,13 @@ def of_group(case: Case, rank: int, group: Group) -> str:
     return f"{words.at_site(group.site)}, called{words.at_site(chains.site(frames[1]))}"
 
 
+_CALLED: Final = ("called at", "reached from")
+"""What is said of the caller of a call's function, and of one further out."""
+
+
 def closed(text: str) -> str:
     """What names a caller, in the middle of a sentence: ``..., called at train.py:24,``."""
-    return f"{text}," if ", " in text else text
+    return f"{text}," if any(f", {verb}" in text for verb in _CALLED) else text
 
 
 def whole(case: Case, rank: int, call: Call) -> str:
@@ -235,13 +239,15 @@ def at_its_line(case: Case, rank: int, call: Call) -> str:
     if caller == call.site:
         return words.at(call)
     frames = case.stack(rank, call)
-    verb = "called at" if caller == chains.site(frames[1]) else "reached from"
+    verb = _CALLED[caller != chains.site(frames[1])]
     return f"{words.at(call)}, {verb} {words.site(caller or '')}"
 
 
 def at_wait(case: Case, waiting: Waiting) -> str:
     """`` at comm.py:13, called at train.py:24``: where a rank waits, as :func:`at_its_line`."""
-    call = _at_its_own_line(case, waiting)
+    call, asked = _at_its_own_line(case, waiting), case.asked(waiting)
+    if asked is not None:
+        return of_group(case, waiting.rank, asked)
     return (
         at_its_line(case, waiting.rank, call) if call is not None else words.at_site(waiting.site)
     )

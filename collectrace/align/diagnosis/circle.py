@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis import left_out
 from collectrace.align.diagnosis.callers import at_wait, closed, site_of_wait
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
@@ -64,8 +65,11 @@ def _named(case: Case, edge: Edge) -> str:
 
 
 def _call_of(case: Case, edge: Edge) -> str:
-    """``all_reduce of group tp``; of a message ``recv``."""
+    """``all_reduce of group tp``; of a message ``recv``; ``new_group([0, 1])``."""
     w = edge.waiting
+    asked = case.asked(w)
+    if asked is not None and asked.ranks:
+        return left_out.call(asked)
     info = case.comparison.groups.get(w.group)
     of = f" of {words.group(info)}" if info is not None and w.channel is None else ""
     return f"{w.op or 'a call'}{of}"

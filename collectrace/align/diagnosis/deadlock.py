@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import (
     caught,
     circle,
     closing_send,
+    group_circle,
     out_of_step,
     partners,
     program,
@@ -35,7 +36,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     """One circle in words."""
     source = candidate.source
     assert isinstance(source, tuple)
-    wording = refused.explain(case, candidate)
+    wording = refused.explain(case, candidate) or group_circle.explain(case, source)
     if wording is not None:
         return wording
     steps = circle.steps(case, source)

@@ -132,6 +132,7 @@ def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, 
         sites += callers.lines(case, side.ranks[0], call)
         if side.call is not None:
             sites += callers.lines(case, side.ranks[0], side.call)
+    sites += [side.site for side in candidate.sides]
     sites += [one.site for one in conditions.of_sides(case, candidate) if one.quoted in cause]
     for side in _parted_sides(case, candidate) or ():
         sites += [side.call.site if side.call is not None else None, side.site]

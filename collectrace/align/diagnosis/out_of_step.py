@@ -32,7 +32,7 @@ from collectrace.align.judging.circles import (
 )
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
-from collectrace.align.judging.shorter_run import ShorterRun, ended_by_loop, shorter_run
+from collectrace.align.judging.shorter_run import ShorterRun, loop_that_ended, shorter_run
 from collectrace.align.judging.takers import Uneven, uneven
 from collectrace.align.judging.unclosed import Unclosed, unclosed
 from collectrace.align.judging.unsent import Unsent, unsent
@@ -79,15 +79,21 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
         return _more(case, left, waits, counted)
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     run = shorter_run(case, left)
-    is_short = run is not None and ended_by_loop(case, left)
-    is_out = is_proven and (is_short or has_left_loop(case, left, others))
+    ended = loop_that_ended(case, left) if run is not None else None
+    if run is not None and ended is not None:
+        return Reason(
+            f"{_told(case, left, waits)}{_fewer(left, run)} In the source only the end of the loop "
+            f"{LoopLine(*ended).quoted} leads past that: it ended earlier on rank {left.rank} than "
+            f"each time before.{counted}",
+            _even_runs(case),
+        )
+    is_out = is_proven and has_left_loop(case, left, others)
     loop = _loop_left(case, cycle, left) if is_out else None
     if loop is not None:
         return Reason(
-            f"{_told(case, left, waits)}{_fewer(left, run)} Rank {left.rank} is out of the loop "
-            f"{loop.quoted}, which the others are in: the loop ended earlier on rank "
-            f"{left.rank}.{counted}",
-            ONE_LENGTH if run is None else _even_runs(case),
+            f"{_told(case, left, waits)} Rank {left.rank} is out of the loop {loop.quoted}, which "
+            f"the others are in: the loop ended earlier on rank {left.rank}.{counted}",
+            ONE_LENGTH,
         )
     if is_proven and not left.skipped and awaits(cycle, left):
         return _too_early(case, left, waits, counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace.align.judging import patience
@@ -14,6 +15,7 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
+from collectrace.align.reading.groups import is_local
 from collectrace.findings import BY_ATTRIBUTE, Kind, Side
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
@@ -26,7 +28,12 @@ def candidates(case: Case) -> list[Candidate]:
     """Rule 1: conflicts, both rows of every stream, channels, cycles, absences, incomplete rows."""
     circles = deadlocks(case)
     absorbed = {edge for cycle in circles for edge in cycle}
-    found = [_of_conflict(case, conflict) for conflict in case.comparison.conflicts]
+    in_making = {edge.waiting.group for edge in absorbed if _is_creation(edge)}
+    found = [
+        _of_conflict(case, conflict)
+        for conflict in case.comparison.conflicts
+        if conflict.name not in in_making
+    ]
     found += [_of_conflict(case, conflict) for conflict in _never_started(case)]
     found += [
         _of_row(case, row)
@@ -181,6 +188,8 @@ def deadlocks(case: Case) -> list[Cycle]:
     def is_clean(edge: Edge, cycle: Cycle) -> bool:
         w = edge.waiting
         key = w.channel or w.stream
+        if is_of_groups(case, cycle):
+            return True
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
@@ -190,6 +199,27 @@ def deadlocks(case: Case) -> list[Cycle]:
         return (key not in first or row < first[key]) and _is_lasting(case, edge)
 
     return [cycle for cycle in cycles(case.graph) if all(is_clean(e, cycle) for e in cycle)]
+
+
+def is_of_groups(case: Case, cycle: Cycle) -> bool:
+    """Whether ranks wait in a circle, each in the making of another group by its members alone.
+
+    Where it is one group, or two ranks do, they disagree about that: it tells more.
+    """
+    groups = [case.comparison.groups.get(edge.waiting.group) for edge in cycle]
+    members = {frozenset(group.ranks) for group in groups if group is not None}
+    return (
+        len(members) == len(cycle) > _TWO
+        and all(_is_creation(edge) for edge in cycle)
+        and all(is_local(edge.waiting.group) for edge in cycle)
+    )
+
+
+_TWO: Final = 2
+
+
+def _is_creation(edge: Edge) -> bool:
+    return edge.waiting.channel is None and edge.waiting.stream is None
 
 
 def _is_lasting(case: Case, edge: Edge) -> bool:
@@ -208,8 +238,13 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
         what="deadlock", source=cycle,
         group=case.comparison.groups.get(first.group),
         t=max(edge.waiting.since for edge in cycle), stream=first.stream, seq=first.seq,
-        sides=tuple(case.side(e.waiting.rank, waited_for(case, e.waiting)) for e in cycle),
+        sides=tuple(_side(case, edge.waiting) for edge in cycle),
     )  # fmt: skip
+
+
+def _side(case: Case, w: Waiting) -> Side:
+    side, asked = case.side(w.rank, waited_for(case, w)), case.asked(w)
+    return side if asked is None else replace(side, site=asked.site)
 
 
 def waited_for(case: Case, w: Waiting) -> Call | None:

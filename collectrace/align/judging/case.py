@@ -15,7 +15,7 @@ from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import Dimensions, dimensions
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.clocks import Clocks, estimate
-from collectrace.align.ranks.standing import Standing
+from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.ranks.states import standings
 from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines, guards, statements
@@ -86,11 +86,7 @@ class Case:
     @cached_property
     def _stacks(self) -> set[tuple[str, ...]]:
         log = next(iter(self.evidence.logs.values()), None)
-        stream = next(iter(self.comparison.streams), None)
-        if log is None or stream is None:
-            return set()
-        vocabulary = log.rows(stream)[0].vocabulary  # of all ranks and streams
-        return {seen.where for seen in vocabulary.appearances}
+        return {seen.where for seen in log.vocabulary.appearances} if log is not None else set()
 
     def log(self, rank: int) -> RankLog | None:
         """A rank's log, if it left one."""
@@ -196,6 +192,13 @@ class Case:
             for done in (log.failed if log is not None else ())
             if (done.group, done.device) == stream and done.peer is None
         ]
+
+    def asked(self, waiting: Waiting) -> Group | None:
+        """The request for the group in whose making a rank waits; None: it waits in a call."""
+        log = self.log(waiting.rank)
+        if log is None or waiting.seq is not None or waiting.channel is not None:
+            return None
+        return next((one for one in reversed(log.groups) if one.group == waiting.group), None)
 
     def issued(self, rank: int, call: Call | None) -> int | None:
         """When a rank issued a call, on the shared clock."""

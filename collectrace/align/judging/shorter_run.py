@@ -16,7 +16,6 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import LeftRound, kept_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.ranks import waitgraph
-from collectrace.align.reading import statements
 
 
 class ShorterRun(NamedTuple):
@@ -41,11 +40,15 @@ def shorter_run(case: Case, left: LeftRound) -> ShorterRun | None:
     return found if found is not None and found.now < found.usual else None
 
 
-def ended_by_loop(case: Case, left: LeftRound) -> bool:
-    """Whether nothing but a loop that ended can have led a rank past its usual call."""
+def loop_that_ended(case: Case, left: LeftRound) -> tuple[str, str] | None:
+    """The loop whose end alone can have led a rank past its usual call; None: more may have.
+
+    As a frame of that call, and ``number text``.
+    """
     usual, made = (case.stack(left.rank, call) for call in (left.usual, left.made))
-    past = choices.of_call(case, usual, made) or [""]
-    return all(statements.code_of(line).startswith(("for ", "while ")) for line in past)
+    past = choices.of_call(case, usual, made) or []
+    loops = ((frame, loop) for frame in usual for _, loop in case.loops((frame,)))
+    return next((one for one in loops if [one[1]] == past), None)
 
 
 def all_go_on(case: Case, left: LeftRound, others: Sequence[int]) -> bool:

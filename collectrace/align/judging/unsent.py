@@ -7,6 +7,7 @@ not come so far.
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading import chains, statements
+from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.rows import Rows
 from collectrace.ops import ANY_SOURCE
@@ -117,7 +119,8 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     """Whether a condition that leads past a message reads what the hub had sent.
 
     Then the hub may have told the rank to leave it out, and is the one that forgot that. By the
-    names of the tensors that it receives into, and of the functions that do so.
+    names of the tensors that it receives into, and of the functions that do so. What a rank has
+    only gathered, whatever of, tells what came of its own work.
 
     Args:
         case: the run.
@@ -141,9 +144,17 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     if past is None:  # a line on the way may decide by itself
         sites = [chains.site(frame) for frame in usual]
         past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
-    read = " ".join([*(past or case.ways(site)), *case.assigned(site)])
-    return bool(names & {*_NAME.findall(read)})
+    read = {name for line in past or case.ways(site) for name in _NAME.findall(line)}
+    for line in case.assigned(site):
+        text = line.split(" ", 2)[-1]
+        given = [(name.rpartition(".")[2], ast.unparse(value)) for name, value in assignments(text)]
+        values = [value for name, value in given if name in read]
+        if not given and not _GATHERED.match(text):
+            values = [text]
+        read |= {name for value in values for name in _NAME.findall(value)}
+    return bool(names & read)
 
 
 _BUFFER: Final = re.compile(r"\bi?recv\((?:tensor *= *)?([A-Za-z_]\w*) *[,)]")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_GATHERED: Final = re.compile(r"[\w.]+ *(\+|-|\*|/|\||&)=")

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.stack_dumps import StackDumps
+from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo
 from collectrace.records import (
     Alive,
@@ -184,6 +185,10 @@ class RankLog(Protocol):
 
     def taken(self, channel: ChannelKey) -> int:
         """How many messages of a channel receives from any source are known to have taken."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What the calls of all ranks share."""
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""

@@ -19,6 +19,7 @@ from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
+from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
@@ -242,7 +243,7 @@ class FileLog:
 
     def _rows(self, key: Key) -> Rows:
         found = self._reader.records.rows.get(key)
-        return Rows(self._reader.records.vocabulary) if found is None else found
+        return Rows(self.vocabulary) if found is None else found
 
     # -- questions ----------------------------------------------------------------------------
 
@@ -258,6 +259,11 @@ class FileLog:
     def taken(self, channel: ChannelKey) -> int:
         """How many messages of a channel receives from any source are known to have taken."""
         return self._taken[channel]
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What the calls of all ranks share."""
+        return self._reader.records.vocabulary
 
     def channel_rows(self, channel: ChannelKey) -> Rows:
         """The rank's own side of a channel, as far as it has been read."""

@@ -31,7 +31,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.findings import KINDS
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import is_user, numel
 
 COUNT_THEM: Final = (
     "Give every send one recv on the other rank, with the same group, peer and tag. Count both: "
@@ -269,11 +269,22 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
         or (known.fix if known is not None else "")
         or f"Give the receive buffer the {what} of the tensor that is sent"
         + (
-            "."
+            f".{_other_message(issue)}"
             if what == "dtype"
             else "; where it varies, send the shape first, or bring what is sent to one size on "
             "every rank (pad it)." + _ragged(case, issue)
         ),
+    )
+
+
+def _other_message(issue: ChannelIssue) -> str:
+    """What to change where two ends are of another dtype and size, as other messages are."""
+    ends = [call for call in (issue.send, issue.recv) if call is not None]
+    if len({tuple(numel(call.shape)) for call in ends}) < 2:
+        return ""
+    return (
+        "\nIf they are not meant for each other, one end has made a message that the other has "
+        "left out: let both make the same messages, in the same order."
     )
 
 

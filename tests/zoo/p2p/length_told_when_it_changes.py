@@ -6,7 +6,7 @@ expect: p2p_mismatch
 suspects: none
 status: diverged
 cause: BUG; TAKES; comm.py:27; int64[1]; float32[4]
-fix: dtype | size
+fix: dtype; same messages
 never: drop_last; the network; rank 0 left; rank 1 left
 """
 

@@ -135,7 +135,7 @@ def test_an_absence_that_leads_to_another(tmp_path: Path) -> None:
     assert root.headline.startswith("rank 2 raised ValueError at data.py:7; rank 1 waits for it")
     assert effect.caused_by == 0
     assert "Rank 1 could not come because of the cause above (call 1 of group dp)" in effect.cause
-    assert "Rank 1 waits for rank 2 in all_reduce at b.py:2 of group dp." in effect.cause
+    assert "Rank 1 waits for rank 2 in all_reduce of group dp at b.py:2." in effect.cause
 
 
 def test_too_early_to_tell(tmp_path: Path) -> None:

@@ -143,6 +143,41 @@ def test_a_caller_further_out_is_reached_from(tmp_path: Path) -> None:
     assert callers.place_of(traced.case, 0, borne) == told
 
 
+SEND = ["6 Comm.total", "3 Comm.mean"]
+
+
+@pytest.mark.parametrize(
+    ("stacks", "told"),
+    [
+        pytest.param(
+            ([*SEND, "19 report"], [*SEND, "16 main"], ["6 Comm.total", "17 main"]),
+            " at train.py:6, reached from train.py:19", id="a helper that another serves",
+        ),
+        pytest.param(
+            ([*SEND, "19 report"], ["6 Comm.total", "17 main"]),
+            " at train.py:6, called at train.py:3", id="whose caller is of one line",
+        ),
+        pytest.param(
+            (
+                [*SEND, "19 report"], [*SEND, "16 main"], ["6 Comm.total", "17 main"],
+                ["2 Comm.mean", "16 main"],
+            ),
+            " at train.py:6, called at train.py:3", id="whose caller calls other things, too",
+        ),
+        pytest.param(
+            (
+                ["6 Comm.total", "9 Comm.flat", "12 clip"],
+                ["6 Comm.total", "9 Comm.flat", "19 report"], ["6 Comm.total", "17 main"],
+            ),
+            " at train.py:6, called at train.py:9", id="whose caller has a loop of its own",
+        ),
+    ],
+)  # fmt: skip
+def test_out_of_helpers(stacks: tuple[list[str], ...], told: str, tmp_path: Path) -> None:
+    traced = Traced(tmp_path, *stacks)
+    assert callers.at_its_line(traced.case, 0, traced.first) == told
+
+
 def test_what_names_a_caller_is_closed_by_a_comma() -> None:
     assert callers.closed("a barrier at a.py:1") == "a barrier at a.py:1"
     assert callers.closed("a.py:1, called at b.py:2") == "a.py:1, called at b.py:2,"

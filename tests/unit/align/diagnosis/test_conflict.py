@@ -135,14 +135,35 @@ def test_one_group_under_two_names(tmp_path: Path) -> None:
     assert "those of some ranks only, new_group([1, 2])" in found.fix
 
 
-def test_two_groups_are_not_one_under_two_names(tmp_path: Path) -> None:
-    run = Run(3)
-    for n, ranks in (0, [0, 1]), (1, [1, 2]), (2, [0, 2]):
-        asked = run.rank(n).group(local(n), ranks, site="/job/mesh.py:21", phase="asked")
-        run.rank(n).beat(30, run.rank(n).creating(asked))
-    run.finish()
-    found = errors(aligned(run, tmp_path))[0]
-    assert "another name" not in found.headline
+def making(folder: Path, *asked: tuple[int, list[int]]) -> Finding:
+    """Ranks that ask for groups of a name and members each, and never get them."""
+    run = Run(len(asked))
+    for n, (name, ranks) in enumerate(asked):
+        group = run.rank(n).group(local(name), ranks, site="/job/mesh.py:21", phase="asked")
+        run.rank(n).beat(30, run.rank(n).creating(group))
+    return errors(aligned(run, folder))[0]
+
+
+def test_a_circle_of_groups_in_the_making(tmp_path: Path) -> None:
+    found = making(tmp_path, (0, [0, 1]), (1, [1, 2]), (2, [0, 2]))
+    assert (found.kind, found.suspects) == ("deadlock", ())
+    assert found.headline == (
+        "ranks 0-2 wait in a circle: rank 0 in new_group([0, 1]), rank 1 in new_group([1, 2]), "
+        "rank 2 in new_group([0, 2]), all at mesh.py:21"
+    )
+    assert "rank 1 waits in new_group([1, 2]) at mesh.py:21 for rank 2" in found.cause
+    assert "sorted: new_group([0, 1]), new_group([0, 2]) and new_group([1, 2])" in found.fix
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param([(0, [0, 1]), (1, [1, 0])], id="two ranks"),
+        pytest.param([(0, [0, 1, 2]), (1, [0, 1, 2]), (2, [0, 1, 2])], id="one group, three names"),
+    ],
+)
+def test_no_circle_of_groups(asked: list[tuple[int, list[int]]], tmp_path: Path) -> None:
+    assert making(tmp_path, *asked).kind == "group_mismatch"
 
 
 @pytest.mark.parametrize("lines", [(32, 26), (26, 26)])

@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     circle,
     closing_send,
+    crossed,
     list_shift,
     numbering,
     object_lists,
@@ -257,7 +258,11 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     told = by_framework.of_messages(
         case, ends, "message sizes" if _is_same_message(issue) else "messages"
     )
-    known = odd_message.reason(case, candidate) or list_shift.reason(case, issue)
+    known = (
+        odd_message.reason(case, candidate)
+        or crossed.reason(case, issue)
+        or list_shift.reason(case, issue)
+    )
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",
         f"The {words.ordinal(issue.seq)} message from rank {channel.source} to rank "

@@ -17,6 +17,7 @@ from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.by_rank import ByRank, by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import have_met, parted
 from collectrace.align.reading import arms, chains, code_lines, guards, rank_tests, statements
 from collectrace.align.reading.statements import Asks, Origin
@@ -114,7 +115,8 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     guard = guard_on_rank(case, candidate)
     points = standpoints(candidate)
     arms = arms_that_met(case, candidate)
-    found = between(case, points, candidate.suspects, guard=guard, met=arms)
+    handled = by_handler(case, candidate)
+    found = between(case, points, candidate.suspects, guard=guard, met=arms, handled=handled)
     return tuple(one for one in found if _is_of_all(case, candidate, one))
 
 
@@ -180,11 +182,13 @@ def between(
     by_line: bool = False,
     guard: ByRank | None = None,
     met: Arms = frozenset(),
+    handled: Collection[int] = (),
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
     The suspects' come first; ``guard`` counts as one around the call; lines that ``met`` are in no
-    branches that parted anybody. What a framework shadows stands where another call has brought it.
+    branches that parted anybody; of who ``handled`` an exception the handler tells. What a
+    framework shadows stands where another call has brought it.
     """
     above = [_above(case, point) for point in points]
     found = []
@@ -205,6 +209,8 @@ def between(
             for _, line, site, forks in reversed(own)
             if _tells(line) and (forks or not _is_made_anyway(case, points, point, site, line))
         ]
+        if set(point.ranks) <= set(handled):
+            around = [one for one in around if one.asks == "exception"] or around
         one = most_telling(around)
         if one is not None and one.asks in ("data", "") and not one.forks:
             rest = [other.quoted for other in around if other.quoted != one.quoted]

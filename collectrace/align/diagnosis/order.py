@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,9 +19,11 @@ from collectrace.align.diagnosis.wording import (
     SKIPPED_OR_REPEATED,
     Reason,
     called,
+    each_once,
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, permuted
 from collectrace.records import Call
@@ -147,7 +148,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.upper(words.ranks(found.ranks)), words.ranks(found.others)
     theirs = found.what == "missing" and found.habit is None
     rank = (found.others if theirs else found.ranks)[0]
-    listed = _listed([named(case, rank, c) for c in found.calls])
+    listed = each_once([named(case, rank, c) for c in found.calls])
     again = " After it the calls agree again, one place apart." if found.agrees else ""
     line = decided.fix(case, candidate)
     fix = line or _one_branch(case, candidate)
@@ -182,17 +183,6 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         "some ranks",
         line,
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``barrier at train.py:9 (2 times) and 3 more``: each once, with how often it was made."""
-    counts = Counter(names)
-    told = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
-    rest = sum(list(counts.values())[_MOST_NAMED:])
-    return words.listed([*told[:_MOST_NAMED], *([f"{rest} more"] if rest else [])])
-
-
-_MOST_NAMED: Final = 3
 
 
 def _other_op(candidate: Candidate, found: Edit) -> str:
@@ -327,6 +317,8 @@ _MOST_IN_A_ROW: Final = 300
 def _root_had_it(case: Case, candidate: Candidate, found: Edit, told: str) -> Reason | None:
     """Only the root of a rooted collective just before had its result, and it went its own way."""
     if candidate.stream is None or candidate.seq is None or len(found.ranks) != 1:
+        return None
+    if by_handler(case, candidate):
         return None
     rank = found.ranks[0]
     last = case.call(rank, candidate.stream, candidate.seq - 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import closed, lines, named, telling
-from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason
+from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
+from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason, each_once
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
@@ -14,6 +14,7 @@ from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
+from collectrace.signature import is_asked
 
 _FEW: Final = 2
 """Calls that are named."""
@@ -59,9 +60,7 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
     ``short``: with one line for each call, in a headline.
     """
     who, others = words.ranks(found.ranks), words.ranks(found.others)
-    calls = words.listed([_of_maker(case, found, call, short) for call in found.calls[:_FEW]])
-    more = len(found.calls) - _FEW
-    calls += f" and {words.counted(more, 'more call')}" if more > 0 else ""
+    calls = each_once([_of_maker(case, found, call, short) for call in found.calls], _FEW)
     them = words.verb(found.calls, "it", "them")
     match found.what:
         case "missing" if found.is_turn and found.then is not None:
@@ -154,7 +153,8 @@ def _of_maker(case: Case, found: Deviation, call: Call, short: bool) -> str:
 def _named(case: Case, rank: int, call: Call, short: bool) -> str:
     if short:
         return words.name(call) + words.at(telling(case, rank, call))
-    return closed(named(case, rank, call, brief=True))
+    ran = through_model(case, rank, call) if not is_asked(call) else ""
+    return closed(named(case, rank, call, within=ran, brief=True))
 
 
 def _call(call: Call) -> str:

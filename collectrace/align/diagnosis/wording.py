@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -172,3 +173,13 @@ def even_inputs(even: str, inside: Sequence[Call] = (), *, answered: bool = True
         those = words.listed([f"{words.name(c)}{words.at(c)}" for c in inside])
         first = f" Then {those} must leave the loop: join() does not answer the script's own calls."
     return f"{even}\n{JOIN.format(first=first)}"
+
+
+def each_once(names: Sequence[str], most: int = 3) -> str:
+    """``barrier at train.py:9 (2 times) and 3 more``: each once, with how often it was made."""
+    counts = Counter(names)
+    told = [
+        name if n == 1 else f"{name.removesuffix(',')} ({n} times)" for name, n in counts.items()
+    ]
+    rest = sum(list(counts.values())[most:])
+    return words.listed([*told[:most], *([f"{rest} more"] if rest else [])])

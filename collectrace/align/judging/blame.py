@@ -15,7 +15,7 @@ from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.caught import caught
+from collectrace.align.judging.caught import by_handler, caught
 from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.odd_message import odd_message
@@ -85,6 +85,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         suspects = refused.ranks
     elif not suspects and (found := caught(case, candidate)) is not None:
         suspects = found.ranks
+    suspects = suspects or by_handler(case, candidate)
     needs_proof = KINDS[kind].is_absence or (isinstance(source, GroupConflict) and candidate.absent)
     if needs_proof and not is_proven(case, candidate):
         severity = "info"

@@ -18,6 +18,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.refusals import is_moved
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Side
 from collectrace.records import HANDLED, Call, Raised
@@ -86,6 +87,37 @@ def _just_before(
     if not all(_leads_away(case, rank, raised) for rank, raised in by_rank.items()):
         return None
     return Caught(by_rank, side, _others(called, side), ())
+
+
+@once
+def by_handler(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The ranks of the one side whose call stands under an ``except``, where they never were.
+
+    Whatever was raised, it was on those ranks, and their call comes from what handles it.
+    """
+    called = [side for side in candidate.sides if side.call is not None]
+    if len(called) < 2 or candidate.absent or not isinstance(candidate.source, Divergence):
+        return ()
+    found = [side for side in called if _is_handled(case, side)]
+    if len(found) != 1:
+        return ()
+    rows = (case.before(rank, candidate.stream, candidate.seq) for rank in found[0].ranks)
+    before = {
+        case.stack(rank, call)
+        for rank, calls in zip(found[0].ranks, rows, strict=True)
+        for call in calls
+        if call is not None
+    }
+    return found[0].ranks if found[0].stack not in before else ()
+
+
+def _is_handled(case: Case, side: Side) -> bool:
+    """Whether a frame of a side's call stands under an ``except`` of its function."""
+    return any(
+        statements.code_of(line).startswith("except")
+        for frame in side.stack or ()
+        for line in statements.own(case.statements(chains.site(frame)))[:-1]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,13 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         f"{words.ordinal(odd.before + 1)} message as in the {odd.before:,} before; and so had "
         f"{who} in those before."
     )
+    if odd.by_turn:
+        sent = "sent" if is_sent else "awaited"
+        cause = (
+            f" In each of the {odd.before:,} such messages before, {likes} and {who} {sent} the "
+            f"same from the same line, and in the {words.ordinal(odd.before + 1)} {likes} {sent} "
+            f"{usual}: {who} alone {sent} something else."
+        )
     if not is_sent:
         return Reason(
             cause, f"Let {who} receive into a tensor like that of {likes}: {usual} is what {hub} "

@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     conditions,
     decided,
     gone_past,
+    odd_tally,
     tally,
     ways_past,
 )
@@ -53,6 +54,9 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     silent = unclosed(case, candidate)
     if silent is not None and candidate.suspects == (silent.rank,):
         return _unclosed(case, silent, waits)
+    odd = odd_tally.reason(case, candidate, waits)
+    if odd is not None:
+        return odd
     counts = tally.uneven(case, cycle)
     short = short_sender(case, candidate)
     if short is not None and candidate.suspects == (short.rank,):

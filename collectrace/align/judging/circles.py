@@ -9,6 +9,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
 from collectrace.align.judging.dropped import dropped
+from collectrace.align.judging.odd_tally import odd_tally
 from collectrace.align.judging.own_round import (
     LeftRound,
     kept_round,
@@ -48,7 +49,10 @@ def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if left_out is not None:
         return (left_out.hub,)
     silent = unclosed(case, candidate)
-    return (silent.rank,) if silent is not None else ()
+    if silent is not None:
+        return (silent.rank,)
+    odd = odd_tally(case, candidate)
+    return (odd.rank,) if odd is not None else ()
 
 
 @once

@@ -1,7 +1,9 @@
-"""Messages between one rank and several of a kind, of which those of one alone are of another size.
+"""Messages of several ranks of a kind, of which those of one alone are of another size.
 
 As where workers push to a server. What all of a kind have sent each time, from one line, is what
 the server awaits of each; who alone sends something else, as it never did, has departed from it.
+Or between ranks that each send to one other, as in a ring, where sizes may vary from message to
+message: if all sent alike in each before, who alone does not in this one has departed from it.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ class OddMessage(NamedTuple):
     end: End
     """Which of the two: ``source``, it sent it."""
     hub: int
-    """At the other end of all of them."""
+    """At the other end; of all of them, unless ``by_turn``."""
     likes: tuple[int, ...]
     """Who made as many of them, each as the hub made its own end; at least two."""
     usual: Call
     """The hub's end."""
     before: int
     """Messages of the rank before, which were so, too; at least three."""
+    by_turn: bool = False
+    """Each has another at its other end, and what was alike may have varied from one message to
+    the next."""
 
 
 @once
@@ -55,7 +60,9 @@ def odd_message(case: Case, candidate: Candidate) -> OddMessage | None:
     if issue.is_from_any or issue.taken or issue.seq <= habit.ENOUGH:
         return None
     ends: tuple[tuple[End, Call], ...] = ("source", recv), ("destination", send)
-    found = (_of_end(case, issue, end, usual) for end, usual in ends)
+    found = (
+        _of_end(case, issue, end, usual) or _of_turn(case, issue, end, usual) for end, usual in ends
+    )
     return next((one for one in found if one is not None), None)
 
 
@@ -87,6 +94,44 @@ def _of_end(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessag
     return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1)
 
 
+def _of_turn(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessage | None:
+    """Of ranks that each have one such channel: the n-th messages of all are compared."""
+    channel, likes = issue.channel, []
+    ranks = (channel.source, channel.destination)
+    rank, hub = ranks if end == "source" else ranks[::-1]
+    log = case.log(rank)
+    if log is None or _may_be_announced(log, issue):
+        return None
+    *done, (lines, _) = _made(log, channel, issue.seq)
+    now = lines, channel_text(usual)
+    for other in issue.group.ranks:
+        theirs = case.log(other)
+        own = _channels_like(theirs, channel, end) if theirs is not None else []
+        if theirs is None or not programs.is_whole(theirs) or len(own) > 1:
+            return None
+        made = _made(theirs, own[0], issue.seq) if own else []
+        if other == rank or not own:
+            continue
+        if made != [*done, now][: len(made)]:
+            return None
+        if len(made) == issue.seq:
+            likes.append(other)
+    if len(likes) + 1 < CAN_OUTVOTE:
+        return None
+    return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1, by_turn=True)
+
+
+def _channels_like(log: RankLog, channel: ChannelKey, end: End) -> list[ChannelKey]:
+    """A rank's own channels of a group and tag at one end of which it is."""
+    kind = channel.group, channel.device, channel.tag
+    return [
+        one
+        for one in log.last_channel_seq
+        if (one.group, one.device, one.tag) == kind
+        and (one.source if end == "source" else one.destination) == log.rank
+    ]
+
+
 def _with(channel: ChannelKey, end: End, rank: int) -> ChannelKey:
     if end == "source":
         return channel._replace(source=rank)
@@ -113,7 +158,7 @@ def _may_be_announced(log: RankLog, issue: ChannelIssue) -> bool:
     begin, end = offsets[issue.seq - 2], offsets[issue.seq - 1]
     way = issue.channel.source, issue.channel.destination
     return any(
-        _carries_numbers(call)
+        carries_numbers(call)
         or (isinstance(key, ChannelKey) and (key.source, key.destination) == way)
         for key, call in _between(log, begin, end)
     )
@@ -128,7 +173,7 @@ def _between(log: RankLog, begin: int, end: int) -> Iterator[tuple[programs.Key,
             yield key, rows.vocabulary.examples[meaning]
 
 
-def _carries_numbers(call: Call) -> bool:
+def carries_numbers(call: Call) -> bool:
     """Whether a call may tell of the size of something, rank by rank."""
     if call.void:
         return True

@@ -32,7 +32,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if not is_sent:
         return Reason(
             cause, f"Let {who} receive into a tensor like that of {likes}: {usual} is what {hub} "
-            "sends to each. Where it varies, send the shape first."
+            f"sends{'' if odd.by_turn else ' to each'}. Where it varies, send the shape first."
         )  # fmt: skip
     return Reason(
         cause,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from collectrace import words
 from collectrace.align.diagnosis import conditions, decided, tally, ways_past
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
@@ -10,7 +13,7 @@ from collectrace.align.diagnosis.ways_past import WayPast
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.odd_tally import OddTally, odd_tally
+from collectrace.align.judging.odd_tally import How, OddTally, odd_tally
 from collectrace.align.reading.evidence import ChannelKey
 
 
@@ -22,14 +25,12 @@ def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
     found = odd_tally(case, candidate)
     if found is None or candidate.suspects != (found.rank,):
         return None
-    if found.is_new:
-        return _came_alone(case, found, waits)
-    return _asked_alone(case, found, waits) if found.is_more else _left_out(case, found, waits)
+    return _TOLD[found.how](case, found, waits)
 
 
 def _came_alone(case: Case, found: OddTally, waits: str) -> Reason:
     """One exchange more, from a line of its own."""
-    rank, both = found.rank, (found.call, found.waiting)
+    rank, both = found.rank, (found.call, found.usual)
     stacks = [case.stack(rank, call) for call in both]
     depth = telling_depth(stacks)
     calls = [at_depth(call, stack, depth) for call, stack in zip(both, stacks, strict=True)]
@@ -37,12 +38,17 @@ def _came_alone(case: Case, found: OddTally, waits: str) -> Reason:
     points = (Standpoint((rank,), call, stack) for call, stack in zip(calls, stacks, strict=True))
     condition = conditions.own(case, *points)
     under = decided.of_one(condition) if condition is not None else Reason("", "")
+    met = (
+        ". It met the messages that were meant for the next one: so "
+        f"rank {rank} waits for one more in {usual}"
+        if found.how == "met"
+        else f", and waits there for rank {found.peer}, which makes none"
+    )
     alike = f"Make the exchange of {closed(new)} on every rank in the same step, or on none."
     return Reason(
         f"{waits} {_before(found)} In this one {words.ranks(found.likes)} did so and came to "
         f"{_row(case, found)}. Rank {rank} alone made one exchange more, from {closed(new)} to "
-        "which no rank had ever come. It met the messages that were meant for the next one: so "
-        f"rank {rank} waits for one more in {usual}.{under.cause}{_counted(case, found)}",
+        f"which no rank had ever come{met}.{under.cause}{_counted(case, found)}",
         f"{under.fix}\n{alike}" if under.fix else alike,
     )
 
@@ -110,3 +116,11 @@ def _counted(case: Case, found: OddTally) -> str:
         case, ChannelKey(call.group, call.device, source, destination, call.tag or 0)
     )
     return f" {told}" if told else ""
+
+
+_TOLD: Final[Mapping[How, Callable[[Case, OddTally, str], Reason]]] = {
+    "left out": _left_out,
+    "again": _asked_alone,
+    "new": _came_alone,
+    "met": _came_alone,
+}

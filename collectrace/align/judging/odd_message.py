@@ -100,7 +100,7 @@ def _of_turn(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessa
     ranks = (channel.source, channel.destination)
     rank, hub = ranks if end == "source" else ranks[::-1]
     log = case.log(rank)
-    if log is None or _may_be_announced(log, issue):
+    if log is None or not programs.is_whole(log) or _may_be_announced(log, issue):
         return None
     *done, (lines, _) = _made(log, channel, issue.seq)
     now = lines, channel_text(usual)

@@ -8,8 +8,9 @@ what it was to exchange.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -33,16 +34,22 @@ from collectrace.signature import is_user
 _TWO: Final = 2
 
 
+How = Literal["left out", "again", "new", "met"]
+"""``left out``: what all of its like made; else it made more than they did. ``again``: at lines to
+which all of them had come in rounds before, together; else from one to which none had ever come:
+``new``, it waits there; ``met``, it got what others meant for the exchange behind that."""
+
+
 class OddTally(NamedTuple):
     """A round in which one rank alone departed from what its like did."""
 
     rank: int
     call: Call
     """What it made and they did not; else the last that it made of what it left out."""
-    is_more: bool
-    is_new: bool
-    """What it made, no rank had ever called from that line; else all of them had in rounds
-    before, together."""
+    usual: Call
+    """The last that it made from a line of its like; of what is ``new``, or was ``met``, to compare
+    it with."""
+    how: How
     likes: tuple[int, ...]
     """Who did alike till then, and among themselves in this round; at least two."""
     waiter: int
@@ -129,15 +136,17 @@ def _made_more(now: _Round) -> OddTally | None:
     extra = mine.places - common
     if len(likes) + 1 < CAN_OUTVOTE or not extra or not _is_even(now, mine, extra):
         return None
-    is_new = now.waits_at not in extra
-    usual = mine.latest(common) if is_new else ()
+    is_again = _was_of_all(mine, extra)
+    usual = () if is_again else mine.latest(common)
     if not _is_answered(now, mine, extra, usual):
         return None
-    if not (_is_one_exchange_more(now, mine, extra, usual) if is_new else _was_of_all(mine, extra)):
+    if not is_again and not _is_one_exchange_more(now, mine, extra, usual):
         return None
     first = next(one for one in mine.now if one.place in extra)
     call = mine.log.channel_call(first.channel, first.seq)
-    return _found(now, mine, call, likes, is_more=True, is_new=is_new)
+    one = call if is_again else mine.call(usual[0].place)
+    how: How = "again" if is_again else "new" if now.waits_at in extra else "met"
+    return _found(now, mine, (call, one), likes, how)
 
 
 def _made_less(now: _Round) -> OddTally | None:
@@ -156,23 +165,21 @@ def _made_less(now: _Round) -> OddTally | None:
     if mine.count(now.channel) > sum(one.channel == now.channel for one in usual):
         return None  # it asks for more than ever
     call = odd.call(next(iter(made_at)))
-    return _found(now, odd, call, (*likes, now.waiter), is_more=False, is_new=False)
+    return _found(now, odd, (call, call), (*likes, now.waiter), "left out")
 
 
 def _found(
     now: _Round,
     odd: RoundTally,
-    call: Call | None,
+    calls: tuple[Call | None, Call | None],
     likes: Iterable[int],
-    *,
-    is_more: bool,
-    is_new: bool,
+    how: How,
 ) -> OddTally | None:
-    rounds = sum(map(bool, odd.before))
-    if call is None or rounds < habit.ENOUGH:
+    (call, usual), rounds = calls, sum(map(bool, odd.before))
+    if call is None or usual is None or rounds < habit.ENOUGH:
         return None
     return OddTally(
-        odd.rank, call, is_more, is_new, tuple(sorted(likes)), now.waiter, now.waiting, now.peer,
+        odd.rank, call, usual, how, tuple(sorted(likes)), now.waiter, now.waiting, now.peer,
         now.row, rounds,
     )  # fmt: skip
 
@@ -217,10 +224,11 @@ def _is_answered(
     now: _Round, mine: RoundTally, extra: Collection[Place], usual: Sequence[Message]
 ) -> bool:
     """Whether the others made as many messages as ever with who made more of them than usual."""
+    expected = Counter(one.channel for one in usual)
     for channel in {one.channel for one in mine.now if one.place in extra}:
         ends = channel.source, channel.destination
         other = now.tallies[ends[1] if ends[0] == mine.rank else ends[0]]
-        if other.count(channel) != sum(one.channel == channel for one in usual):
+        if other.count(channel) != expected[channel]:
             return False
     return True
 
@@ -230,12 +238,16 @@ def _is_one_exchange_more(
 ) -> bool:
     """Whether a rank went through its usual exchange with its peers from one line more.
 
-    From which none ever came, and on no condition on the rank. So what it sent, and got, was of
-    the exchange behind it.
+    Or began with it, as far as to send something and to ask for something. From that line none
+    ever came, and it is under no condition on the rank.
     """
     made = [one for one in mine.now if one.place in extra]
-    if not usual or [_inside(one) for one in made] != [_inside(one) for one in usual]:
+    is_whole = len(made) == len(usual) or now.waits_at in extra
+    begun = [_inside(one) for one in usual[: len(made)]]
+    if not usual or not is_whole or [_inside(one) for one in made] != begun:
         return False
+    if now.waits_at in extra and len(mine.now) - len(made) != len(usual):
+        return False  # it has not been through its own
     channel = now.channel
     back = channel._replace(source=channel.destination, destination=channel.source)
     if not {channel, back} <= {one.channel for one in made}:
@@ -244,7 +256,7 @@ def _is_one_exchange_more(
     places = {place for tally in others for own in (*tally.before, tally.places) for place in own}
     seen = {frame for _, where in places for frame in where}
     for _, where in {one.place for one in made}:
-        line, _ = chains.outermost_apart(where, now.waits_at[1])
+        line, _ = chains.outermost_apart(where, usual[0].place[1])
         if not line or line in seen or any(_is_by_rank(now.case, frame) for frame in where):
             return False
     return not any(own & {*extra} for own in mine.before)

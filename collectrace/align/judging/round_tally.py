@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,9 +63,17 @@ class RoundTally:
             if one.channel.destination == self.rank
         )
 
+    @cached_property
+    def by_channel(self) -> Mapping[ChannelKey, Sequence[Message]]:
+        """The messages of the present round."""
+        found: dict[ChannelKey, list[Message]] = {}
+        for one in self.now:
+            found.setdefault(one.channel, []).append(one)
+        return found
+
     def count(self, channel: ChannelKey, without: Collection[Place] = ()) -> int:
         """Its messages of a channel in the present round, but for those from some places."""
-        return sum(one.channel == channel and one.place not in without for one in self.now)
+        return sum(one.place not in without for one in self.by_channel.get(channel, ()))
 
     def call(self, place: Place) -> Call | None:
         """Its latest message from a place."""

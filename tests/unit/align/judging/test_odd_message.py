@@ -134,3 +134,59 @@ def test_a_line_of_its_own(tmp_path: Path) -> None:
             run.rank(0).recv(rank, shape=[8], site="serve.py:5")
     run.finish()
     assert first(run, tmp_path).suspects == ()
+
+
+def turns(sizes: Sequence[Sequence[int]], *, tells: bool = False) -> Run:
+    """A ring: so much each rank sends on in a turn, and asks for of the one before.
+
+    ``tells``: all learn of all sizes before each turn.
+    """
+    run = Run(len(sizes[0]))
+    for own in sizes:
+        if tells:
+            run.all("all_gather", dtype="int64", shape=[1], out_shape=[[1]] * run.world)
+        for rank in run:
+            rank.send((rank.rank + 1) % run.world, shape=[own[rank.rank]], site="ring.py:9")
+        for rank in run:
+            rank.recv((rank.rank - 1) % run.world, shape=[own[rank.rank]], site="ring.py:10")
+    run.finish()
+    return run
+
+
+VARIED = [[8] * 4, [4] * 4, [6] * 4, [8] * 4]
+
+
+def test_who_alone_is_of_another_size_in_a_turn(tmp_path: Path) -> None:
+    found = first(turns([*VARIED, [8, 8, 8, 6]]), tmp_path)
+    assert found.suspects == (3,)
+    assert "In each of the 4 such messages before, ranks 0-2 and rank 3" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tells"),
+    [
+        ([*VARIED, [8, 8, 6, 6]], False),
+        ([[8] * 4, [4] * 4, [8, 8, 8, 6]], False),
+        ([*VARIED, [8, 8, 8, 6]], True),
+        ([row[:2] for row in VARIED] + [[8, 6]], False),
+    ],
+    ids=["two of four", "too early to say", "sizes that were told", "one against one"],
+)
+def test_nobody_is_alone_in_a_turn(
+    sizes: Sequence[Sequence[int]], tells: bool, tmp_path: Path
+) -> None:
+    assert first(turns(sizes, tells=tells), tmp_path).suspects == ()
+
+
+def test_turns_in_which_sizes_have_differed(tmp_path: Path) -> None:
+    """Each awaits what is sent to it, until one sends less than it is asked for."""
+    run = Run(4)
+    for n in range(5):
+        own = [8, 8, 5, 8]
+        for rank in run:
+            size = 6 if (rank.rank, n) == (3, 4) else own[rank.rank]
+            rank.send((rank.rank + 1) % 4, shape=[size], site="ring.py:9")
+        for rank in run:
+            rank.recv((rank.rank - 1) % 4, shape=[own[rank.rank - 1]], site="ring.py:10")
+    run.finish()
+    assert first(run, tmp_path).suspects == ()

@@ -78,7 +78,8 @@ def _named_frames(
     if within or not is_asked(call):
         return [frames[0], *([caller] if caller else [])]
     ran = through_model(case, rank, call) if not brief else ""
-    named = [frames[0], _applied(case, frames) or caller, outside, ran]
+    borne = caller if call.site != sites[0] else ""
+    named = [frames[0], _applied(case, frames) or caller, borne, outside, ran]
     return list(dict.fromkeys(filter(None, named)))
 
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key, Program
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
 _LATEST: Final = 16
@@ -33,6 +34,8 @@ class LeftRound(NamedTuple):
     """Equal rounds before, as far as was looked."""
     row: int
     """How many such calls in a row this one was; 1 where it called something else before."""
+    otherwise: tuple[Call, Call] | None = None
+    """A call of the round to which it had come by other callers than ever, and the last usual."""
 
 
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
@@ -53,7 +56,7 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
     program = program_of(case, rank)
     if program is None:
         return None
-    steps = program.steps
+    steps, otherwise = list(program.steps), None
     for at in range(max(0, len(steps) - _LATEST), len(steps)):
         place = habit.expected(steps, at)
         if place is None or steps[place] == steps[at] or _ended_so(steps, place, at) > 1:
@@ -65,18 +68,52 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
         if extra and not _is_insertion(steps, place, at, extra):
             return None  # it went through it in no order that is known
         ahead = steps[place:at]
-        return LeftRound(
+        skipped = 0 if extra else next((n for n, s in enumerate(ahead) if s == steps[at]), 0)
+        since = range(at, at + extra if extra else len(steps))
+        if not skipped and _went_along(case, program, since):
+            return None  # it goes through more than one kind of round
+        left = LeftRound(
             rank=rank,
             made=made,
             usual=usual,
             before=program.call(at - 1),
             key=program.keys[program.sources[place]],
             extra=extra,
-            skipped=0 if extra else next((n for n, s in enumerate(ahead) if s == steps[at]), 0),
+            skipped=skipped,
             rounds=habit.agreeing(steps, place, at) // (at - place) + 1,
             row=next((n for n in range(1, at + 1) if steps[at - n] != steps[at]), at + 1),
+            otherwise=(otherwise.made, otherwise.usual) if otherwise is not None else None,
         )
-    return None
+        is_same = program.sources[place] == program.sources[at] and places_alike(made, usual)
+        if not is_same or extra or steps[at] in steps[:at]:
+            return left
+        # The same call by a way that is new: what it did behind tells whether it left its round.
+        otherwise = otherwise or left
+        steps[at] = steps[place]
+    return otherwise
+
+
+def places_alike(one: Call, two: Call) -> bool:
+    """Whether two calls are of one op, and of one line, whoever called its function."""
+    return (one.op, one.site) == (two.op, two.site)
+
+
+def _went_along(case: Case, program: Program, at: range) -> bool:
+    """Whether others took part in some of these calls, from the same lines: none was one more."""
+    for n in at:
+        key, row = program.keys[program.sources[n]], program.rows[n]
+        done = program.log.dones.get(key) if isinstance(key, StreamKey) else None
+        if isinstance(key, ChannelKey) or done is None or done.seq < row:
+            continue
+        call = program.call(n)
+        members = case.comparison.groups[key.group].ranks
+        calls = {rank: case.call(rank, key, row) for rank in members if rank != program.rank}
+        if call is not None and any(
+            one is not None and case.stack(rank, one) == case.stack(program.rank, call)
+            for rank, one in calls.items()
+        ):
+            return True
+    return False
 
 
 def _extra(steps: Sequence[int], place: int, at: int) -> int:

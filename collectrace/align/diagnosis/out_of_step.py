@@ -12,6 +12,7 @@ from collectrace.align.diagnosis import (
     decided,
     gone_past,
     odd_tally,
+    recomputed,
     tally,
     ways_past,
 )
@@ -81,6 +82,9 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     counted = _counted(case, candidate, cycle, left)
     if left.extra:
         return _more(case, left, waits, counted)
+    again = recomputed.of_message(case, left.rank, left.made) if not left.skipped else None
+    if again is not None:
+        return Reason(f"{_told(case, left, waits)} {again.cause}{counted}", again.fix)
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     run = shorter_run(case, left)
     ended = loop_that_ended(case, left) if run is not None else None

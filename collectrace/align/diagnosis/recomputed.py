@@ -7,21 +7,24 @@ a second time where the gradients need what it had computed: its collectives are
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import through_model
 from collectrace.align.diagnosis.wording import Reason, called, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_round import program_of
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.habit import ENOUGH
 from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import LOOK_BACK
 from collectrace.records import Call
 
 _BACKWARD: Final = re.compile(r"\bbackward\(|\bautograd\.grad\(")
 
-_ALONE: Final = re.compile(r"[\w.]+\.backward\([^()]*\)")
+_ALONE: Final = re.compile(r"(?:[\w.]+|\([\w.\s*/+-]+\))\.backward\([^()]*\)")
 """A statement that runs nothing but a backward."""
 
 
@@ -34,7 +37,11 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     found = [
         (ranks, call, line)
         for ranks, rank, call in those
-        if (line := _within(case, candidate, rank, call))
+        if (
+            line := _within(
+                case, rank, call, partial(case.before, rank, candidate.stream, call.seq)
+            )
+        )
     ]
     if candidate.cause is not None or not found or len(found) == len(those):
         return reason
@@ -48,33 +55,56 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     )
 
 
-def _within(case: Case, candidate: Candidate, rank: int, call: Call) -> str:
+def of_message(case: Case, rank: int, call: Call) -> Reason | None:
+    """That a rank's last message is of a forward that ran again; None: it is not, or not known."""
+    program = program_of(case, rank)
+    if program is None or call.peer is None:
+        return None
+    last = len(program.steps) - 1
+    before = range(max(0, last - LOOK_BACK), last)
+    line = _within(case, rank, call, lambda: [program.call(n) for n in before])
+    if not line:
+        return None
+    return Reason(
+        f"The {words.name(call)} of rank {rank} is of a forward() that ran again within {line}, as "
+        "a checkpointed part's does (torch.utils.checkpoint recomputes it): so it is one more than "
+        "those of the forward.",
+        "Keep messages out of what is recomputed: pass the checkpointed part what was received "
+        "before it, and send behind it; or run that part without checkpoint().",
+    )
+
+
+def _within(case: Case, rank: int, call: Call, before: Callable[[], Sequence[Call | None]]) -> str:
     """The statement that ran ``backward()``, quoted, for a call of a forward in that; or nothing.
 
     Where one statement may run both, a forward ran again if its module was run by another before,
-    or always by another line of the function.
+    or always by another line of the function. So did another function that led to the forward.
     """
-    ran, stack = through_model(case, rank, call), case.stack(rank, call)
-    if not ran or not chains.function(stack[stack.index(ran) - 1]).endswith("forward"):
+    stack = case.stack(rank, call)
+    at = next((n for n in range(1, len(stack)) if _BACKWARD.search(_statement(case, stack[n]))), 0)
+    functions = [chains.function(frame).rpartition(".")[2] for frame in stack[:at]]
+    if "forward" not in functions or functions[-1] == "backward":
+        return ""  # a gradient's own calls
+    is_proven = functions[-1] == "forward" and _ALONE.fullmatch(_statement(case, stack[at]))
+    if not is_proven and not _was_run_before(case, rank, stack, at, before()):
         return ""
-    lines = case.statements(chains.site(ran))
-    statement = statements.code_of(lines[-1]) if lines else ""
-    if not _BACKWARD.search(statement):
-        return ""
-    if not _ALONE.fullmatch(statement) and not _was_run_before(case, candidate, rank, call, ran):
-        return ""
-    return quoted(chains.file(ran), lines[-1])
+    return quoted(chains.file(stack[at]), case.statements(chains.site(stack[at]))[-1])
 
 
-def _was_run_before(case: Case, candidate: Candidate, rank: int, call: Call, ran: str) -> bool:
+def _statement(case: Case, frame: str) -> str:
+    """The code of a frame's statement; empty: it is not known."""
+    lines = case.statements(chains.site(frame))
+    return statements.code_of(lines[-1]) if lines else ""
+
+
+def _was_run_before(
+    case: Case, rank: int, stack: Sequence[str], at: int, calls: Sequence[Call | None]
+) -> bool:
     """Whether the same forward has come from elsewhere, by which it runs for the first time.
 
     Through further ones from the same statement; or from another line of that function, as ever.
     """
-    stack = case.stack(rank, call)
-    at = stack.index(ran)
-    inner, outer = stack[:at], stack[at:]
-    calls = case.before(rank, candidate.stream, call.seq)
+    inner, outer, ran = stack[:at], stack[at:], stack[at]
     before = [case.stack(rank, one) for one in calls if one is not None]
     same = [
         one

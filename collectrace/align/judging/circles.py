@@ -12,6 +12,7 @@ from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.odd_tally import odd_tally
 from collectrace.align.judging.own_round import (
     LeftRound,
+    call_place,
     kept_round,
     left_own_round,
     program_of,
@@ -19,6 +20,7 @@ from collectrace.align.judging.own_round import (
 from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.shorter_run import all_go_on
 from collectrace.align.judging.takers import uneven
+from collectrace.align.judging.unanswered import left_out_an_answer
 from collectrace.align.judging.unclosed import unclosed
 from collectrace.align.judging.unsent import unsent
 from collectrace.align.judging.unserved import unserved
@@ -27,7 +29,7 @@ from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.findings import GroupInfo
 
 
@@ -78,7 +80,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
         or _left_out_alone(case, group, left[0], others)
         or _came_alone(case, source, left[0], others)
         or has_left_loop(case, left[0], others)
-        or _left_out_an_answer(case, source, left[0], others)
+        or left_out_an_answer(case, source, left[0], others)
         or (awaits(source, left[0]) and all_go_on(case, left[0], others))
     )
     return left[0] if is_proven else None
@@ -147,28 +149,6 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     return {*rows.values()} <= {row - 1, row} and 2 * len(came) > len(group.ranks)
 
 
-def _left_out_an_answer(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
-    """Whether a rank went on without the message that another waits for, which gave one for each.
-
-    It had never asked for more than it had sent till then, and the rank has got as many as it sent:
-    so it has been answered each time, and this time not. All others kept their round.
-    """
-    if not left.skipped or left.rounds < habit.ENOUGH or not isinstance(left.key, ChannelKey):
-        return False
-    if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
-        return False
-    answers, mine = left.key, case.log(left.rank)
-    asks = answers._replace(source=answers.destination, destination=answers.source)
-    asker = case.log(answers.destination)
-    awaited = {e.waiting.channel for e in cycle if e.target[0] == left.rank}
-    if asker is None or mine is None or answers not in awaited or answers.source != left.rank:
-        return False
-    sent, got = asker.channel_rows(asks).offset, asker.channel_rows(answers).offset
-    if len(sent) < len(got) or mine.last_channel_seq.get(asks, 0) < len(sent):
-        return False
-    return all(first < then for first, then in zip(sent, got, strict=False))
-
-
 def _has_begun(program: Program, stream: StreamKey) -> bool:
     """Whether a rank has got or sent a message since the last row of a stream, or is in a send.
 
@@ -187,18 +167,80 @@ def _has_begun(program: Program, stream: StreamKey) -> bool:
 def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
     """Whether a rank is at a line of its loop to which no other ever came, before what they await.
 
-    Behind the loop it would prove nothing: the others' may be one turn too long.
+    Or came through the callers by which it did, while one has made in this round what the rank made
+    in each before. Behind the loop it would prove nothing: the others' may be one turn too long.
     """
-    if left.skipped or left.rounds < habit.ENOUGH or not awaits(cycle, left):
+    if left.skipped or left.rounds < habit.ENOUGH or not _is_first(case, left):
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
     new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
     line, _ = chains.outermost_apart(new, usual)
-    if not (part_in_one_loop(case, new, usual) or _is_between(case, left)):
+    is_inside = part_in_one_loop(case, new, usual) or _is_between(case, left)
+    stacks = [tuple(stack) for rank in others for stack in _stacks(case, rank)]
+    if not any(line in stack for stack in stacks):
+        return is_inside and awaits(cycle, left)
+    way = new[-1 - chains.shared(new, usual) :]
+    if any(stack[-len(way) :] == way for stack in stacks) or not _await_round(case, cycle, left):
         return False
-    seen = {frame for rank in others for stack in _stacks(case, rank) for frame in stack}
-    return line not in seen and _is_first(case, left)
+    is_inside = is_inside or _are_of_one_line(case, new, usual)
+    return is_inside and any(_has_gone_by(case, left, rank) for rank in others)
+
+
+def _await_round(case: Case, cycle: Cycle, left: LeftRound) -> bool:
+    """Whether one of a circle waits for a message such as the rank had sent it before."""
+    mine = case.log(left.rank)
+    return mine is not None and any(
+        edge.target[0] == left.rank == edge.waiting.channel.source
+        and edge.waiting.channel in mine.last_channel_seq
+        for edge in cycle
+        if edge.waiting.channel is not None
+    )
+
+
+def _are_of_one_line(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
+    """Whether one line of a loop led to both calls, through other functions, as a backward does."""
+    outside = chains.shared(new, usual)
+    one, two = chains.outermost_apart(new, usual)
+    return chains.scope(one) != chains.scope(two) and bool(case.loops(new[len(new) - outside :]))
+
+
+def _has_gone_by(case: Case, left: LeftRound, rank: int) -> bool:
+    """Whether another made a rank's usual call in this round, from the same lines.
+
+    Or that to which the rank had come by other callers. Rounds are counted by the latest call that
+    both of them made in one stream: till then each has made it as often as the other.
+    """
+    mine, theirs = case.log(left.rank), case.log(rank)
+    if mine is None or theirs is None or not programs.is_whole(theirs):
+        return False
+    shared = [(mine.last_seq[key], key) for key in mine.last_seq if key in theirs.last_seq]
+    row, key = max(shared, default=(0, None))
+    if key is None or theirs.last_seq[key] != row:
+        return False
+    usual = [left.usual, *([left.otherwise[1]] if left.otherwise is not None else [])]
+    for call in usual:
+        place = call_place(case, left.rank, call)
+        counts = [_around(log, key, row, place) for log in (mine, theirs)]
+        if counts[0][0] == counts[1][0] and counts[0][1] < counts[1][1]:
+            return True
+    return False
+
+
+def _around(
+    log: RankLog, stream: StreamKey, row: int, place: tuple[str, tuple[str, ...]]
+) -> tuple[int, int]:
+    """How many messages of one op and one stack a rank made before a row of a stream, and since."""
+    rows, shift = log.rows(stream)
+    begin = rows.offset[rows.position(row - shift)]
+    before = since = 0
+    for channel in log.last_channel_seq:
+        messages = log.channel_rows(channel)
+        known = messages.vocabulary.appearances
+        for offset, n in zip(messages.offset, messages.appearance, strict=True):
+            if (known[n].op, tuple(known[n].where)) == place:
+                before, since = before + (offset < begin), since + (offset > begin)
+    return before, since
 
 
 def _is_between(case: Case, left: LeftRound) -> bool:

@@ -98,6 +98,11 @@ def places_alike(one: Call, two: Call) -> bool:
     return (one.op, one.site) == (two.op, two.site)
 
 
+def call_place(case: Case, rank: int, call: Call) -> tuple[str, tuple[str, ...]]:
+    """A call's op, and the user's frames above it."""
+    return call.op, case.stack(rank, call)
+
+
 def _went_along(case: Case, program: Program, at: range) -> bool:
     """Whether others took part in some of these calls, from the same lines: none was one more."""
     for n in at:

@@ -37,6 +37,8 @@ def left_out_an_answer(case: Case, cycle: Cycle, left: LeftRound, others: Sequen
     if asker is None or mine is None or answers not in awaited or answers.source != left.rank:
         return False
     hops = [asks] if asks in asker.last_channel_seq else _relayed(cycle, answers)
+    if not hops:
+        return False
     ranks = list(zip((*hops[1:], answers), hops, strict=True))
     starts = [pair for pair in ranks if not _passed_on(case, *pair)]
     return (

@@ -15,18 +15,18 @@ import torch.distributed as dist
 from tests.zoo.common import TWIN, init
 
 
-def hand_on(token, to):
+def hand_on(token: torch.Tensor, to: int) -> None:
     dist.send(token, dst=to)
 
 
-def first(last):
+def first(last: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.send(token + 1, dst=1)
         dist.recv(token, src=last)
 
 
-def between(rank):
+def between(rank: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.recv(token, src=rank - 1)
@@ -34,7 +34,7 @@ def between(rank):
             hand_on(token, rank + 1)  # BUG
 
 
-def last(rank):
+def last(rank: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.recv(token, src=rank - 1)

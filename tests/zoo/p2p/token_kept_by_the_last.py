@@ -15,25 +15,25 @@ import torch.distributed as dist
 from tests.zoo.common import TWIN, init
 
 
-def hand_on(token, to):
+def hand_on(token: torch.Tensor, to: int) -> None:
     dist.send(token, dst=to)
 
 
-def first(last):
+def first(last: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.send(token + 1, dst=1)
         dist.recv(token, src=last)
 
 
-def between(rank):
+def between(rank: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.recv(token, src=rank - 1)
         dist.send(token, dst=rank + 1)
 
 
-def last(rank):
+def last(rank: int) -> None:
     token = torch.zeros(1)
     for _ in range(7):
         dist.recv(token, src=rank - 1)

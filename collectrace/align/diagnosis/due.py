@@ -8,7 +8,6 @@ have come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from collectrace import words
@@ -16,7 +15,7 @@ from collectrace.align.diagnosis import ways_past
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.matching.habit import ENOUGH
+from collectrace.align.judging.usual import goes_on
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
@@ -64,6 +63,15 @@ def reason(
         for side, other in ((one, two), (two, one))
     ]
     who = [side for side in sides if set(side.point.ranks) <= set(suspects)]
+    kept = [
+        goes_on(case, rank, stream, call)
+        for rank, call in zip(found.ranks, found.calls, strict=True)
+    ]
+    if sorted(kept) == [False, True]:
+        left = sides[kept.index(False)]
+        if who and left not in who:
+            return None  # who is blamed went on as ever: what the others left out tells more
+        who = [left]
     missed = [
         f"{words.ranks(side.point.ranks)} left out, or put off, {side.told}"
         for side in (who if len(who) == 1 else sides)
@@ -76,25 +84,6 @@ def reason(
         "\n".join([*([ways.fix] if ways else []), _fix(who[0] if len(who) == 1 else None)]),
         "some ranks",
     )
-
-
-def after_its_last(case: Case, rank: int, stream: StreamKey, seq: int) -> Call | None:
-    """The call that a rank made each time after the line of its latest one; None: not known.
-
-    ``seq``: where it would have been. The latest call from that line.
-    """
-    *before, last = case.before(rank, stream, seq) or [None]
-    if last is None:
-        return None
-    line = case.stack(rank, last)
-    found = [
-        two
-        for one, two in pairwise([*before, last])
-        if one is not None and two is not None and case.stack(rank, one) == line
-    ]
-    if len(found) < ENOUGH or len({case.stack(rank, call) for call in found}) > 1:
-        return None
-    return found[-1]
 
 
 def _sides(

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import by_framework, ddp, due, rank_words
+from collectrace.align.diagnosis import by_framework, ddp, rank_words
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
+from collectrace.align.judging.usual import after_its_last
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 
@@ -156,7 +157,7 @@ def _next_call(case: Case, candidate: Candidate, standings: Sequence[Standing]) 
     if len(standings) != 1 or not came or candidate.stream is None or candidate.seq is None:
         return ""
     rank, (side, call) = standings[0].rank, came[0]
-    coming = due.after_its_last(case, rank, candidate.stream, candidate.seq)
+    coming = after_its_last(case, rank, candidate.stream, candidate.seq)
     if coming is None or words.name(coming) != words.name(call):
         return ""
     place = named(case, rank, coming, brief=True)

@@ -73,7 +73,7 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
-            f"{inputs.left_over(case, candidate.absent)}{why}{past}",
+            f"{inputs.left_over(case, candidate.absent, side.stack or ())}{why}{past}",
             fewer.applied(fix),
         )
     if not why:

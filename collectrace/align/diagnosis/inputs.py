@@ -12,7 +12,7 @@ from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.models import of_one_model
-from collectrace.align.reading import code_lines
+from collectrace.align.reading import code_lines, statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import Side
 from collectrace.records import Batch
@@ -119,14 +119,21 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
     return found if affected & found.ended else None
 
 
-def left_over(case: Case, ranks: Sequence[int]) -> str:
-    """That inputs were left to ranks which are gone: a sentence after a space, or nothing."""
+def left_over(case: Case, ranks: Sequence[int], stack: Sequence[str]) -> str:
+    """That inputs were left to ranks which are gone: a sentence after a space, or nothing.
+
+    ``stack``: the user's frames above the call that waits for them, which a loop over the same
+    DataLoader is around. Of another, as of one that was only looked into, it would tell nothing.
+    """
     logs = [case.log(rank) for rank in ranks]
     latest = [_left_over(log) if log is not None else None for log in logs]
     had = {(b.batch, b.length, b.site) if b is not None else None for b in latest}
     if len(had) != 1 or (one := had.pop()) is None:
         return ""
     count, length, site = one
+    loops = {f"{file}:{statements.number_of(line)}" for file, line in case.loops(stack)}
+    if site not in loops:
+        return ""
     of = f"the {length:,}" if length is not None else "the"
     return (
         f" {words.upper(words.ranks(ranks))} had got {count:,} of {of} batches of the DataLoader"

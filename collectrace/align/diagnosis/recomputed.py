@@ -24,6 +24,9 @@ from collectrace.records import Call
 
 _BACKWARD: Final = re.compile(r"\bbackward\(|\bautograd\.grad\(")
 
+_CHECKPOINT: Final = re.compile(r"checkpoint|recompute|remat", re.IGNORECASE)
+"""How what checkpoints a module is called: by torch, and by those who wrap it."""
+
 _ALONE: Final = re.compile(r"(?:[\w.]+|\([\w.\s*/+-]+\))\.backward\([^()]*\)")
 """A statement that runs nothing but a backward."""
 
@@ -103,6 +106,7 @@ def _was_run_before(
     """Whether the same forward has come from elsewhere, by which it runs for the first time.
 
     Through further ones from the same statement; or from another line of that function, as ever.
+    And one that was checkpointed: a module may be run twice by the same statement, too.
     """
     inner, outer, ran = stack[:at], stack[at:], stack[at]
     before = [case.stack(rank, one) for one in calls if one is not None]
@@ -114,5 +118,7 @@ def _was_run_before(
         and one[len(one) - len(outer) + 1 :] == outer[1:]
         and chains.place(one[-len(outer)]) == chains.place(ran)
     ]
+    if not any(_CHECKPOINT.search(_statement(case, frame)) for one in same for frame in one):
+        return False
     through = any(one[-len(outer)] == ran and len(one) > len(stack) for one in same)
     return through or (stack not in before and len(same) >= ENOUGH)

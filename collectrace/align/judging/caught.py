@@ -17,6 +17,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.refusals import is_moved
+from collectrace.align.judging.usual import goes_on
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
@@ -93,13 +94,18 @@ def _just_before(
 def by_handler(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks of the one side whose call stands under an ``except``, where they never were.
 
-    Whatever was raised, it was on those ranks, and their call comes from what handles it.
+    Whatever was raised, it was on those ranks, and their call comes from what handles it; the
+    others go on as ever.
     """
     called = [side for side in candidate.sides if side.call is not None]
-    if len(called) < 2 or candidate.absent or not isinstance(candidate.source, Divergence):
+    source = candidate.source
+    if len(called) < 2 or candidate.absent or not isinstance(source, Divergence):
         return ()
     found = [side for side in called if _is_handled(case, side)]
     if len(found) != 1:
+        return ()
+    others = ((side.ranks[0], side.call) for side in called if side not in found)
+    if not all(call and goes_on(case, rank, source.stream, call) for rank, call in others):
         return ()
     rows = (case.before(rank, candidate.stream, candidate.seq) for rank in found[0].ranks)
     before = {
@@ -133,7 +139,8 @@ class Handling:
 def handling(case: Case, candidate: Candidate) -> Handling | None:
     """The one rank of a circle of waits that came to its call by an exception; None: not one.
 
-    One that another of the circle had too has parted nobody.
+    One that another of the circle had too has parted nobody. And who then waits for a message may
+    do so by arrangement: a cache that has missed asks for its part.
     """
     if not isinstance(candidate.source, tuple):
         return None
@@ -143,6 +150,8 @@ def handling(case: Case, candidate: Candidate) -> Handling | None:
         log = case.log(rank)
         if call is None or log is None:
             return None
+        if edge.waiting.channel is not None:
+            continue
         found += [
             Handling(rank, raised, call)
             for raised in log.caught

@@ -45,7 +45,8 @@ def unlike_in_sizes(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Ranks of an all-to-all with other sizes than those at their place in every sister group.
 
     Only where each pair that does not fit is of one that is unlike those and one that is like them.
-    Sizes that are routed by the data differ from group to group, and prove nothing.
+    Sizes that are routed by the data differ from group to group, and from part to part: they prove
+    nothing.
     """
     source = candidate.source
     if not isinstance(source, Divergence) or not source.bad_pairs:
@@ -66,6 +67,9 @@ def unlike_in_sizes(case: Case, candidate: Candidate) -> tuple[int, ...]:
         for rank, splits in zip(own, usual, strict=True)
         if (call := source.calls.get(rank)) is None or call.splits != splits
     }
+    issued = [call.splits for call in source.calls.values() if call is not None]
+    if any(splits is None or len({n for part in splits for n in part}) > 1 for splits in issued):
+        return ()
     proven = all(len(unlike & set(pair)) == 1 for pair in source.bad_pairs)
     return tuple(sorted(unlike & {r for pair in source.bad_pairs for r in pair})) if proven else ()
 

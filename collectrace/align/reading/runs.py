@@ -14,13 +14,13 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final
 
-from collectrace import words
+from collectrace import exceptions, words
 from collectrace.align.reading import job
 from collectrace.align.reading.segments import Segments
 from collectrace.align.reading.source import Blob, Folder, open_folder
 from collectrace.errors import DamagedRecord, LogError
 from collectrace.log_folder import PENDING, RANK_FILE, RUN_ID, STAMP
-from collectrace.records import Exit, Group, Header, decode
+from collectrace.records import Alive, Exit, Header, Stall, decode
 
 MAX_RANKS: Final = 1_000_000
 """Beyond it a number is damage, not a rank."""
@@ -336,7 +336,7 @@ def _gone_on_alone(stuck: Sequence[File], meant: Run) -> list[int]:
     ranks = {_process(file): file.rank for file in meant.files}
     gone = [ranks.get(_process(file)) for file in stuck]
     left = [file for file in meant.files if file.rank not in gone]
-    if None in gone or not any(not _has_left(file) for file in left):
+    if None in gone or not any(_waited(file) for file in left):
         return []
     return sorted(rank for rank in gone if rank is not None)
 
@@ -346,19 +346,24 @@ def _process(file: File) -> tuple[str, int] | None:
     return (header.host, header.pid) if header is not None else None
 
 
-def _has_left(file: File) -> bool:
-    """Whether a process destroyed its process groups, or finished, by the end of its file."""
+def _waited(file: File) -> bool:
+    """Whether a process was in a call by its last sign of life, or ended for want of its peers."""
     start = max(0, file.segments.size - _HEAD)
+    waits = False
     for line in file.segments.read(start, file.segments.size).splitlines():
         try:
             record = decode(line)
         except (DamagedRecord, RecursionError):
             continue
-        if isinstance(record, Group) and (record.phase, record.ordinal) == ("destroyed", 0):
-            return True
         if isinstance(record, Exit):
-            return record.reason == "finished"
-    return False
+            return exceptions.blames_peers(record.error or "", record.message or "")
+        if isinstance(record, Alive | Stall):
+            waits = any(activity.what in _WAITS for activity in record.in_)
+    return waits
+
+
+_WAITS: Final = ("call", "wait", "backward")
+"""What a thread is in, by ``Activity.what``, that may wait for other ranks of its group."""
 
 
 def _fill(meant: Run, near: Sequence[File]) -> tuple[list[File], list[str]]:

@@ -4,9 +4,9 @@ ranks: 2
 expect: shape_mismatch
 suspects: none
 status: diverged
-cause: rank 0; BUG; REST; THEIRS; either rank 0 left out
-fix: let both take the same steps
-never: other order; sorted; extra broadcast; So rank
+cause: rank 0; BUG; REST; THEIRS; rank 0 left out, or put off; ambiguous
+fix: before the first call of a round
+never: other order; sorted; extra broadcast
 """
 
 import torch

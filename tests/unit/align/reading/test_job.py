@@ -82,6 +82,7 @@ def test_a_run_that_is_asked_for_by_its_folder_is_that_run(tmp_path: Path) -> No
     [
         ("wait", 1001, "run-1"),  # they are in it still: what one of them does next is its doing
         ("left", 1001, "pending"),
+        ("work", 1001, "pending"),  # nobody waits in the old one
         ("wait", 77, "pending"),  # another process: another job
     ],
 )
@@ -94,9 +95,10 @@ def test_a_rank_that_forms_the_job_anew_alone(
         if rank.rank == 1 or others == "left":
             rank.group(DEFAULT, range(3), phase="destroyed", site="/job/train.py:9")
             rank.exit("finished", Activity(thread="MainThread", what="group", since=rank.now))
+        elif others == "work":
+            rank.beat(60)
         else:
-            rank.call("barrier", site="/job/train.py:12")
-            rank.wait(60)
+            rank.stuck_in(rank.call("barrier", site="/job/train.py:12"))
     run.write(tmp_path)
     anew = Run(1, "anew", start=START + 5 * SECOND, pid=pid, world_size=3)
     anew.rank(0).header.rank = 1

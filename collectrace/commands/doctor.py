@@ -151,7 +151,7 @@ def _folders(found: Found) -> list[Path]:
 
 def _run(folder: Path) -> RunFiles | None:
     """The latest run in a folder; None: there is none that can be read."""
-    from collectrace.align.reading import runs
+    from collectrace.align.reading import process_files, runs
     from collectrace.align.reading.source import open_folder
     from collectrace.doctor.known import RunFiles
 
@@ -159,7 +159,7 @@ def _run(folder: Path) -> RunFiles | None:
         if not _holds_logs(folder, _DEPTH):
             return None
         opened = open_folder(folder)
-        files = runs.list_files(opened, _PAGE)
+        files = process_files.list_files(opened, _PAGE)
         if not files:
             return None
         choice = runs.choose(opened, files, None)

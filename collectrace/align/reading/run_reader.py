@@ -13,10 +13,11 @@ from collectrace import words
 from collectrace.align.reading import arms, device_side, groups, source_lines, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.groups import RunGroups
+from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import still_exists
 from collectrace.align.reading.rank_log import FileLog, GroupNames
 from collectrace.align.reading.rank_reader import RankReader
-from collectrace.align.reading.runs import Choice, File, choose, is_rank, list_files, names
+from collectrace.align.reading.runs import Choice, choose, names
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.stack_dumps import StackDumps

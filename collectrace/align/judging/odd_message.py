@@ -8,10 +8,10 @@ message: if all sent alike in each before, who alone does not in this one has de
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_right
 from typing import Literal, NamedTuple
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit, programs
@@ -19,7 +19,7 @@ from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
-from collectrace.signature import channel_text, is_user, numel
+from collectrace.signature import channel_text, is_user
 
 End = Literal["source", "destination"]
 
@@ -73,7 +73,7 @@ def _of_end(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessag
     if end == "destination":
         rank, hub = hub, rank
     log = case.log(rank)
-    if log is None or not programs.is_whole(log) or _may_be_announced(log, issue):
+    if log is None or not programs.is_whole(log) or _may_be_announced(case, log, issue):
         return None
     mine, kind = _made(log, channel, issue.seq), (channel_text(usual),)
     lines = {line for line, _ in mine}
@@ -100,7 +100,7 @@ def _of_turn(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessa
     ranks = (channel.source, channel.destination)
     rank, hub = ranks if end == "source" else ranks[::-1]
     log = case.log(rank)
-    if log is None or not programs.is_whole(log) or _may_be_announced(log, issue):
+    if log is None or not programs.is_whole(log) or _may_be_announced(case, log, issue):
         return None
     *done, (lines, _) = _made(log, channel, issue.seq)
     now = lines, channel_text(usual)
@@ -152,31 +152,21 @@ def _made(log: RankLog, channel: ChannelKey, seq: int) -> list[tuple[tuple[str, 
     ]
 
 
-def _may_be_announced(log: RankLog, issue: ChannelIssue) -> bool:
+def _may_be_announced(case: Case, log: RankLog, issue: ChannelIssue) -> bool:
     """Whether a rank has told of the size of a message since the one before it, or was told."""
     offsets = log.channel_rows(issue.channel).offset
     begin, end = offsets[issue.seq - 2], offsets[issue.seq - 1]
     way = issue.channel.source, issue.channel.destination
-    return any(
-        carries_numbers(call)
-        or (isinstance(key, ChannelKey) and (key.source, key.destination) == way)
-        for key, call in _between(log, begin, end)
-    )
 
+    def tells(told: announced.Told) -> bool:
+        key = told.key
+        if isinstance(key, ChannelKey) and (key.source, key.destination) == way:
+            return True
+        if announced.carries_numbers(told.call):
+            return True
+        if isinstance(key, ChannelKey) and (key.destination, key.source) != way:
+            return False  # the other end knows nothing of it
+        ranks = case.comparison.groups[key.group].ranks
+        return announced.came_to(log.rank, told) and announced.may_tell(told, ranks)
 
-def _between(log: RankLog, begin: int, end: int) -> Iterator[tuple[programs.Key, Call]]:
-    """An example of each call of a rank between two offsets, with its stream or channel."""
-    for key in programs.keys_of(log):
-        rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
-        first, last = bisect_right(rows.offset, begin), bisect_left(rows.offset, end)
-        for meaning in set(rows.meaning[first:last]):
-            yield key, rows.vocabulary.examples[meaning]
-
-
-def carries_numbers(call: Call) -> bool:
-    """Whether a call may tell of the size of something, rank by rank."""
-    if call.void:
-        return True
-    if call.op == "barrier" or (call.op == "all_reduce" and numel(call.shape) == [1]):
-        return False
-    return call.dtype is None or "int" in str(call.dtype)
+    return any(map(tells, announced.between(log, begin, end)))

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from collectrace.align.judging.announced import carries_numbers
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.odd_message import carries_numbers
 from collectrace.align.judging.round_tally import (
     Message,
     Place,

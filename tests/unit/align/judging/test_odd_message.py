@@ -190,3 +190,36 @@ def test_turns_in_which_sizes_have_differed(tmp_path: Path) -> None:
             rank.recv((rank.rank - 1) % 4, shape=[own[rank.rank - 1]], site="ring.py:10")
     run.finish()
     assert first(run, tmp_path).suspects == ()
+
+
+def _quota(run: Run, rank: int) -> None:
+    run.rank(0).send(rank, tag=1, shape=[1], site="serve.py:3")
+    run.rank(rank).recv(0, tag=1, shape=[1], site="push.py:7")
+
+
+def _in_turn(op: str, *sizes: int) -> Before:
+    """Collectives of all before each round, from one line."""
+
+    def meet(run: Run, rank: int) -> None:
+        for size in sizes if rank == 1 else ():
+            run.all(op, shape=[size], site="plan.py:3")
+
+    return meet
+
+
+@pytest.mark.parametrize(
+    ("before", "suspects"),
+    [
+        pytest.param(_quota, (), id="a quota of the hub"),
+        pytest.param(_in_turn("all_reduce", 4), (), id="wishes of all"),
+        pytest.param(_in_turn("broadcast", 16), (), id="a plan"),
+        pytest.param(_in_turn("broadcast", 64), (2,), id="weights"),
+        pytest.param(_in_turn("all_reduce", 1), (2,), id="a loss"),
+        pytest.param(_in_turn("all_reduce", 64, 8), (2,), id="gradients of a model"),
+        pytest.param(_in_turn("barrier", 1), (2,), id="a barrier"),
+    ],
+)
+def test_what_may_have_told_the_size(
+    before: Before, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert first(pushes({1: USUAL, 2: ODD, 3: USUAL}, before=before), tmp_path).suspects == suspects

@@ -1,0 +1,112 @@
+"""What a rank was told since some call of it, and may have gone by in what it did next.
+
+How much to exchange, or whether to, may be told in a few elements of any dtype, in numbers of any
+count, or in what had never come before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+from collectrace import ops
+from collectrace.align.matching import programs
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.rows import Rows
+from collectrace.records import Call
+from collectrace.signature import is_user, numel
+
+_FEW: Final = 8
+"""Elements of a message that may tell one rank what to exchange."""
+
+
+class Told(NamedTuple):
+    """Calls of one kind that a rank made between two others."""
+
+    key: programs.Key
+    call: Call
+    """An example."""
+    offset: int
+    """Where the last of them lies in the rank's log."""
+    is_new: bool
+    """It had made none from that line before."""
+    is_of_one_size: bool
+    """All between the two from that line are of one; else they are a model's parameters, say."""
+
+
+def between(log: RankLog, begin: int, end: int) -> Iterator[Told]:
+    """What a rank called between two offsets of its log, one of each kind."""
+    for key in programs.keys_of(log):
+        rows = rows_of(log, key)
+        first, last = bisect_right(rows.offset, begin), bisect_left(rows.offset, end)
+        seen = rows.vocabulary.appearances
+        places = {n: (seen[n].op, seen[n].where) for n in set(rows.appearance[:last])}
+        known = {places[n] for n in set(rows.appearance[:first])}
+        kinds = {
+            (places[rows.appearance[n]], rows.meaning[n]): rows.offset[n]
+            for n in range(first, last)
+        }
+        sizes = Counter(place for place, _ in kinds)
+        for (place, meaning), offset in kinds.items():
+            call = rows.vocabulary.examples[meaning]
+            yield Told(key, call, offset, place not in known, sizes[place] == 1)
+
+
+def rows_of(log: RankLog, key: programs.Key) -> Rows:
+    """A rank's rows of a stream or channel."""
+    return log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
+
+
+def offset_of(log: RankLog, call: Call) -> int:
+    """Where a call of a rank lies in its log, all of which was read."""
+    key: programs.Key = StreamKey(call.group, call.device)
+    if call.peer is not None:
+        ends = (log.rank, call.peer) if call.op == "send" else (call.peer, log.rank)
+        key = ChannelKey(call.group, call.device, *ends, call.tag or 0)
+    rows = rows_of(log, key)
+    at = rows.find(call.seq)
+    assert at is not None
+    return rows.offset[at]
+
+
+def came_to(rank: int, told: Told) -> bool:
+    """Whether a call brought a rank something of others."""
+    key, call = told.key, told.call
+    if isinstance(key, ChannelKey):
+        return key.destination == rank
+    if call.op in ops.BARRIERS or (call.op in ops.ROOTED and call.root == rank):
+        return False
+    return call.op not in ops.TO_ROOT
+
+
+def may_tell(told: Told, ranks: Collection[int]) -> bool:
+    """Whether a call may have told those that it came to what to exchange: see above.
+
+    Args:
+        told: the call.
+        ranks: of its group; a collective may tell something of each.
+
+    """
+    call = told.call
+    if carries_numbers(call):
+        return True
+    if not is_user(call) or not told.is_of_one_size or _is_sum_of_one(call):
+        return False
+    few = _FEW if isinstance(told.key, ChannelKey) else max(2 * _FEW, len(ranks))
+    return told.is_new or sum(numel(call.out_shape or call.shape)) <= few
+
+
+def carries_numbers(call: Call) -> bool:
+    """Whether a call may tell of the size of something, rank by rank."""
+    if call.void:
+        return True
+    if call.op == "barrier" or _is_sum_of_one(call):
+        return False
+    return call.dtype is None or "int" in str(call.dtype)
+
+
+def _is_sum_of_one(call: Call) -> bool:
+    """Whether it gives all ranks one and the same number, as a loss."""
+    return call.op == "all_reduce" and numel(call.shape) == [1]

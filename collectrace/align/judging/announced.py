@@ -60,15 +60,14 @@ def rows_of(log: RankLog, key: programs.Key) -> Rows:
 
 
 def offset_of(log: RankLog, call: Call) -> int:
-    """Where a call of a rank lies in its log, all of which was read."""
+    """Where a call of a rank lies in its log; 0 where it was not read."""
     key: programs.Key = StreamKey(call.group, call.device)
-    if call.peer is not None:
-        ends = (log.rank, call.peer) if call.op == "send" else (call.peer, log.rank)
+    if call.op in ops.POINT_TO_POINT and call.peer is not None:
+        ends = ops.ends(call.op, log.rank, call.peer)
         key = ChannelKey(call.group, call.device, *ends, call.tag or 0)
     rows = rows_of(log, key)
     at = rows.find(call.seq)
-    assert at is not None
-    return rows.offset[at]
+    return 0 if at is None else rows.offset[at]
 
 
 def came_to(rank: int, told: Told) -> bool:

@@ -11,7 +11,7 @@ import ast
 import re
 from typing import Final, NamedTuple
 
-from collectrace.align.judging import choices
+from collectrace.align.judging import announced, choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import (
@@ -116,11 +116,12 @@ def _message(channel: ChannelKey, rows: Rows, at: int) -> _Message:
 
 
 def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
-    """Whether a condition that leads past a message reads what the hub had sent.
+    """Whether a rank may have gone past a message by what the hub had told it.
 
-    Then the hub may have told the rank to leave it out, and is the one that forgot that. By the
-    names of the tensors that it receives into, and of the functions that do so. What a rank has
-    only gathered, whatever of, tells what came of its own work.
+    Then the hub is the one that forgot that. By a collective in which it got something of the hub
+    since it last made the message; or where a condition that leads past it reads what the hub had
+    sent: by the names of the tensors that it receives into, and of the functions that do so. What
+    a rank has only gathered, whatever of, tells what came of its own work.
 
     Args:
         case: the run.
@@ -130,6 +131,8 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
         hub: whom the message was for.
 
     """
+    if _was_told_all(case, program, left_out, made, hub):
+        return True
     usual = case.stack(program.rank, left_out)
     names = set()
     for op, _, where in {*_with(program, hub)}:
@@ -153,6 +156,17 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
             values = [text]
         read |= {name for value in values for name in _NAME.findall(value)}
     return bool(names & read)
+
+
+def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
+    """Whether a collective from the hub came between a message and what was called instead."""
+    begin, end = (announced.offset_of(program.log, call) for call in (left_out, made))
+    return any(
+        told.call.root == hub
+        and announced.came_to(program.rank, told)
+        and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
+        for told in announced.between(program.log, begin, end)
+    )
 
 
 _BUFFER: Final = re.compile(r"\bi?recv\((?:tensor *= *)?([A-Za-z_]\w*) *[,)]")

@@ -25,6 +25,7 @@ def told(
     asked: Sequence[int] = (),
     before: Mapping[int, int] | None = None,
     lines: Mapping[int, str] | None = None,
+    plan: Mapping[str, object] | None = None,
 ) -> Unsent | None:
     """Ranks 1 to ``world - 1`` push to rank 0; the last leaves out one of its pushes in the end.
 
@@ -36,6 +37,7 @@ def told(
         asked: how many the hub asks of each worker in the last round, in turn.
         before: per worker, its pushes in the second round.
         lines: per worker, where it pushes.
+        plan: what all call at the beginning of each round.
 
     """
     run = Run(world)
@@ -43,6 +45,8 @@ def told(
     last = world - 1
     for n in range(rounds + 1):
         is_end = n == rounds
+        if plan is not None:
+            run.all(**plan, site="plan.py:3")  # type: ignore[arg-type]
         for worker in workers:
             count = USUAL
             if is_end:
@@ -65,8 +69,19 @@ def told(
     return unsent(case, found[0]) if found else None
 
 
-def test_one_left_out_what_the_others_sent(tmp_path: Path) -> None:
-    found = told(tmp_path)
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(None, id="messages alone"),
+        pytest.param({"op": "broadcast", "shape": [64]}, id="weights"),
+        pytest.param({"op": "broadcast", "shape": [1], "root": 1}, id="not of the hub"),
+        pytest.param({"op": "barrier"}, id="a barrier"),
+    ],
+)
+def test_one_left_out_what_the_others_sent(
+    plan: Mapping[str, object] | None, tmp_path: Path
+) -> None:
+    found = told(tmp_path, plan=plan)
     assert found is not None
     assert (found.left.rank, found.hub, found.likes) == (3, 0, (1, 2))
 
@@ -82,6 +97,9 @@ def test_one_left_out_what_the_others_sent(tmp_path: Path) -> None:
         pytest.param({"lines": {2: "other.py:5"}}, id="one of the others does"),
         pytest.param({"sent": {}, "asked": [2, 2, 3]}, id="the hub asks for one more than ever"),
         pytest.param({"sent": {3: 1, 2: 1}, "asked": [2, 1, 2]}, id="another left it out, too"),
+        pytest.param({"plan": {"op": "broadcast", "shape": [4]}}, id="who is to send, by a mask"),
+        pytest.param({"plan": {"op": "scatter", "out_shape": [1]}}, id="how much, to each"),
+        pytest.param({"plan": {"op": "broadcast", "shape": [64], "dtype": "int64"}}, id="numbers"),
     ],
 )
 def test_what_proves_nothing(how: dict[str, object], tmp_path: Path) -> None:

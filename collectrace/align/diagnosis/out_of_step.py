@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     conditions,
     decided,
+    fewer_steps,
     gone_past,
     odd_tally,
     recomputed,
@@ -20,7 +21,7 @@ from collectrace.align.diagnosis.callers import at_depth, closed, named, telling
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, loads_data
+from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
@@ -34,7 +35,7 @@ from collectrace.align.judging.circles import (
 )
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound, left_own_round
-from collectrace.align.judging.shorter_run import ShorterRun, loop_that_ended, shorter_run
+from collectrace.align.judging.shorter_run import loop_that_ended, shorter_run
 from collectrace.align.judging.takers import Uneven, uneven
 from collectrace.align.judging.unclosed import Unclosed, unclosed
 from collectrace.align.judging.unsent import Unsent, unsent
@@ -46,18 +47,9 @@ from collectrace.records import Call
 
 def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) -> Reason | None:
     """A circle with messages of which some were a step too many, or too early; else None."""
-    at_odds = uneven(case, candidate)
-    if at_odds is not None and candidate.suspects == (at_odds.rank,):
-        return _at_odds(case, at_odds, waits)
-    left_out = unserved(case, candidate)
-    if left_out is not None and candidate.suspects == (left_out.hub,):
-        return _unserved(case, left_out, waits)
-    silent = unclosed(case, candidate)
-    if silent is not None and candidate.suspects == (silent.rank,):
-        return _unclosed(case, silent, waits)
-    odd = odd_tally.reason(case, candidate, waits)
-    if odd is not None:
-        return odd
+    departed = _of_a_kind(case, candidate, waits)
+    if departed is not None:
+        return departed
     counts = tally.uneven(case, cycle)
     short = short_sender(case, candidate)
     if short is not None and candidate.suspects == (short.rank,):
@@ -86,15 +78,9 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     if again is not None:
         return Reason(f"{_told(case, left, waits)} {again.cause}{counted}", again.fix)
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
-    run = shorter_run(case, left)
-    ended = loop_that_ended(case, left) if run is not None else None
-    if run is not None and ended is not None:
-        return Reason(
-            f"{_told(case, left, waits)}{_fewer(left, run)} In the source only the end of the loop "
-            f"{LoopLine(*ended).quoted} leads past that: it ended earlier on rank {left.rank} than "
-            f"each time before.{counted}",
-            _even_runs(case),
-        )
+    run = _run_ended(case, cycle, left, waits, counted)
+    if run is not None:
+        return run
     is_out = is_proven and has_left_loop(case, left, others)
     loop = _loop_left(case, cycle, left) if is_out else None
     if loop is not None:
@@ -105,7 +91,37 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
         )
     if is_proven and not left.skipped and awaits(cycle, left):
         return _too_early(case, left, waits, counted)
-    return _left(case, candidate, left, waits, counted)
+    return _left(case, candidate, cycle, left, waits, counted)
+
+
+def _of_a_kind(case: Case, candidate: Candidate, waits: str) -> Reason | None:
+    """One rank departed from what others of its kind did, or from what it was to do for each."""
+    at_odds = uneven(case, candidate)
+    if at_odds is not None and candidate.suspects == (at_odds.rank,):
+        return _at_odds(case, at_odds, waits)
+    left_out = unserved(case, candidate)
+    if left_out is not None and candidate.suspects == (left_out.hub,):
+        return _unserved(case, left_out, waits)
+    silent = unclosed(case, candidate)
+    if silent is not None and candidate.suspects == (silent.rank,):
+        return _unclosed(case, silent, waits)
+    return odd_tally.reason(case, candidate, waits)
+
+
+def _run_ended(
+    case: Case, cycle: Sequence[Edge], left: LeftRound, waits: str, counted: str
+) -> Reason | None:
+    """A rank made fewer of its usual calls in a row, as only the end of their loop explains."""
+    run = shorter_run(case, left)
+    ended = loop_that_ended(case, left) if run is not None else None
+    if run is None or ended is None:
+        return None
+    return Reason(
+        f"{_told(case, left, waits)}{fewer_steps.told(left, run)} In the source only the end of "
+        f"the loop {LoopLine(*ended).quoted} leads past that: it ended earlier on rank {left.rank} "
+        f"than each time before.{counted}",
+        fewer_steps.fix(case, cycle, left),
+    )
 
 
 _SEND_ALWAYS: Final = (
@@ -194,25 +210,6 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
     )
 
 
-def _fewer(left: LeftRound, run: ShorterRun | None) -> str:
-    """How often a rank had made its usual call in a row: a sentence after a space, or nothing."""
-    if run is None:
-        return ""
-    calls = words.counted(run.now, f"{left.usual.op} call")
-    times = f"{run.usual} each of the {run.before:,} times before"
-    return f" It made {calls} there before it went on, {times}."
-
-
-def _even_runs(case: Case) -> str:
-    """What makes the rows of calls equally long that the ranks go through in a round."""
-    cut = "DataLoader(drop_last=True) or by" if loads_data(case) else "cutting or"
-    return (
-        "Let every rank go through the same number of steps in each round. Where a batch is cut "
-        f"into pieces (microbatches), bring every batch to the same number of them, by {cut} "
-        "padding the last one; or let the rank that knows the number send it first."
-    )
-
-
 def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
@@ -242,7 +239,14 @@ def _loop_left(case: Case, cycle: Sequence[Edge], left: LeftRound) -> LoopLine |
     return None
 
 
-def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted: str) -> Reason:
+def _left(
+    case: Case,
+    candidate: Candidate,
+    cycle: Sequence[Edge],
+    left: LeftRound,
+    waits: str,
+    counted: str,
+) -> Reason:
     """A rank of a circle left its own round. ``counted``: sentences, each after a space."""
     rank, (made, usual) = left.rank, _named(case, left)
     told = _told(case, left, waits) + _skipped(left)
@@ -274,9 +278,9 @@ def _left(case: Case, candidate: Candidate, left: LeftRound, waits: str, counted
     )
     last = take_part if is_proven else ended
     run = shorter_run(case, left)
-    even = _even_runs(case) if run is not None else ""
+    even = fewer_steps.fix(case, cycle, left) if run is not None else ""
     fixes = filter(None, (under.fix, even, look, last))
-    return Reason(f"{told}{_fewer(left, run)}{under.cause}{counted}", "\n".join(fixes))
+    return Reason(f"{told}{fewer_steps.told(left, run)}{under.cause}{counted}", "\n".join(fixes))
 
 
 def _skipped(left: LeftRound) -> str:

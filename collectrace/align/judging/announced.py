@@ -28,10 +28,14 @@ class Told(NamedTuple):
     key: programs.Key
     call: Call
     """An example."""
-    offset: int
-    """Where the last of them lies in the rank's log."""
+    where: tuple[str, ...]
+    """The user's frames from the call outwards."""
+    first: int
+    """Where in its log the first call lies that it ever made from there."""
+    times: int
+    """How many it has made from there since then."""
     is_new: bool
-    """It had made none from that line before."""
+    """None of them before those two."""
     is_of_one_size: bool
     """All between the two from that line are of one; else they are a model's parameters, say."""
 
@@ -40,18 +44,18 @@ def between(log: RankLog, begin: int, end: int) -> Iterator[Told]:
     """What a rank called between two offsets of its log, one of each kind."""
     for key in programs.keys_of(log):
         rows = rows_of(log, key)
-        first, last = bisect_right(rows.offset, begin), bisect_left(rows.offset, end)
-        seen = rows.vocabulary.appearances
-        places = {n: (seen[n].op, seen[n].where) for n in set(rows.appearance[:last])}
-        known = {places[n] for n in set(rows.appearance[:first])}
-        kinds = {
-            (places[rows.appearance[n]], rows.meaning[n]): rows.offset[n]
-            for n in range(first, last)
-        }
-        sizes = Counter(place for place, _ in kinds)
-        for (place, meaning), offset in kinds.items():
-            call = rows.vocabulary.examples[meaning]
-            yield Told(key, call, offset, place not in known, sizes[place] == 1)
+        seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
+        begun = bisect_right(rows.offset, begin)
+        known = {n: (seen[n].op, seen[n].where) for n in set(rows.appearance[:stop])}
+        places = [known[n] for n in rows.appearance[:stop]]
+        kinds = dict.fromkeys(zip(places[begun:], rows.meaning[begun:stop], strict=True))
+        sizes, counts = Counter(place for place, _ in kinds), Counter(places)
+        for place, meaning in kinds:
+            at, call = places.index(place), rows.vocabulary.examples[meaning]
+            yield Told(
+                key, call, place[1], rows.offset[at], counts[place],
+                is_new=at >= begun, is_of_one_size=sizes[place] == 1,
+            )  # fmt: skip
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:

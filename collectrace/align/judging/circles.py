@@ -18,7 +18,7 @@ from collectrace.align.judging.own_round import (
     program_of,
 )
 from collectrace.align.judging.rounds import part_in_one_loop
-from collectrace.align.judging.shorter_run import all_go_on
+from collectrace.align.judging.shorter_run import all_go_on, number_told
 from collectrace.align.judging.takers import uneven
 from collectrace.align.judging.unanswered import left_out_an_answer
 from collectrace.align.judging.unclosed import unclosed
@@ -62,7 +62,8 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
     """The one rank of a circle that left its round where all others chose to keep it.
 
     With two ranks it is one against one: that proves nothing. Nor does it where others are at the
-    same line: whatever is new there, all do.
+    same line: whatever is new there, all do. Nor where the number may have been told of what it
+    made fewer than ever.
     """
     source, group = candidate.source, candidate.group
     if not isinstance(source, tuple) or group is None or len(group.ranks) < CAN_OUTVOTE:
@@ -73,6 +74,8 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
     if len(left) != 1 or left[0].rank not in {edge.waiting.rank for edge in source}:
         return None
     if is_to_another(case, left[0]) or is_of_one_place(case, source, left[0]):
+        return None
+    if number_told(case, left[0], {edge.waiting.rank for edge in source}) is not None:
         return None
     others = [rank for rank in group.ranks if rank != left[0].rank]
     is_proven = (

@@ -7,15 +7,16 @@ round would have led it elsewhere by now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from collectrace.align.judging import choices
+from collectrace.align.judging import announced, choices
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import LeftRound, kept_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.ranks import waitgraph
+from collectrace.align.reading.evidence import ChannelKey
 
 
 class ShorterRun(NamedTuple):
@@ -38,6 +39,29 @@ def shorter_run(case: Case, left: LeftRound) -> ShorterRun | None:
     place = habit.expected(steps, at)
     found = _run(steps, at, steps[place]) if place is not None else None
     return found if found is not None and found.now < found.usual else None
+
+
+def number_told(case: Case, left: LeftRound, ranks: Collection[int]) -> announced.Told | None:
+    """What may have told how many calls such a row was to have; None: nothing did, or no row.
+
+    A message between these ranks, or what one of them gave all, made once for each of the rows and
+    ahead of it.
+    """
+    run, log = shorter_run(case, left), case.log(left.rank)
+    if run is None or log is None:
+        return None
+    begin, end = (announced.offset_of(log, call) for call in (left.usual, left.made))
+    ahead_of = min(told.first for told in announced.between(log, begin - 1, begin + 1))
+    for told in announced.between(log, begin, end):
+        key, members = told.key, case.comparison.groups[told.key.group].ranks
+        if isinstance(key, ChannelKey):
+            is_among = {key.source, key.destination} <= {*ranks}
+        else:
+            is_among = told.call.op in ("broadcast", "scatter") and {*ranks} <= {*members}
+        is_ahead = told.first < ahead_of and told.times == run.before + 1
+        if is_among and is_ahead and announced.may_tell(told, members):
+            return told
+    return None
 
 
 def loop_that_ended(case: Case, left: LeftRound) -> tuple[str, str] | None:

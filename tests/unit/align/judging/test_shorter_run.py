@@ -22,6 +22,8 @@ def told(
     pieces: Sequence[int] = (PIECES,) * 4,
     last: int = PIECES - 1,
     starved: Mapping[int, int] | None = None,
+    number: bool = False,
+    loss: bool = False,
 ) -> Finding:
     """A pipeline in which the first stage sends ``last`` pieces in the end, then awaits an answer.
 
@@ -31,14 +33,22 @@ def told(
         pieces: how many go through it in each round before.
         last: how many the first stage sends in the end.
         starved: by stage, fewer pieces that it has got in the end.
+        number: all call a broadcast of one number ahead of each round.
+        loss: and one behind it.
 
     """
     run = Run(world)
     for count in pieces:
+        if number:
+            run.all("broadcast", shape=[1], dtype="int64", site="plan.py:3")
         _forwards(run, count)
         for _ in range(count):
             for rank in reversed(list(run)):
                 _answers(rank, world)
+        if loss:
+            run.all("broadcast", shape=[1], root=world - 1, site="loss.py:3")
+    if number:
+        run.all("broadcast", shape=[1], dtype="int64", site="plan.py:3")
     for _ in range(last):
         run.rank(0).send(1, site="stage.py:5")
     run.rank(0).stuck_in(run.rank(0).recv(1, site="stage.py:9"))
@@ -74,6 +84,20 @@ def test_one_rank_ended_a_row_early(tmp_path: Path) -> None:
         found.cause
     )
     assert "the same number of steps in each round" in found.fix
+
+
+def test_the_others_may_have_been_told_the_number(tmp_path: Path) -> None:
+    found = told(tmp_path, number=True)
+    assert found.suspects == ()
+    assert "let every rank go by the number that was told there" in found.fix
+    assert "plan.py:3" in found.fix
+    assert "send it first" not in found.fix
+
+
+def test_what_comes_behind_the_row_tells_nothing_of_it(tmp_path: Path) -> None:
+    found = told(tmp_path, loss=True)
+    assert found.suspects == (0,)
+    assert "send it first" in found.fix
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
-from collectrace.align.judging.permuted import calls_from, permuted
+from collectrace.align.judging.permuted import calls_from, one_left_out, permuted
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
 
@@ -76,6 +76,8 @@ def _same_call(case: Case, candidate: Candidate, found: Edit) -> bool:
     Or from lines from which they have met before; unless what follows shows that it is another.
     """
     calls = [side.call for side in candidate.sides if side.call is not None]
+    if found.agrees and one_left_out(case, candidate):
+        return False
     if rounds.is_one_request(candidate):
         return True
     if len({(ops.canonical_op(call.op), call.role) for call in calls}) > 1:

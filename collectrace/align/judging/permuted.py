@@ -31,11 +31,12 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
     """The same calls in other orders on all ranks of a row; None: they are not, or it is not known.
 
     Behind them the ranks agree again, or permute the same calls once more. Calls that are merely
-    turned, each round alike, are what a rank makes that has left one out of its loop.
+    turned, each round alike, are what a rank makes that has left one out of its loop; and where
+    some ranks came to the end with one call less, one that they left out explains it as well.
     """
     if candidate.stream is None or candidate.absent or candidate.unknown:
         return None
-    if not _may_be(case, candidate):
+    if not _may_be(case, candidate) or one_left_out(case, candidate):
         return None
     after = {rank: calls_from(case, rank, candidate) for rank in candidate.ranks}
     texts = {rank: [program_text(call) for call in calls] for rank, calls in after.items()}
@@ -56,6 +57,18 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
                 return None
             return Permuted(tuple(after[orders[0][0]][:count]), tuple(orders))
     return None
+
+
+@once
+def one_left_out(case: Case, candidate: Candidate) -> bool:
+    """Whether some ranks made all that the others did from a row on but for one call."""
+    after = (calls_from(case, rank, candidate) for rank in candidate.ranks)
+    unlike = sorted({tuple(map(program_text, calls)) for calls in after}, key=len)
+    if len(unlike) != 2 or len(unlike[0]) + 1 != len(unlike[1]):
+        return False
+    less, more = unlike
+    at = next((n for n, text in enumerate(less) if text != more[n]), len(less))
+    return less[at:] == more[at + 1 :]
 
 
 def _are_the_same(case: Case, candidate: Candidate, one: int, two: int, count: int) -> bool:

@@ -45,3 +45,13 @@ def test_an_order_that_spreads_over_iterations_in_the_same_way(tmp_path: Path) -
 
 def test_calls_of_a_rank_that_is_a_step_ahead_fit_by_chance(tmp_path: Path) -> None:
     assert found(tmp_path, (SAME, SAME, OTHER), [(3, 3, 3), (3, 3, 3), (3, 4, 4)]) is None
+
+
+def test_one_call_left_out_explains_the_same_calls_as_well(tmp_path: Path) -> None:
+    told = found(tmp_path, (("SUM", "MAX", "SUM"), ("MAX", "SUM")), [(None,) * 3, (None,) * 2])
+    assert told is None
+
+
+def test_the_same_calls_and_one_more_of_another_kind(tmp_path: Path) -> None:
+    told = found(tmp_path, (("SUM", "MAX", "MIN"), ("MAX", "SUM")), [(None,) * 3, (None,) * 2])
+    assert told is not None

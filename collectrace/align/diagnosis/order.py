@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from collectrace import ops, words
@@ -27,7 +28,7 @@ from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, one_left_out, permuted
 from collectrace.records import Call
-from collectrace.signature import is_asked, is_user
+from collectrace.signature import is_asked, is_user, program_text
 
 
 def headline(case: Case, candidate: Candidate) -> str:
@@ -94,17 +95,16 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
     if found is None:
         return None
     most, *others = found.orders
-    made = [
-        (rank, call)
-        for rank in (most[0], others[0][0])
-        for call in calls_from(case, rank, candidate)[: len(found.calls)]
+    by_order = [
+        [(ranks[0], call) for call in calls_from(case, ranks[0], candidate)[: len(found.calls)]]
+        for ranks in found.orders
     ]
-    own = dict.fromkeys(words.site(c.site) for _, c in made if c.site)
-    sites = dict.fromkeys(words.site(telling(case, r, c).site or "") for r, c in made if c.site)
-    at = f" at {words.listed(list(own)[:3])}" if own else ""
-    outer = [site for site in sites if site not in own]
-    if outer:
-        at += f", called at {words.listed(outer[:3])},"
+    rows = list(zip(*by_order, strict=True))
+    moved = [row for row in rows if len({program_text(call) for _, call in row}) > 1]
+    at, made = _places(case, chain(*moved)), list(chain(*rows))
+    sites = {words.site(telling(case, rank, call).site or "") for rank, call in made if call.site}
+    if at != _places(case, made):
+        at = f", but those{at}"
     if len(found.calls) == 2 and not others[1:]:
         listed = words.listed([closed(named(case, most[0], c, brief=True)) for c in found.calls])
         who, right = (others[0], most) if set(others[0]) <= set(candidate.suspects) else (
@@ -130,6 +130,16 @@ def other_order(case: Case, candidate: Candidate) -> Reason | None:
         "or over a dict that each rank fills in its own order; callbacks, hooks and branches on "
         "the rank change orders, too.",
     )
+
+
+def _places(case: Case, made: Iterable[tuple[int, Call]]) -> str:
+    """`` at util.py:3, called at train.py:5 and train.py:9,``: the lines of ranks' calls."""
+    known = [(call.site, telling(case, rank, call).site) for rank, call in made if call.site]
+    own = list(dict.fromkeys(words.site(site) for site, _ in known))
+    at = f" at {words.listed(own[:3])}" if own else ""
+    callers = dict.fromkeys(words.site(caller or "") for _, caller in known)
+    outer = [site for site in callers if site not in own]
+    return f"{at}, called at {words.listed(outer[:3])}," if outer else at
 
 
 def extra_of_users(case: Case, candidate: Candidate) -> Reason | None:

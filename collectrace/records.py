@@ -620,8 +620,8 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "ways": _strings, "argv": _strings, "causes": _strings, "targets": _strings, "ops": _strings,
-    "joinables": _strings,
+    "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings,
+    "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,
 }  # fmt: skip

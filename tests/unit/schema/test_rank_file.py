@@ -12,7 +12,17 @@ import jsonschema
 import pytest
 
 from collectrace import schema
-from collectrace.records import KINDS, Activity, Record, encode, is_required, json_name
+from collectrace.records import (
+    KINDS,
+    Activity,
+    DamagedRecord,
+    Record,
+    encode,
+    from_dict,
+    is_required,
+    json_name,
+    to_dict,
+)
 from tests.support.synthetic import Run
 
 VALIDATOR = jsonschema.Draft202012Validator(schema.json_schema())
@@ -77,6 +87,18 @@ def test_it_takes_no_field_of_another_type(kind: str) -> None:
         if name != "kind":
             wrong = {"of": "another type"} if not isinstance(line[name], dict) else 3
             assert errors(line | {name: wrong}), name
+
+
+@pytest.mark.parametrize("item", [None, 3])
+def test_no_list_of_texts_holds_anything_else(item: int | None) -> None:
+    for kind, cls in KINDS.items():
+        hints = typing.get_type_hints(cls)
+        for f in fields(cls):
+            if hints[f.name] in (list[str], list[str] | None):
+                line = {**to_dict(example(cls, whole=True)), json_name(f.name): [item]}
+                assert errors(line), (kind, f.name)
+                with pytest.raises(DamagedRecord):
+                    from_dict(line)
 
 
 def test_later_kinds_and_fields_are_no_errors() -> None:

@@ -152,6 +152,8 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
     nothing else, says that it is one step of both programs. ``ranks`` has the one that was
     elsewhere first. None where a part of the logs was not read, or there are too many rows.
 
+    Not where that was a step of both all the same, by what they did next.
+
     Args:
         one: a rank's log.
         two: another's.
@@ -161,16 +163,17 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
     """
     if not (one.scanned and two.scanned) or before > _MOST_ROWS:
         return None
-    a, b = (_Column(log, stream, 1, before) for log in (one, two))
+    a, b = (_Column(log, stream, 1, before + 1) for log in (one, two))
     met_by_a: dict[_Where, set[_Where]] = {}
     met_by_b: dict[_Where, set[_Where]] = {}
-    for at in range(min(len(a), len(b))):
+    for at in range(min(len(a), len(b), before - 1)):
         here, there = a.where(at), b.where(at)
         for first, second, is_new, usual in (
             (one, two, here not in met_by_a, met_by_b.get(there) == {there}),
             (two, one, there not in met_by_b, met_by_a.get(here) == {here}),
         ):
-            if is_new and usual and not a.is_shadow(at) and not b.is_shadow(at):
+            is_parting = is_new and usual and not a.is_shadow(at) and not b.is_shadow(at)
+            if is_parting and not _is_step_of_both(a, b, at, before - 1):
                 (mine,), (theirs,) = (log.calls(stream, at + 1, at + 2) for log in (first, second))
                 if mine is None or theirs is None:
                     return None
@@ -178,6 +181,29 @@ def passing(one: RankLog, two: RankLog, stream: StreamKey, before: int) -> Parti
         met_by_a.setdefault(here, set()).add(there)
         met_by_b.setdefault(there, set()).add(here)
     return None
+
+
+def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
+    """Whether two that are at lines of their own went on to one of these, and left it together.
+
+    As where a leader says from a line of its own that another word comes: those who listen take a
+    turn more of their loop. Had one made a call too many, the other would have left the line first.
+
+    Args:
+        a: what one did.
+        b: what another did.
+        at: the position.
+        last: the last that is looked at.
+
+    """
+    if at + 1 >= min(len(a), len(b)) or a.where(at + 1) not in (a.where(at), b.where(at)):
+        return False
+    line = a.where(at + 1)
+    for n in range(at + 1, last + 1):
+        are_there = [n < len(column) and column.where(n) == line for column in (a, b)]
+        if not all(are_there):
+            return n > at + 1 and not any(are_there)
+    return False
 
 
 def has_lost(log: RankLog) -> bool:
@@ -224,7 +250,7 @@ def _first_apart(a: _Column, b: _Column, length: int) -> int | None:
             partings[here, there] += bool(together)
             together = 0
             if apart is None and not a.is_shadow(at) and not b.is_shadow(at):
-                if is_new:
+                if is_new and not _is_step_of_both(a, b, at, length):
                     apart = at if maybe is None else maybe
             elif apart is not None and partings[a.where(apart), b.where(apart)] >= habit.ENOUGH:
                 apart = None

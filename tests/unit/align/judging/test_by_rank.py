@@ -427,6 +427,28 @@ def test_what_met_another_line_long_before_the_bytes_differ(
         assert "loop ended" not in finding.cause
 
 
+END: Call = {"op": "all_gather", "at": (25, 26)}
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "suspects"),
+    [
+        pytest.param([LOSS, END], [LOSS, END | {"shape": [3]}], (), id="left in one row"),
+        pytest.param([LOSS, END, LOSS], [LOSS, END, END], (), id="and apart much later"),
+        pytest.param([LOSS, LOSS], [LOSS, END], (0,), id="left earlier by the others"),
+        pytest.param([END, LOSS], [END, END], (0,), id="never at it again"),
+    ],
+)
+def test_a_step_more_of_both_is_no_parting(
+    mine: Sequence[Call], others: Sequence[Call], suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Who listens in a loop takes a turn more of it, where a leader says that a word comes."""
+    before = [LOSS, END, LOSS, END]
+    run = made(tmp_path, [*before, METRIC, *mine], [*before, LOSS, *others])
+    found = of_run(tmp_path, run)
+    assert (found.ranks if found is not None else ()) == suspects
+
+
 def test_what_met_a_line_for_the_others_alone(tmp_path: Path) -> None:
     """A follower's: rank 0 was never there, and the two lines may be two halves of one step."""
     theirs = bucket(25, 26)

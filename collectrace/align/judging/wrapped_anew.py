@@ -6,7 +6,8 @@ not say that it was longer there, where all were behind it in the row before: th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.by_rank import is_met_elsewhere
@@ -14,7 +15,8 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import are_of_one_mind, frames_before, part_in_loop
 from collectrace.align.matching import parting
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains, code_lines, rank_tests, statements
+from collectrace.align.reading.bindings import assignments
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import program_text
@@ -24,7 +26,8 @@ def wrapped_anew(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """The ranks that are in a wrapper's constructor, where no rank ever was.
 
     None where they may come there at intervals, or in a branch of which the others took another;
-    nor where something was not recorded, or the others may have left out a line of their own.
+    nor where something was not recorded, or the others may have left out a line of their own. Nor
+    where a function of what each rank has gathered decides: that of the others may be wrong.
     """
     sides = [side for side in candidate.sides if side.call is not None]
     making = [side for side in sides if side.call is not None and _constructs(side.call)]
@@ -38,7 +41,9 @@ def wrapped_anew(case: Case, candidate: Candidate) -> tuple[int, ...]:
         return ()
     if not _goes_on(case, candidate, mine, others) or _was_there(case, candidate, here, there):
         return ()
-    return () if intervals.decides(case, here, there) else tuple(sorted(mine.ranks))
+    if intervals.decides(case, here, there) or _is_by_what_was_gathered(case, here, there):
+        return ()
+    return tuple(sorted(mine.ranks))
 
 
 def _constructs(call: Call) -> bool:
@@ -84,3 +89,62 @@ def _was_there(case: Case, candidate: Candidate, here: Sequence[str], there: Seq
         if line in frames_before(case, rank, stream, seq):
             return True
     return False
+
+
+def _is_by_what_was_gathered(case: Case, here: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether a condition that only one side is under may look at all of a history.
+
+    It calls a function, or takes something out of a list, and does not ask for the rank.
+    """
+    apart = here[: len(here) - chains.shared(here, there)]
+    lines = (
+        (chains.site(frame), statements.head_of(line))
+        for frame in apart
+        for line in (
+            *statements.branches(case.statements(chains.site(frame))),
+            *intervals.ways_before(case, frame),
+        )
+    )
+    return any(
+        statements.asks(case.spelled_out(site, head)) != "rank" and _takes_out(case, site, head)
+        for site, head in lines
+    )
+
+
+def _takes_out(case: Case, site: str, head: str) -> bool:
+    """Whether a test, or what a flag in it goes back to, calls or takes out something.
+
+    So, too, one that cannot be read.
+    """
+    test = rank_tests.parsed(statements.code_of(head))
+    if test is None:
+        return True
+    flags = {ast.unparse(part) for part in _flags(test)}
+    number = str(statements.number_of(head))
+    given = (one.partition(" ") for one in case.assigned(site))
+    values = [
+        value
+        for known, _, line in given
+        if known == number
+        for name, value in assignments(statements.code_of(line))
+        if name in flags
+    ]
+    return any(
+        isinstance(node, ast.Call | ast.Subscript)
+        for one in (test, *values)
+        for node in ast.walk(one)
+    )
+
+
+def _flags(test: ast.expr) -> Iterator[ast.expr]:
+    """The names of which a test asks no more than whether they are true."""
+    match test:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from _flags(part)
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            yield from _flags(inner)
+        case ast.Name() | ast.Attribute():
+            yield test
+        case _:
+            pass

@@ -29,6 +29,19 @@ for epoch in range(9):
     else:
         learn()
 grow()
+for epoch in range(9):
+    learn()
+    all_reduce(mean)
+    if stale(history, 2):
+        grow()
+    is_stale = history[-1] > history[-2]
+    if is_stale:
+        grow()
+    if score >= self.good and not self.grown:
+        grow()
+    if not stale(history, 2):
+        continue
+    grow()
 """
 
 FUNCTIONS = {3: "learn", 5: "grow"}
@@ -47,6 +60,7 @@ def suspects(folder: Path, mine: list[list[int]], others: list[list[int]]) -> tu
                 3: {"op": "all_reduce", "shape": [42], "role": "ddp.backward.bucket"},
                 5: {"op": "all_gather", "role": "ddp.construct"},
                 8: {"op": "all_reduce", "shape": [1]},
+                20: {"op": "all_reduce", "shape": [1]},
             }
             last = rank.call(**calls[lines[0]], site=frames[0].partition(" ")[0], stack=n)
         rank.beat(60, rank.inside(last))
@@ -55,6 +69,8 @@ def suspects(folder: Path, mine: list[list[int]], others: list[list[int]]) -> tu
 
 TRAIN, MEAN, WRAP = [3, 7], [8], [5, 10]
 EPOCH = [TRAIN, TRAIN, MEAN]
+AGAIN = [3, 19]
+LATER = [AGAIN, AGAIN, [20]]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +81,10 @@ EPOCH = [TRAIN, TRAIN, MEAN]
         pytest.param([*EPOCH, *EPOCH], [5, 12], TRAIN, (), id="from a certain epoch on"),
         pytest.param([*EPOCH, *EPOCH], [5, 14], [3, 16], (), id="in the other branch"),
         pytest.param([*EPOCH, *EPOCH], [5, 17], TRAIN, (), id="behind the loop"),
+        pytest.param([*LATER, *LATER], [5, 22], AGAIN, (), id="by a function of its data"),
+        pytest.param([*LATER, *LATER], [5, 25], AGAIN, (), id="by a flag of its data"),
+        pytest.param([*LATER, *LATER], [5, 27], AGAIN, (0,), id="by a value of its own"),
+        pytest.param([*LATER, *LATER], [5, 30], AGAIN, (), id="behind a guard of its data"),
         pytest.param([*EPOCH, WRAP, *EPOCH], WRAP, TRAIN, (), id="not for the first time"),
     ],
 )

@@ -2,14 +2,17 @@
 
 As where a metric gathers each tensor that it holds, first the boxes, then the labels: a rank that
 holds one less comes to the labels where the others are still at the boxes. What it passes is no
-wrongly made tensor then, but another. Unlike ``rounds.turns`` this goes by what the line was given
-in earlier rounds, and needs no ``for``.
+wrongly made tensor then, but another. So it is where the line is called several times in each turn
+of a loop, and other calls come between the turns; of one that is called once in each, nothing is
+known: what it was given may have come out otherwise. Unlike ``rounds.turns`` this goes by what the
+line was given in earlier rounds, and needs no ``for``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter, ne
 from typing import NamedTuple
 
 from collectrace import words
@@ -73,11 +76,19 @@ def _turn(case: Case, candidate: Candidate) -> _Turn | None:
         return None
     line = (first.op, stacks[0])
     rank = one.ranks[0]
-    made = [
-        _kind(call)
-        for call in case.before(rank, source.stream, source.seq)
-        if call is not None and (call.op, case.stack(rank, call)) == line
+    before = case.before(rank, source.stream, source.seq)
+    is_there = [c is not None and (c.op, case.stack(rank, c)) == line for c in before]
+    turns = [
+        [_kind(call) for call, _ in run if call is not None]
+        for of_line, run in groupby(zip(before, is_there, strict=True), key=itemgetter(1))
+        if of_line
     ]
+    ended = turns[:-1] if is_there and is_there[-1] else turns
+    if not ended or any(len(turn) < 2 for turn in ended):
+        return None  # once a turn of a loop: each rank may have made it of what it has
+    if _differ_in_one(first, second) and any(turn != ended[0] for turn in ended):
+        return None
+    made = [kind for turn in turns for kind in turn]
     last = made[-1] if made else ""
     for ahead, behind in (((one, first), (two, second)), ((two, second), (one, first))):
         kinds = _kind(behind[1]), _kind(ahead[1])
@@ -97,6 +108,12 @@ def _are_of_two_kinds(one: Call, other: Call) -> bool:
         return False
     is_sized = numel(one.shape) != numel(other.shape)
     return is_sized and not arguments.differs_in_first_only([one, other])
+
+
+def _differ_in_one(one: Call, other: Call) -> bool:
+    """Whether tensors differ in one dimension alone, as those that are padded to the longest."""
+    a, b = one.shape or [], other.shape or []
+    return one.dtype == other.dtype and len(a) == len(b) and sum(map(ne, a, b)) == 1
 
 
 def _kind(call: Call) -> str:

@@ -216,8 +216,8 @@ def between(
             rest = [other.quoted for other in around if other.quoted != one.quoted]
             one = replace(one, further=tuple(dict.fromkeys(rest))[: MOST_AROUND - 1])
         if guard is not None and guard.ranks == point.ranks and (one is None or one.asks != "rank"):
-            one = _condition(case, guard.ranks, point.call, guard.guarded, guard.line[1])
-            one = replace(one, is_guard=True)
+            behind, line = guard.guarded, guard.line[1]
+            one = _condition(case, guard.ranks, point.call, behind, line, is_guard=True)
         found += [one] if one is not None else []
     return sorted(found, key=lambda one: not set(one.ranks) <= set(suspects))
 
@@ -234,10 +234,19 @@ def _is_made_anyway(
 
 
 def _condition(
-    case: Case, ranks: Sequence[int], call: Call, site: str, line: str, *, forks: bool = False
+    case: Case,
+    ranks: Sequence[int],
+    call: Call,
+    site: str,
+    line: str,
+    *,
+    forks: bool = False,
+    is_guard: bool = False,
 ) -> Condition:
     file = site.rpartition(":")[0]
-    return Condition(tuple(ranks), call, file, line, forks, case.origin(site, line), site)
+    is_another = not forks and case.keeps_out(site, line, ranks, is_guard=is_guard)
+    origin = Origin() if is_another else case.origin(site, line)
+    return Condition(tuple(ranks), call, file, line, forks, origin, site, is_guard)
 
 
 def _tells(line: str) -> bool:

@@ -76,11 +76,11 @@ def _turn(case: Case, candidate: Candidate) -> _Turn | None:
         return None
     line = (first.op, stacks[0])
     rank = one.ranks[0]
-    before = case.before(rank, source.stream, source.seq)
-    is_there = [c is not None and (c.op, case.stack(rank, c)) == line for c in before]
+    rows = case.before(rank, source.stream, source.seq)
+    is_there = [c is not None and (c.op, case.stack(rank, c)) == line for c in rows]
     turns = [
         [_kind(call) for call, _ in run if call is not None]
-        for of_line, run in groupby(zip(before, is_there, strict=True), key=itemgetter(1))
+        for of_line, run in groupby(zip(rows, is_there, strict=True), key=itemgetter(1))
         if of_line
     ]
     ended = turns[:-1] if is_there and is_there[-1] else turns

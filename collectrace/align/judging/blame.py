@@ -20,7 +20,7 @@ from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.odd_message import odd_message
 from collectrace.align.judging.own_number import by_own_number
-from collectrace.align.judging.parted import alone_in_loop, extra_makers
+from collectrace.align.judging.parted import alone_in_loop, extra_makers, is_kept_out
 from collectrace.align.judging.partners import out_of_pair
 from collectrace.align.judging.permuted import permuted
 from collectrace.align.judging.program import out_of_program
@@ -242,14 +242,23 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         intruders(called)
         or outvoted(case, candidate, called)
         or out_of_program(case, candidate)
-        or extra_makers(case, candidate)
+        or _by_lines(case, candidate, called)
+    )
+    return without_the_value(case, candidate, found)
+
+
+def _by_lines(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:
+    """In a tie who left the program by the lines; nobody where one is at a line shut to it."""
+    if any(is_kept_out(case, side) for side in called):
+        return ()
+    return (
+        extra_makers(case, candidate)
         or chosen_by_rank(case, candidate)
         or alone_in_loop(case, candidate)
         or left_round(case, candidate)
         or out_of_round(case, candidate)
         or wrapped_anew(case, candidate)
     )
-    return without_the_value(case, candidate, found)
 
 
 def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:

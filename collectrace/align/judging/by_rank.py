@@ -261,15 +261,25 @@ def _asking(case: Case, place: _Place, lines: Iterable[_Line]) -> list[_Line]:
     for one in lines:
         spelled = _spelled_out(case, place, one)
         is_guard = bool(_guarded(case, place, one))
-        if statements.tells_ranks_apart(spelled) and lets_by_rank(spelled, is_guard=is_guard):
+        is_of_rank = statements.tells_ranks_apart(spelled)
+        if not is_of_rank or not lets_by_rank(spelled, is_guard=is_guard):
+            continue
+        if not case.keeps_out(
+            _site_under(case, place, one), one[1], place.ranks, is_guard=is_guard
+        ):
             found.append(one)
     return found
 
 
 def _spelled_out(case: Case, place: _Place, line: _Line) -> str:
     """A condition above a place, with the rank in it where it asks by another name."""
+    return case.spelled_out(_site_under(case, place, line), line[1])
+
+
+def _site_under(case: Case, place: _Place, line: _Line) -> str | None:
+    """The innermost ``path:line`` of a place that is under a condition."""
     sites = (chains.site(frame) for frame in place.frames if _is_under(case, frame, line))
-    return case.spelled_out(next(sites, None), line[1])
+    return next(sites, None)
 
 
 def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:

@@ -28,7 +28,7 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
-from collectrace.align.reading.rank_tests import spelled_out
+from collectrace.align.reading.rank_tests import keeps_out, spelled_out
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
@@ -174,6 +174,16 @@ class Case:
         It is given, and returned, as ``number text``.
         """
         return spelled_out(line, self.assigned(site), self.bindings(site))
+
+    def keeps_out(
+        self, site: str | None, line: str, ranks: Iterable[int], *, is_guard: bool = False
+    ) -> bool:
+        """Whether one of some ranks could not be under a condition, by what is written of it.
+
+        It is given as ``number text``; ``is_guard``: they stand behind it.
+        """
+        assigned = self.assigned(site)
+        return any(keeps_out(line, assigned, rank, is_guard=is_guard) for rank in ranks)
 
     def bindings(self, site: str | None) -> Bindings:
         """What the file of a line gives each name; nothing where the line is another by now."""

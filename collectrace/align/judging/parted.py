@@ -9,7 +9,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
-from collectrace.align.reading import statements
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
 from collectrace.signature import program_text
@@ -113,6 +113,18 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     if any(s.call and program_text(s.call) in sisters.votes(case, candidate) for s in found):
         return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
+
+
+def is_kept_out(case: Case, side: Side) -> bool:
+    """Whether by what is written of a condition on the rank a side could not be under it.
+
+    Then a name in it has been given something else, and which side's is wrong is not known.
+    """
+    return any(
+        case.keeps_out(site, line, side.ranks)
+        for site in map(chains.site, _frames(side))
+        for line in statements.branches(case.statements(site))
+    )
 
 
 def _frames(side: Side) -> Sequence[str]:

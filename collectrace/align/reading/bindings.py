@@ -111,6 +111,8 @@ def _bound(node: ast.AST) -> str | None:
             return node.name
         case ast.MatchAs() | ast.MatchStar():
             return node.name
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), _]):
+            return name
         case _:
             return None
 

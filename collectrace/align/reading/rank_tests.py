@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
 from collectrace.align.reading import statements
@@ -147,6 +148,67 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
         return f"{number} if {ast.unparse(test)}:" if spelling.has_changed else line
     except RecursionError:
         return line
+
+
+def keeps_out(line: str, assigned: Sequence[str], rank: int, *, is_guard: bool = False) -> bool:
+    """Whether a rank that was under a condition could not be, by what is written of its names.
+
+    Then one of these has been given something else since, from a place that is not seen. False
+    where the test asks for more than the number of the rank, or an ``if`` is not known.
+
+    Args:
+        line: the condition, or the arm of its ``else``.
+        assigned: the assignments that it goes back to, as a ``source`` record has them.
+        rank: who was under it.
+        is_guard: the rank stood behind it.
+
+    """
+    head = statements.head_of(line)
+    text, number = statements.code_of(head), statements.number_of(head)
+    if not text.startswith(("if ", "elif ")) or (test := parsed(text)) is None:
+        return False
+    values: dict[str, ast.expr] = {}
+    for one in assigned:
+        if one.startswith(f"{number} "):
+            for name, value in assignments(statements.code_of(one.partition(" ")[2])):
+                values.setdefault(name, value)
+    try:
+        outcome = _outcome(_Spelling(values).visit(test), rank)
+    except RecursionError:
+        return False
+    return outcome is (is_guard or head != line)
+
+
+def _outcome(test: ast.expr, rank: int) -> bool | None:
+    """What a test of a number says on a rank; None: it asks for more than that."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            found = _outcome(inner, rank)
+            return None if found is None else not found
+        case ast.BoolOp(op=op, values=parts):
+            decides = isinstance(op, ast.Or)
+            found_of_parts = {_outcome(part, rank) for part in parts}
+            if decides in found_of_parts:
+                return decides
+            return None if None in found_of_parts else not decides
+        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
+            compare = _COMPARISONS.get(type(op))
+            return compare(rank, number) if compare is not None and _is_number(left) else None
+        case _:
+            return None
+
+
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[int, int], bool]]] = {
+    ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
+}  # fmt: skip
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether it is the rank among all, not that within a host or a group."""
+    return _NUMBER.fullmatch(ast.unparse(node)) is not None
+
+
+_NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distributed)\.get_rank\(\)")
 
 
 class _Spelling(ast.NodeTransformer):

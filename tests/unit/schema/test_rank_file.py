@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 
 from collectrace import schema
+from collectrace.errors import DamagedRecord
 from collectrace.records import (
     KINDS,
     Activity,
-    DamagedRecord,
     Record,
     encode,
     from_dict,

@@ -121,3 +121,43 @@ def test_a_guard_asks_by_another_name(tmp_path: Path) -> None:
     assert found == ["3 if not main:"]
     assert list(guards.let_to(site)) == [(True, "0")]
     assert list(guards.let_to(f"{file}:9")) == [(False, "0")]
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "is_guard", "found"),
+    [
+        ("3 if self.main:", 1, False, True),
+        ("3 if self.main:", 0, False, False),
+        ("3 if not self.main:", 0, False, True),
+        ("3 if self.main and n % 5 == 0:", 1, False, True),
+        ("3 if self.main or ready:", 1, False, False),
+        ("5 else of line 3: if self.main:", 0, False, True),
+        ("5 else of line 3: if self.main:", 1, False, False),
+        ("3 if rank != 0:", 1, True, True),
+        ("3 if rank != 0:", 0, True, False),
+        ("3 if dist.get_rank() < 2:", 2, False, True),
+        ("3 if local_rank == 0:", 8, False, False),
+        ("3 if rank in (0, 4):", 1, False, False),
+        ("3 if is_main_process():", 1, False, False),
+        ("3 while rank == 0:", 1, False, False),
+    ],
+)
+def test_who_could_not_be_under_a_condition(
+    line: str, rank: int, *, is_guard: bool, found: bool
+) -> None:
+    assigned = ["3 1 self.main = rank == 0", "4 2 self.main = rank == 1"]
+    assert rank_tests.keeps_out(line, assigned, rank, is_guard=is_guard) is found
+
+
+def test_what_is_set_by_its_name_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "class Job:\n"
+        "    def __init__(self):\n"
+        "        self.main = rank == 0\n"
+        "        self.lead = rank == 0\n"
+        "        setattr(self, 'main', name)\n"
+    )
+    found = code_lines.bindings(f"{file}:3")
+    assert not found.is_given_once("self.main", 3)
+    assert found.is_given_once("self.lead", 4)

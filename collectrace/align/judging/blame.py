@@ -249,7 +249,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
 def _by_lines(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:
     """In a tie who left the program by the lines; nobody where one is at a line shut to it."""
-    if any(is_kept_out(case, side) for side in called):
+    if any(is_kept_out(case, s, [one for one in called if one is not s]) for s in called):
         return ()
     return (
         extra_makers(case, candidate)

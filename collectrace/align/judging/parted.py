@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
@@ -115,16 +115,24 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
 
 
-def is_kept_out(case: Case, side: Side) -> bool:
-    """Whether by what is written of a condition on the rank a side could not be under it.
+def is_kept_out(case: Case, side: Side, others: Sequence[Side]) -> bool:
+    """Whether by what is written of a condition of its own a side could not be under it.
 
     Then a name in it has been given something else, and which side's is wrong is not known.
     """
+    foreign = {line for other in others for _, line in _conditions(case, other)}
     return any(
-        case.keeps_out(site, line, side.ranks)
-        for site in map(chains.site, _frames(side))
-        for line in statements.branches(case.statements(site))
+        line not in foreign and case.keeps_out(site, line[1], side.ranks)
+        for site, line in _conditions(case, side)
     )
+
+
+def _conditions(case: Case, side: Side) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The conditions around a side's frames: ``path:line``; the file and ``number text``."""
+    for frame in _frames(side):
+        site = chains.site(frame)
+        for line in statements.branches(case.statements(site)):
+            yield site, (chains.file(frame), line)
 
 
 def _frames(side: Side) -> Sequence[str]:

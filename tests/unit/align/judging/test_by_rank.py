@@ -108,6 +108,12 @@ def let_in():
 for epoch in epochs:
     train()
     export()
+def of_each_host():
+    for n in range(9):
+        train()
+        if local_rank == 0:
+            save()
+of_each_host()
 """
 
 Call = dict[str, Any]
@@ -129,6 +135,8 @@ FUNCTIONS = (
     | dict.fromkeys(range(43, 53), "serve")
     | dict.fromkeys(range(53, 90), "export")
     | dict.fromkeys(range(90, 93), "<module>")
+    | dict.fromkeys(range(93, 98), "of_each_host")
+    | {98: "<module>"}
 )
 
 
@@ -211,8 +219,14 @@ def test_a_callback_of_a_framework_that_the_others_are_in(tmp_path: Path) -> Non
 
 
 def test_half_of_four_ranks(tmp_path: Path) -> None:
-    mine, others = [TRAIN, SAVE], [TRAIN, TRAIN]
+    train = bucket(95, 98)
+    mine, others = [train, barrier(2, 97, 98)], [train, train]
     assert told(tmp_path, mine, others, mine, others).suspects == (0, 2)
+
+
+def test_a_rank_that_the_condition_keeps_out(tmp_path: Path) -> None:
+    """The name has been given something else: which of the two is wrong is not known."""
+    assert told(tmp_path, [TRAIN, TRAIN], [TRAIN, SAVE]).suspects == ()
 
 
 def test_the_condition_is_in_the_function_that_only_one_is_in(tmp_path: Path) -> None:

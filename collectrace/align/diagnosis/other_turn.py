@@ -5,7 +5,7 @@ holds one less comes to the labels where the others are still at the boxes. What
 wrongly made tensor then, but another. So it is where the line is called several times in each turn
 of a loop, and other calls come between the turns, or none do and the two are of other dtypes; of
 one that is called once in each, nothing is known: what it was given may have come out otherwise.
-Unlike ``rounds.turns`` this goes by what the line was given in earlier rounds, and needs no ``for``.
+Unlike ``rounds.turns`` this goes by what it was given in earlier rounds, and needs no ``for``.
 """
 
 from __future__ import annotations

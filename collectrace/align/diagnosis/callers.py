@@ -86,7 +86,7 @@ def _named_frames(
 def _applied(case: Case, frames: Sequence[str]) -> str:
     """The frame that applied the autograd function in which a call was made; empty: none did."""
     for inner, outer in pairwise(frames[: _NEAR + 1]):
-        if _method(inner) == "forward" and statements.is_of_autograd_function(
+        if chains.method(inner) == "forward" and statements.is_of_autograd_function(
             case.statements(chains.site(inner))
         ):
             return outer
@@ -120,22 +120,20 @@ def through_model(case: Case, rank: int, call: Call) -> str:
     frames = case.stack(rank, call)
     if not frames or call.site != chains.site(frames[0]):
         return ""
-    inner = next((n for n, frame in enumerate(frames[:_NEAR]) if _method(frame) in _OF_MODEL), None)
+    inner = next(
+        (n for n, frame in enumerate(frames[:_NEAR]) if chains.method(frame) in _OF_MODEL), None
+    )
     if inner is None:
         return ""
     further = frames[inner + 1 :]
-    if _method(frames[inner]) == "backward":
+    if chains.method(frames[inner]) == "backward":
         return next(iter(further), "")
-    return next((frame for frame in further if _method(frame) != "forward"), "")
+    return next((frame for frame in further if chains.method(frame) != "forward"), "")
 
 
 _OF_MODEL: Final = ("forward", "backward")
 _NEAR: Final = 3
 """Frames, the innermost, of which one is the model's where a helper of it made the call."""
-
-
-def _method(frame: str) -> str:
-    return chains.function(frame).rpartition(".")[2]
 
 
 def of_group(case: Case, rank: int, group: Group) -> str:

@@ -12,8 +12,8 @@ from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.caught import Caught, before, caught, handling
-from collectrace.align.reading import chains, statements
+from collectrace.align.judging.caught import Caught, before, caught, handling, is_under
+from collectrace.align.reading import chains
 from collectrace.records import HANDLED, Raised
 
 _MOST: Final = 3
@@ -56,7 +56,7 @@ def in_circle(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who, raised = words.ranks([found.rank]), found.raised
     stack = case.stack(found.rank, found.call)
-    handler = next((frame for frame in stack if _is_in_handler(case, frame)), "")
+    handler = next((frame for frame in stack if is_under(case, frame, _HANDLERS)), "")
     told = named(case, found.rank, found.call, within=handler)
     error = f"{_error(raised)}{words.at_site(raised.site)}"
     return Reason(
@@ -86,17 +86,11 @@ def _call(case: Case, point: Standpoint, beside: Standpoint) -> str:
 
     Where the lines do not, with its tensors.
     """
-    handler = (frame for frame in point.stack if _is_in_handler(case, frame))
+    handler = (frame for frame in point.stack if is_under(case, frame, _HANDLERS))
     within = next(handler, chains.outermost_apart(point.stack, beside.stack)[0])
     told = named(case, point.ranks[0], point.call, within=within)
     is_same = (point.stack, point.call.site) == (beside.stack, beside.call.site)
     return f"{closed(told)} with {words.tensors(point.call)}" if is_same else told
-
-
-def _is_in_handler(case: Case, frame: str) -> bool:
-    """Whether an ``except`` or ``finally`` stands around a frame's line, in its function."""
-    own = statements.own(case.statements(chains.site(frame)))
-    return any(statements.code_of(line).startswith(_HANDLERS) for line in own[:-1])
 
 
 _HANDLERS: Final = ("except", "finally")

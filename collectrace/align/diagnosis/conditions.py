@@ -114,9 +114,9 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
         return ()
     guard = guard_on_rank(case, candidate)
     points = standpoints(candidate)
-    arms = arms_that_met(case, candidate)
+    met = arms_that_met(case, candidate)
     handled = by_handler(case, candidate)
-    found = between(case, points, candidate.suspects, guard=guard, met=arms, handled=handled)
+    found = between(case, points, candidate.suspects, guard=guard, met=met, handled=handled)
     return tuple(one for one in found if _is_of_all(case, candidate, one))
 
 

@@ -58,7 +58,7 @@ def reason(
     one, two = sides
     told = [
         f"{words.ranks(side.point.ranks)} {words.verb(side.point.ranks, 'is', 'are')} at "
-        f"{_place(side)}, which met {words.site(chains.site(other.there))} of "
+        f"{side.point.at(side.here)}, which met {words.site(chains.site(other.there))} of "
         f"{words.ranks(other.point.ranks)} before"
         for side, other in ((one, two), (two, one))
     ]
@@ -72,16 +72,17 @@ def reason(
         if who and left not in who:
             return None  # who is blamed went on as ever: what the others left out tells more
         who = [left]
+    alone = who[0] if len(who) == 1 else None
     missed = [
         f"{words.ranks(side.point.ranks)} left out, or put off, {side.told}"
-        for side in (who if len(who) == 1 else sides)
+        for side in ([alone] if alone else sides)
     ]
-    either = "So " if len(missed) == 1 else "Either "
-    ways = _ways(case, who[0]) if len(who) == 1 else None
+    either = "Either " if alone is None else "So "
+    ways = _ways(case, alone) if alone else None
     return Reason(
         f"At call {found.seq} {told[0]}; {told[1]}. {either}{', or '.join(missed)}."
         f"{ways.cause if ways else ''}",
-        "\n".join([*([ways.fix] if ways else []), _fix(who[0] if len(who) == 1 else None)]),
+        "\n".join([*([ways.fix] if ways else []), _fix(alone)]),
         "some ranks",
     )
 
@@ -118,25 +119,16 @@ def _side(point: Standpoint, now: Sequence[str], meant: Sequence[str], call: Cal
     return _Due(point, here, there, Standpoint(point.ranks, call, meant))
 
 
-def _place(side: _Due) -> str:
-    place = words.site(chains.site(side.here))
-    call = side.point.call
-    if not call.site or words.site(call.site) == place:
-        return place
-    return f"{place} ({words.name(call)}{words.at(call)})"
-
-
 def _ways(case: Case, side: _Due) -> Reason | None:
     """The ways past what a rank left out, from its line outwards to what it is still in."""
     inner = side.meant.stack.index(side.there)
     still = chains.shared(side.meant.stack, side.point.stack)
     outward = side.meant.stack[inner : len(side.meant.stack) - max(still - 1, 0)]
-    ways = ways_past.of_frames(case, outward)
-    if not 0 < len(ways) <= ways_past.MOST:
+    ways = ways_past.few(case, outward)
+    if not ways:
         return None
-    told = words.upper(ways_past.told(ways))
     return Reason(
-        f" {told} may have led {words.ranks(side.point.ranks)} past it.",
+        ways_past.led(ways, words.ranks(side.point.ranks)),
         ways_past.of_others(side.meant, side.point.ranks, ways).fix,
     )
 

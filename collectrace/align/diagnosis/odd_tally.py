@@ -57,7 +57,7 @@ def _asked_alone(case: Case, found: OddTally, waits: str) -> Reason:
     """A message that all of its like did without in this round."""
     rank, peer = found.rank, found.peer
     call, ways = named(case, rank, found.call, brief=True), _ways(case, found)
-    led = f" {words.upper(ways_past.told(ways))} may have led the others past it." if ways else ""
+    led = ways_past.led(ways, "the others")
     also = f", as rank {peer} did" if peer not in found.likes else ""
     sends, takes = (peer, rank) if found.call.op == "recv" else (rank, peer)
     return Reason(
@@ -74,7 +74,7 @@ def _left_out(case: Case, found: OddTally, waits: str) -> Reason:
     """A message that all of its like made in this round, too."""
     rank, ways = found.rank, _ways(case, found)
     usual = named(case, rank, found.call, brief=True)
-    led = f" {words.upper(ways_past.told(ways))} may have led rank {rank} past it." if ways else ""
+    led = ways_past.led(ways, f"rank {rank}")
     take_part = (
         f"Let rank {rank} take part in {closed(usual)} in every round, with zeros or an empty "
         "tensor where it has nothing of its own; or let all ranks agree first to leave it out."
@@ -103,8 +103,7 @@ def _row(case: Case, found: OddTally) -> str:
 
 def _ways(case: Case, found: OddTally) -> list[WayPast]:
     """The ways past the call of which it is told; nothing where there are too many."""
-    ways = ways_past.of_frames(case, case.stack(found.rank, found.call))
-    return ways if len(ways) <= ways_past.MOST else []
+    return ways_past.few(case, case.stack(found.rank, found.call))
 
 
 def _counted(case: Case, found: OddTally) -> str:

@@ -358,10 +358,7 @@ def _unclosed(case: Case, found: Unclosed, waits: str) -> Reason:
     usual = named(case, rank, found.usual)
     n = found.rounds
     before = "In the round before" if n == 1 else f"In each of the {n} rounds before"
-    ways = ways_past.of_frames(case, case.stack(rank, found.usual))
-    led = ""
-    if 0 < len(ways) <= ways_past.MOST:
-        led = f" {words.upper(ways_past.told(ways))} may have led rank {rank} past it."
+    led = ways_past.led(ways_past.few(case, case.stack(rank, found.usual)), f"rank {rank}")
     ended, how = "called", f"and rank {found.hub} asks for no more of them than in a round before"
     if found.is_straight:
         ended, how = (

@@ -21,7 +21,7 @@ from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, if_ended
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted, parted_here
 from collectrace.align.matching.parting import Extra, Parting
 from collectrace.align.reading import chains
@@ -59,7 +59,9 @@ def _extra(case: Case, candidate: Candidate, found: Parting | None) -> Reason | 
     frames = chains.outermost_apart(points[0].stack, points[1].stack)
     who, those = words.ranks(mine), words.ranks(others)
     count, calls = words.counted(len(more.calls), "call"), _calls(case, more, frames[0])
-    there = _short(frames[1]) if frames[1] else words.site(points[1].call.site or "")
+    there = (
+        words.site(chains.site(frames[1])) if frames[1] else words.site(points[1].call.site or "")
+    )
     at = f", at {there}," if there else ""
     left_out = not more.is_alone and set(others) <= set(candidate.suspects)
     if left_out:
@@ -128,6 +130,7 @@ def _are_of_one_line(case: Case, candidate: Candidate) -> bool:
     )
 
 
+@once
 def due_here(case: Case, candidate: Candidate) -> Reason | None:
     """A line of a leader has met one of its followers' with which it never met before."""
     found = parted_here(case, candidate)
@@ -189,9 +192,8 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
     )
     return Reason(
         f"{at}"
-        f"{_both(here, points[0])}, {words.ranks(sides[1])} at {_both(there, points[1])}, where "
-        f"before each line met the same line of "
-        f"the others.{why.cause} {fitted}".rstrip(),
+        f"{points[0].at(here)}, {words.ranks(sides[1])} at {points[1].at(there)}, where before "
+        f"each line met the same line of the others.{why.cause} {fitted}".rstrip(),
         why.fix,
         "some ranks",
     )
@@ -306,8 +308,8 @@ def _told_out(seq: int, left: loop_lines.Left, after: str, goes: str) -> str:
     outside = chains.outermost_apart(gone.stack, within.stack)[0] or gone.call.site or ""
     return (
         f"At call {seq} {words.ranks(gone.ranks)} {words.verb(gone.ranks, 'is', 'are')} out of the "
-        f"loop {loop.quoted}{after}, at {_both(outside, gone)}; {words.ranks(within.ranks)} {goes},"
-        f" at {_both(loop.frame, within)}"
+        f"loop {loop.quoted}{after}, at {gone.at(outside)}; {words.ranks(within.ranks)} {goes},"
+        f" at {within.at(loop.frame)}"
     )
 
 
@@ -326,14 +328,6 @@ def _what(more: Extra) -> str:
     """``the barrier``; ``these calls`` where they are of several kinds."""
     names = {words.name(call) for call in more.calls}
     return f"the {names.pop()}" if len(names) == 1 else "these calls"
-
-
-def _both(frame: str, point: Standpoint) -> str:
-    """``train.py:9``; ``train.py:9 (all_reduce at comm.py:4)`` where that is further in."""
-    place = _short(frame)
-    if not point.call.site or words.site(point.call.site) == place:
-        return place
-    return f"{place} ({words.name(point.call)}{words.at(point.call)})"
 
 
 def _calls(case: Case, more: Extra, within: str) -> str:
@@ -363,8 +357,3 @@ def _reached(case: Case, rank: int, call: Call, frame: str) -> str:
 def _few(told: Sequence[str]) -> str:
     rest = len(told) - _FEW
     return words.listed([*told[:_FEW], *([f"{rest} more kinds"] if rest > 0 else [])])
-
-
-def _short(frame: str) -> str:
-    """``train.py:14`` for ``/job/train.py:14 clip``."""
-    return words.site(chains.site(frame))

@@ -85,7 +85,7 @@ def _within(case: Case, rank: int, call: Call, before: Callable[[], Sequence[Cal
     """
     stack = case.stack(rank, call)
     at = next((n for n in range(1, len(stack)) if _BACKWARD.search(_statement(case, stack[n]))), 0)
-    functions = [chains.function(frame).rpartition(".")[2] for frame in stack[:at]]
+    functions = [chains.method(frame) for frame in stack[:at]]
     if "forward" not in functions or functions[-1] == "backward":
         return ""  # a gradient's own calls
     is_proven = functions[-1] == "forward" and _ALONE.fullmatch(_statement(case, stack[at]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from collectrace import words
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -19,6 +20,13 @@ class Standpoint(NamedTuple):
     ranks: tuple[int, ...]
     call: Call
     stack: Sequence[str]
+
+    def at(self, frame: str) -> str:
+        """``train.py:9``; ``train.py:9 (all_reduce at comm.py:4)`` where the call is further in."""
+        place, call = words.site(chains.site(frame)), self.call
+        if not call.site or words.site(call.site) == place:
+            return place
+        return f"{place} ({words.name(call)}{words.at(call)})"
 
 
 def standpoints(candidate: Candidate) -> list[Standpoint]:

@@ -135,6 +135,11 @@ def told(ways: Sequence[WayPast]) -> str:
     return " or ".join(way.told for way in ways)
 
 
+def led(ways: Sequence[WayPast], who: str) -> str:
+    """`` `if done:` (train.py:12) may have led rank 1 past it.``; empty where there are none."""
+    return f" {words.upper(told(ways))} may have led {who} past it." if ways else ""
+
+
 def fix(ways: Sequence[WayPast], name: str) -> str:
     """What to change about ways past what is named."""
     handlers = [way.quoted for way in ways if way.is_handler]
@@ -167,6 +172,12 @@ def _either(names: Sequence[str]) -> str:
 def of_frames(case: Case, stack: Sequence[str]) -> list[WayPast]:
     """The ways past the lines of a stack, each once."""
     return list(dict.fromkeys(way for frame in stack for way in of_frame(case, frame)))
+
+
+def few(case: Case, stack: Sequence[str]) -> list[WayPast]:
+    """The same; none where there are so many that they tell nothing."""
+    ways = of_frames(case, stack)
+    return ways if len(ways) <= MOST else []
 
 
 def of_frame(case: Case, frame: str) -> Iterator[WayPast]:

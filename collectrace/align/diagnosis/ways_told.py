@@ -112,8 +112,8 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
 
 def of_finished(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
     """The ways by which ranks that finished may have gone past others' call."""
-    ways = ways_past.of_frames(case, point.stack)
-    if not ways or len(ways) > MOST:
+    ways = ways_past.few(case, point.stack)
+    if not ways:
         return None
     found = ways_past.of_others(point, who, ways)
     return Reason(found.sentence, found.fix)

@@ -101,7 +101,11 @@ def by_handler(case: Case, candidate: Candidate) -> tuple[int, ...]:
     source = candidate.source
     if len(called) < 2 or candidate.absent or not isinstance(source, Divergence):
         return ()
-    found = [side for side in called if _is_handled(case, side)]
+    found = [
+        side
+        for side in called
+        if any(is_under(case, frame, ("except",)) for frame in side.stack or ())
+    ]
     if len(found) != 1:
         return ()
     others = ((side.ranks[0], side.call) for side in called if side not in found)
@@ -117,13 +121,10 @@ def by_handler(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return found[0].ranks if found[0].stack not in before else ()
 
 
-def _is_handled(case: Case, side: Side) -> bool:
-    """Whether a frame of a side's call stands under an ``except`` of its function."""
-    return any(
-        statements.code_of(line).startswith("except")
-        for frame in side.stack or ()
-        for line in statements.own(case.statements(chains.site(frame)))[:-1]
-    )
+def is_under(case: Case, frame: str, heads: tuple[str, ...]) -> bool:
+    """Whether a statement that begins so stands around a frame's line, in its function."""
+    around = statements.own(case.statements(chains.site(frame)))[:-1]
+    return any(statements.code_of(line).startswith(heads) for line in around)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def has_counterpart(case: Case, mine: Conditional, others: Sequence[Sequence[str
 
     """
     called = guards.names_called(" ".join(case.statements(mine.site)[-1:]))
-    told = {chains.function(mine.stack[mine.at - 1]).rpartition(".")[2]} if mine.at else mine.names
+    told = {chains.method(mine.stack[mine.at - 1])} if mine.at else mine.names
     if guards.has_counterpart(
         mine.site, called & told or called, mine.line, is_guard=mine.is_guard
     ):

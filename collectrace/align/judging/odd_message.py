@@ -60,21 +60,25 @@ def odd_message(case: Case, candidate: Candidate) -> OddMessage | None:
     if issue.is_from_any or issue.taken or issue.seq <= habit.ENOUGH:
         return None
     ends: tuple[tuple[End, Call], ...] = ("source", recv), ("destination", send)
-    found = (
-        _of_end(case, issue, end, usual) or _of_turn(case, issue, end, usual) for end, usual in ends
-    )
+    found = (_of_end(case, issue, end, usual) for end, usual in ends)
     return next((one for one in found if one is not None), None)
 
 
 def _of_end(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessage | None:
     """``usual``: the other end of the message."""
-    channel = issue.channel
-    rank, hub = channel.source, channel.destination
-    if end == "destination":
-        rank, hub = hub, rank
+    rank = issue.channel.source if end == "source" else issue.channel.destination
     log = case.log(rank)
     if log is None or not programs.is_whole(log) or _may_be_announced(case, log, issue):
         return None
+    return _of_hub(case, issue, end, usual, log) or _of_turn(case, issue, end, usual, log)
+
+
+def _of_hub(
+    case: Case, issue: ChannelIssue, end: End, usual: Call, log: RankLog
+) -> OddMessage | None:
+    """Of ranks whose messages all have one other end. ``log``: of the rank at this one."""
+    channel, rank = issue.channel, log.rank
+    hub = channel.destination if end == "source" else channel.source
     mine, kind = _made(log, channel, issue.seq), (channel_text(usual),)
     lines = {line for line, _ in mine}
     if len(lines) != 1 or {text for _, text in mine[:-1]} != {*kind}:
@@ -94,14 +98,12 @@ def _of_end(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessag
     return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1)
 
 
-def _of_turn(case: Case, issue: ChannelIssue, end: End, usual: Call) -> OddMessage | None:
+def _of_turn(
+    case: Case, issue: ChannelIssue, end: End, usual: Call, log: RankLog
+) -> OddMessage | None:
     """Of ranks that each have one such channel: the n-th messages of all are compared."""
     channel, likes = issue.channel, []
-    ranks = (channel.source, channel.destination)
-    rank, hub = ranks if end == "source" else ranks[::-1]
-    log = case.log(rank)
-    if log is None or not programs.is_whole(log) or _may_be_announced(case, log, issue):
-        return None
+    rank, hub = log.rank, channel.destination if end == "source" else channel.source
     *done, (lines, _) = _made(log, channel, issue.seq)
     now = lines, channel_text(usual)
     for other in issue.group.ranks:

@@ -72,6 +72,11 @@ def function(frame: str) -> str:
     return "" if name.startswith("<") else name
 
 
+def method(frame: str) -> str:
+    """The last part of its function's name: ``forward`` of ``Net.forward``."""
+    return function(frame).rpartition(".")[2]
+
+
 def outermost_apart(one: Sequence[str], two: Sequence[str]) -> tuple[str, str]:
     """Of two stacks, innermost first, the outermost frames that differ; empty where none do."""
     common = shared(one, two)

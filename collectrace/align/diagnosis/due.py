@@ -90,17 +90,10 @@ def reason(
 def _sides(
     case: Case, stream: StreamKey, found: Parting, points: Sequence[Standpoint]
 ) -> tuple[_Due, _Due] | None:
-    one, two = found.ranks
-    rows = [
-        (a, b, case.stack(one, a), case.stack(two, b))
-        for a, b in zip(
-            *(case.before(rank, stream, found.seq) for rank in found.ranks), strict=False
-        )
-        if a is not None and b is not None
-    ]
+    rows = list(case.met(found.ranks, stream, found.seq))
     now = [case.stack(rank, call) for rank, call in zip(found.ranks, found.calls, strict=True)]
-    of_one = {stack: call for call, _, stack, other in rows if other == now[1]}
-    of_two = {stack: call for _, call, other, stack in rows if other == now[0]}
+    of_one = {stack: call for (call, stack), (_, other) in rows if other == now[1]}
+    of_two = {stack: call for (_, other), (call, stack) in rows if other == now[0]}
     if len(of_one) != 1 or len(of_two) != 1 or now[0] == now[1]:
         return None
     sides = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Final, TypeVar, cast
@@ -118,6 +118,16 @@ class Case:
         if log is None or stream is None or seq is None:
             return []
         return log.calls(stream, max(1, seq - most), seq)
+
+    def met(
+        self, ranks: Sequence[int], stream: StreamKey | None, seq: int | None
+    ) -> Iterator[tuple[tuple[Call, tuple[str, ...]], ...]]:
+        """The rows before one to which all of these ranks came, each rank's call and its stack."""
+        for row in zip(*(self.before(rank, stream, seq) for rank in ranks), strict=False):
+            pairs = zip(ranks, row, strict=True)
+            came = tuple((call, self.stack(r, call)) for r, call in pairs if call is not None)
+            if len(came) == len(ranks):
+                yield came
 
     def statements(self, site: str | None) -> Sequence[str]:
         """The statements around a line, as ``number text``, itself last; empty: it is not known.

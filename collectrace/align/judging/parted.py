@@ -70,14 +70,9 @@ def have_met(case: Case, candidate: Candidate) -> bool:
     sides = [(side.ranks[0], side.stack) for side in candidate.sides if side.call is not None]
     if len(sides) != 2 or not all(stack for _, stack in sides):
         return False
-    rows = (case.before(rank, candidate.stream, candidate.seq) for rank, _ in sides)
-    return any(
-        all(
-            call is not None and case.stack(rank, call) == stack
-            for call, (rank, stack) in zip(row, sides, strict=True)
-        )
-        for row in zip(*rows, strict=False)
-    )
+    here = [stack for _, stack in sides]
+    rows = case.met([rank for rank, _ in sides], candidate.stream, candidate.seq)
+    return any([stack for _, stack in row] == here for row in rows)
 
 
 def around(case: Case, side: Side) -> Sequence[str]:

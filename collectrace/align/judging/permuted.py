@@ -76,13 +76,8 @@ def _are_the_same(case: Case, candidate: Candidate, one: int, two: int, count: i
 
     A rank that left a call out makes the one after it, which may be of the same size.
     """
-    rows = zip(
-        *(case.before(rank, candidate.stream, candidate.seq) for rank in (one, two)),
-        strict=False,
-    )
-    met = {
-        (case.stack(one, a), case.stack(two, b)) for a, b in rows if a is not None and b is not None
-    }
+    rows = case.met((one, two), candidate.stream, candidate.seq)
+    met = {(a, b) for (_, a), (_, b) in rows}
     known = {a for a, _ in met}, {b for _, b in met}
     lines = [
         {(program_text(c), case.stack(r, c)) for c in calls_from(case, r, candidate)[:count]}

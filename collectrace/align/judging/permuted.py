@@ -61,14 +61,34 @@ def permuted(case: Case, candidate: Candidate) -> Permuted | None:
 
 @once
 def one_left_out(case: Case, candidate: Candidate) -> bool:
-    """Whether some ranks made all that the others did from a row on but for one call."""
-    after = (calls_from(case, rank, candidate) for rank in candidate.ranks)
-    unlike = sorted({tuple(map(program_text, calls)) for calls in after}, key=len)
+    """Whether some ranks made all that the others did from a row on but for one call.
+
+    Where what follows agrees row by row as well, the one call less is all that tells, and ranks
+    that may yet make it have not left it out.
+    """
+    makers: dict[tuple[str, ...], list[int]] = {}
+    for rank in candidate.ranks:
+        texts = tuple(map(program_text, calls_from(case, rank, candidate)))
+        makers.setdefault(texts, []).append(rank)
+    unlike = sorted(makers, key=len)
     if len(unlike) != 2 or len(unlike[0]) + 1 != len(unlike[1]):
         return False
     less, more = unlike
     at = next((n for n, text in enumerate(less) if text != more[n]), len(less))
-    return less[at:] == more[at + 1 :]
+    if less[at:] != more[at + 1 :]:
+        return False
+    return less[at + 1 :] != more[at + 1 : -1] or not any(
+        _may_go_on(case, rank, candidate) for rank in makers[less]
+    )
+
+
+def _may_go_on(case: Case, rank: int, candidate: Candidate) -> bool:
+    """Whether a rank may yet issue more in a candidate's stream: it was not at an end there."""
+    standing = case.standings[rank]
+    if standing.final:
+        return False
+    is_here = any(waiting.stream == candidate.stream for waiting in standing.waiting)
+    return standing.ended == "alive" or is_here
 
 
 def _are_the_same(case: Case, candidate: Candidate, one: int, two: int, count: int) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.permuted import Permuted, permuted
-from tests.support.judging import case_of
+from collectrace.align.judging.permuted import Permuted, one_left_out, permuted
+from tests.support.judging import aligned, case_of
 from tests.support.synthetic import Run
 
 SAME = ("SUM", "MAX", "MIN")
@@ -55,3 +57,38 @@ def test_one_call_left_out_explains_the_same_calls_as_well(tmp_path: Path) -> No
 def test_the_same_calls_and_one_more_of_another_kind(tmp_path: Path) -> None:
     told = found(tmp_path, (("SUM", "MAX", "MIN"), ("MAX", "SUM")), [(None,) * 3, (None,) * 2])
     assert told is not None
+
+
+def alike(*, ended: bool) -> Run:
+    """One line, whose op was another once on rank 1; rank 0's log has one call less behind it."""
+    run = Run(2)
+    for _ in range(5):
+        run.all("all_reduce")
+    for rank in run:
+        rank.call("all_reduce", reduce_op=("SUM", "MAX")[rank.rank])
+        rank.calls(4 + rank.rank, "all_reduce")
+        last = rank.call("all_reduce")
+        if ended and rank.rank == 0:
+            rank.exit()
+        else:
+            rank.stuck_in(last)
+    return run
+
+
+def test_who_waits_among_equal_calls_may_yet_make_the_one_that_is_missing(tmp_path: Path) -> None:
+    case = case_of(alike(ended=False), tmp_path)
+    assert not one_left_out(case, judge(case)[0])
+
+
+def test_who_has_ended_among_equal_calls_has_left_one_out(tmp_path: Path) -> None:
+    case = case_of(alike(ended=True), tmp_path)
+    assert one_left_out(case, judge(case)[0])
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_extra_call_among_equal_ones_is_told_of_who_can_make_no_more(
+    ended: bool, tmp_path: Path
+) -> None:
+    found = aligned(alike(ended=ended), tmp_path).findings[0]
+    assert found.kind == "reduce_op_mismatch"
+    assert ("one extra all_reduce" in found.headline) == ended

@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     conditions,
     decided,
     fewer_steps,
+    fewer_visits,
     gone_past,
     odd_tally,
     recomputed,
@@ -105,7 +106,10 @@ def _of_a_kind(case: Case, candidate: Candidate, waits: str) -> Reason | None:
     silent = unclosed(case, candidate)
     if silent is not None and candidate.suspects == (silent.rank,):
         return _unclosed(case, silent, waits)
-    return odd_tally.reason(case, candidate, waits)
+    odd = odd_tally.reason(case, candidate, waits)
+    if odd is None and left_alone(case, candidate) is None:
+        return fewer_visits.reason(case, candidate, waits)
+    return odd
 
 
 def _run_ended(

@@ -1,0 +1,190 @@
+"""A rank that came to a line of messages less often in a round than all of its like.
+
+As where each rank leaves a loop of halo exchanges by a test of its own, or one of several workers
+reports to the server less often than the server asks each. How often they come there may change
+from round to round: but in each of those before, which a collective ended, it was equally often.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from collectrace.align.judging import announced
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.own_round import program_of
+from collectrace.align.judging.uneven_round import closings, per_round
+from collectrace.align.judging.unsent import may_be_told
+from collectrace.align.matching import programs
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.matching.programs import Program
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.records import Call
+
+_Frames = tuple[str, ...]
+
+
+class FewerVisits(NamedTuple):
+    """A round in which one rank alone came to a line less often than its like."""
+
+    rank: int
+    call: Call
+    """The last message that it made there."""
+    behind: Call
+    """The collective to which it went on, which ends the round."""
+    made: int
+    """How often it came to the line in this round; each of its like at least once more."""
+    likes: tuple[int, ...]
+    """Who came there as often as it did in each round before; at least two."""
+    waiter: int
+    """Who waits for a message of it: one of its like, or the one with which all exchange theirs."""
+    waiting: Call
+    channel: ChannelKey
+    rounds: int
+    """Before, in which they came there; at least one."""
+
+
+@once
+def fewer_visits(case: Case, candidate: Candidate) -> FewerVisits | None:
+    """Who of a circle alone came to a line less often in this round; else None."""
+    source = candidate.source
+    if not isinstance(source, tuple):
+        return None
+    found = (_of_edge(case, *pair) for pair in pairwise((*source, source[0])))
+    return next((one for one in found if one is not None), None)
+
+
+def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
+    """Of who waits in a message for one that is in the collective behind the round."""
+    channel, waiter, rank = edge.waiting.channel, edge.waiting.rank, after.waiting.rank
+    stream, row = after.waiting.stream, after.waiting.seq
+    if channel is None or stream is None or row is None:
+        return None
+    if {channel.source, channel.destination} != {waiter, rank}:
+        return None
+    info, program = case.comparison.groups.get(stream.group), program_of(case, rank)
+    behind = case.call(rank, stream, row)
+    if info is None or program is None or behind is None:
+        return None
+    mine, ends = program.log, closings(program.log, stream, behind)
+    logs = _in_round(case, info.ranks, stream, range(max(ends, default=row), row + 1))
+    if waiter not in logs or not ends:
+        return None
+    waiting = logs[waiter].channel_call(channel, edge.waiting.seq or 0)
+    asked, given = (per_round(log, channel, stream, ends) for log in (logs[waiter], mine))
+    if waiting is None or asked is None or given is None or not any(given):
+        return None
+    if asked[:-1] != given[:-1]:
+        return None  # it is nothing new that they do not come out even
+    where = _due(mine, channel, given)
+    visits = {one: _visits(log, where, stream, ends) for one, log in logs.items()}
+    *before, now = visits.pop(rank)
+    likes = [one for one, (*had, has) in visits.items() if had == before and has > now]
+    besides = {*visits} - {*likes}
+    if len(likes) + 1 < CAN_OUTVOTE or not any(before) or besides - {waiter}:
+        return None
+    ways = {one: _channel_of(one, channel, waiter) for one in likes}
+    if besides and (any(visits[waiter]) or not _gave(logs, ways, stream, ends, asked[-1])):
+        return None
+    call, since = _latest(mine, channel, where), case.call(rank, stream, ends[-1])
+    if call is None or _may_be_told(case, program, (call, behind), since, waiter):
+        return None
+    return FewerVisits(
+        rank, call, behind, now, tuple(likes), waiter, waiting, channel, sum(map(bool, before))
+    )  # fmt: skip
+
+
+def _in_round(
+    case: Case, ranks: Sequence[int], stream: StreamKey, rows: range
+) -> dict[int, RankLog]:
+    """The logs of a group; empty unless each is whole, of one that waits, and ends at such rows."""
+    logs = {rank: log for rank in ranks if (log := case.log(rank)) is not None}
+    is_known = len(logs) == len(ranks) and all(
+        programs.is_whole(log)
+        and case.standings[rank].waiting
+        and log.last_seq.get(stream, 0) in rows
+        for rank, log in logs.items()
+    )
+    return logs if is_known else {}
+
+
+def _due(log: RankLog, channel: ChannelKey, given: Sequence[int]) -> _Frames:
+    """The frames above the message of a channel that a rank would have made next in this round.
+
+    By the latest round in which it made so many; where it never did, those above its last.
+    """
+    *before, now = given
+    ends = accumulate(before)
+    at = [end - n + now for end, n in zip(ends, before, strict=True) if n > now]
+    rows = log.channel_rows(channel)
+    return rows.vocabulary.appearances[rows.appearance[at[-1] if at else -1]].where
+
+
+def _visits(log: RankLog, where: _Frames, stream: StreamKey, ends: Sequence[int]) -> list[int]:
+    """How often a rank came to a line in each round, the present one last.
+
+    As often as it made messages there of the channel of which it made most.
+    """
+    rows, shift = log.rows(stream)
+    bounds = [rows.offset[rows.position(row - shift)] for row in ends]
+    most = [0] * (len(bounds) + 1)
+    for channel in log.last_channel_seq:
+        own = log.channel_rows(channel)
+        known = own.vocabulary.appearances
+        made = Counter(
+            bisect_right(bounds, offset)
+            for offset, n in zip(own.offset, own.appearance, strict=True)
+            if known[n].where == where
+        )
+        most = [max(count, made[n]) for n, count in enumerate(most)]
+    return most
+
+
+def _channel_of(rank: int, channel: ChannelKey, waiter: int) -> ChannelKey:
+    """A channel like that of one who waits, with another rank at its other end."""
+    if channel.source == waiter:
+        return channel._replace(destination=rank)
+    return channel._replace(source=rank)
+
+
+def _gave(
+    logs: Mapping[int, RankLog],
+    ways: Mapping[int, ChannelKey],
+    stream: StreamKey,
+    ends: Sequence[int],
+    asked: int,
+) -> bool:
+    """Whether some have made as many messages in this round, each in its channel, as are asked."""
+    counts = [per_round(logs[rank], way, stream, ends) for rank, way in ways.items()]
+    return all(made is not None and made[-1] >= asked for made in counts)
+
+
+def _latest(log: RankLog, channel: ChannelKey, where: _Frames) -> Call | None:
+    """A rank's latest message of a channel from a line."""
+    rows = log.channel_rows(channel)
+    known = rows.vocabulary.appearances
+    at = (n for n in reversed(range(len(rows))) if known[rows.appearance[n]].where == where)
+    return next((log.channel_call(channel, rows.seq[n]) for n in at), None)
+
+
+def _may_be_told(
+    case: Case, program: Program, calls: tuple[Call, Call], since: Call | None, waiter: int
+) -> bool:
+    """Whether a rank may have gone past a message, to what it called instead, as it was told.
+
+    By the one that waits, or by a collective of this round.
+    """
+    if since is None or may_be_told(case, program, *calls, waiter):
+        return True
+    begin, end = (announced.offset_of(program.log, call) for call in (since, calls[1]))
+    return any(
+        isinstance(told.key, StreamKey)
+        and announced.came_to(program.rank, told)
+        and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
+        for told in announced.between(program.log, begin, end)
+    )

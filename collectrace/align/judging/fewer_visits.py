@@ -92,7 +92,9 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     if besides and (any(visits[waiter]) or not _gave(logs, ways, stream, ends, asked[-1])):
         return None
     call, since = _latest(mine, channel, where), case.call(rank, stream, ends[-1])
-    if call is None or _may_be_told(case, program, (call, behind), since, waiter):
+    if call is None or call.thread != behind.thread:
+        return None  # calls of several threads have no order
+    if _may_be_told(case, program, (call, behind), since, waiter):
         return None
     return FewerVisits(
         rank, call, behind, now, tuple(likes), waiter, waiting, channel, sum(map(bool, before))

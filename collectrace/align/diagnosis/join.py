@@ -303,7 +303,7 @@ def on_some_ranks(case: Case, candidate: Candidate) -> Reason | None:
     inputs what to answer.
     """
     sides = called(candidate)
-    if len(sides) < _TWO or len({call.iteration for _, call in sides}) > 1:
+    if len(sides) < 2 or len({call.iteration for _, call in sides}) > 1:
         return None
     if not all(call.role.startswith("ddp.") for _, call in sides):
         return None
@@ -330,9 +330,6 @@ def on_some_ranks(case: Case, candidate: Candidate) -> Reason | None:
         "number of batches: let all ranks know the number of all (an all_reduce), or leave it on.",
         "join",
     )
-
-
-_TWO: Final = 2
 
 
 def _is_in_a_block(case: Case, rank: int, candidate: Candidate) -> bool:

@@ -209,13 +209,10 @@ def is_of_groups(case: Case, cycle: Cycle) -> bool:
     groups = [case.comparison.groups.get(edge.waiting.group) for edge in cycle]
     members = {frozenset(group.ranks) for group in groups if group is not None}
     return (
-        len(members) == len(cycle) > _TWO
+        len(members) == len(cycle) > 2
         and all(_is_creation(edge) for edge in cycle)
         and all(is_local(edge.waiting.group) for edge in cycle)
     )
-
-
-_TWO: Final = 2
 
 
 def _is_creation(edge: Edge) -> bool:

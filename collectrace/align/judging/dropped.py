@@ -7,8 +7,6 @@ past makes it in every round.
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectrace import exceptions
 from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
@@ -20,14 +18,12 @@ from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import statements
 from collectrace.align.reading.evidence import StreamKey
 
-_TWO: Final = 2
-
 
 @once
 def dropped(case: Case, candidate: Candidate) -> LeftRound | None:
     """The one of a circle of two that can only have come past a call by a handler; else None."""
     source = candidate.source
-    if not isinstance(source, tuple) or len(source) != _TWO:
+    if not isinstance(source, tuple) or len(source) != 2:
         return None
     left = [left_own_round(case, edge.waiting.rank) for edge in source]
     if left[0] is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from collectrace.align.judging.announced import carries_numbers
 from collectrace.align.judging.candidate import Candidate
@@ -30,9 +30,6 @@ from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
 from collectrace.signature import is_user
-
-_TWO: Final = 2
-
 
 How = Literal["left out", "again", "new", "met"]
 """``left out``: what all of its like made; else it made more than they did. ``again``: at lines to
@@ -67,7 +64,7 @@ class OddTally(NamedTuple):
 def odd_tally(case: Case, candidate: Candidate) -> OddTally | None:
     """Who alone departed from what its like exchanged in the round of a circle of two."""
     source = candidate.source
-    if not isinstance(source, tuple) or len(source) != _TWO:
+    if not isinstance(source, tuple) or len(source) != 2:
         return None
     found = (_of_edges(case, *pair) for pair in (source, source[::-1]))
     return next((one for one in found if one is not None), None)

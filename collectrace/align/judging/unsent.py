@@ -30,8 +30,6 @@ from collectrace.align.reading.rows import Rows
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 
-_TWO: Final = 2
-
 _Message = tuple[str, int, tuple[str, ...]]
 """The op, the tag, and the user's frames."""
 
@@ -49,7 +47,7 @@ class Unsent(NamedTuple):
 def unsent(case: Case, candidate: Candidate) -> Unsent | None:
     """The one of a circle of two that left out what all of its like sent to the other."""
     source = candidate.source
-    if not isinstance(source, tuple) or len(source) != _TWO:
+    if not isinstance(source, tuple) or len(source) != 2:
         return None
     for edge, after in (source, source[::-1]):
         awaited, back = edge.waiting.channel, after.waiting.channel

@@ -46,7 +46,7 @@ def between(log: RankLog, begin: int, end: int) -> Iterator[Told]:
         rows = rows_of(log, key)
         seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
         begun = bisect_right(rows.offset, begin)
-        known = {n: (seen[n].op, seen[n].where) for n in set(rows.appearance[:stop])}
+        known = {n: seen[n].place for n in set(rows.appearance[:stop])}
         places = [known[n] for n in rows.appearance[:stop]]
         kinds = dict.fromkeys(zip(places[begun:], rows.meaning[begun:stop], strict=True))
         sizes, counts = Counter(place for place, _ in kinds), Counter(places)

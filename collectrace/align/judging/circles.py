@@ -31,6 +31,7 @@ from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle, Edge
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.findings import GroupInfo
 
 
@@ -231,9 +232,7 @@ def _has_gone_by(case: Case, left: LeftRound, rank: int) -> bool:
     return False
 
 
-def _around(
-    log: RankLog, stream: StreamKey, row: int, place: tuple[str, tuple[str, ...]]
-) -> tuple[int, int]:
+def _around(log: RankLog, stream: StreamKey, row: int, place: CallPlace) -> tuple[int, int]:
     """How many messages of one op and one stack a rank made before a row of a stream, and since."""
     rows, shift = log.rows(stream)
     begin = rows.offset[rows.position(row - shift)]
@@ -242,7 +241,7 @@ def _around(
         messages = log.channel_rows(channel)
         known = messages.vocabulary.appearances
         for offset, n in zip(messages.offset, messages.appearance, strict=True):
-            if (known[n].op, tuple(known[n].where)) == place:
+            if known[n].place == place:
                 before, since = before + (offset < begin), since + (offset > begin)
     return before, since
 

@@ -17,7 +17,6 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.round_tally import (
     Message,
-    Place,
     RoundTally,
     is_of_messages_alone,
     round_tally,
@@ -28,6 +27,7 @@ from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -78,7 +78,7 @@ class _Round(NamedTuple):
     waiter: int
     peer: int
     channel: ChannelKey
-    waits_at: Place
+    waits_at: CallPlace
     waiting: Call
     row: Call
 
@@ -183,7 +183,7 @@ def _found(
 
 def _alike(
     now: _Round, odd: RoundTally, besides: int | None = None
-) -> tuple[list[int], frozenset[Place]]:
+) -> tuple[list[int], frozenset[CallPlace]]:
     """Who exchanged something at a rank's lines in every round before, and where in this one.
 
     Nobody where those do not agree in this one.
@@ -197,7 +197,7 @@ def _alike(
     return (likes, places.pop()) if len(places) == 1 else ([], frozenset())
 
 
-def _is_even(now: _Round, mine: RoundTally, extra: Collection[Place]) -> bool:
+def _is_even(now: _Round, mine: RoundTally, extra: Collection[CallPlace]) -> bool:
     """Whether all messages of this round have two ends, but for what the waiter made beside.
 
     It may be in the midst of its round: so of its own there may be fewer.
@@ -218,7 +218,7 @@ def _is_even(now: _Round, mine: RoundTally, extra: Collection[Place]) -> bool:
 
 
 def _is_answered(
-    now: _Round, mine: RoundTally, extra: Collection[Place], usual: Sequence[Message]
+    now: _Round, mine: RoundTally, extra: Collection[CallPlace], usual: Sequence[Message]
 ) -> bool:
     """Whether the others made as many messages as ever with who made more of them than usual."""
     expected = Counter(one.channel for one in usual)
@@ -231,7 +231,7 @@ def _is_answered(
 
 
 def _is_one_exchange_more(
-    now: _Round, mine: RoundTally, extra: Collection[Place], usual: Sequence[Message]
+    now: _Round, mine: RoundTally, extra: Collection[CallPlace], usual: Sequence[Message]
 ) -> bool:
     """Whether a rank went through its usual exchange with its peers from one line more.
 
@@ -272,7 +272,7 @@ def _is_by_rank(case: Case, frame: str) -> bool:
     return any(statements.tells_ranks_apart(case.spelled_out(site, line)) for line in lines)
 
 
-def _was_of_all(odd: RoundTally, places: Collection[Place], *, tells: bool = True) -> bool:
+def _was_of_all(odd: RoundTally, places: Collection[CallPlace], *, tells: bool = True) -> bool:
     """Whether a rank, and so all of its like, had exchanged something at some lines in rounds.
 
     ``tells``: and it received nothing elsewhere that may have told it of that.

@@ -9,6 +9,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key, Program
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
 _LATEST: Final = 16
@@ -98,7 +99,7 @@ def places_alike(one: Call, two: Call) -> bool:
     return (one.op, one.site) == (two.op, two.site)
 
 
-def call_place(case: Case, rank: int, call: Call) -> tuple[str, tuple[str, ...]]:
+def call_place(case: Case, rank: int, call: Call) -> CallPlace:
     """A call's op, and the user's frames above it."""
     return call.op, case.stack(rank, call)
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
-
-Place = tuple[str, tuple[str, ...]]
-"""The op, and the user's frames above it."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Message:
     """Where its line begins in the rank's file."""
     channel: ChannelKey
     seq: int
-    place: Place
+    place: CallPlace
 
 
 @dataclass(frozen=True)
@@ -44,17 +42,17 @@ class RoundTally:
         return self.rounds[-1]
 
     @cached_property
-    def before(self) -> list[frozenset[Place]]:
+    def before(self) -> list[frozenset[CallPlace]]:
         """Where it exchanged something in each round before."""
         return [frozenset(one.place for one in made) for made in self.rounds[:-1]]
 
     @cached_property
-    def places(self) -> frozenset[Place]:
+    def places(self) -> frozenset[CallPlace]:
         """Where it exchanges something in the present round."""
         return frozenset(one.place for one in self.now)
 
     @cached_property
-    def received_at(self) -> frozenset[Place]:
+    def received_at(self) -> frozenset[CallPlace]:
         """Where it ever received something."""
         return frozenset(
             one.place
@@ -71,11 +69,11 @@ class RoundTally:
             found.setdefault(one.channel, []).append(one)
         return found
 
-    def count(self, channel: ChannelKey, without: Collection[Place] = ()) -> int:
+    def count(self, channel: ChannelKey, without: Collection[CallPlace] = ()) -> int:
         """Its messages of a channel in the present round, but for those from some places."""
         return sum(one.place not in without for one in self.by_channel.get(channel, ()))
 
-    def call(self, place: Place) -> Call | None:
+    def call(self, place: CallPlace) -> Call | None:
         """Its latest message from a place."""
         for made in reversed(self.rounds):
             for one in reversed(made):
@@ -83,7 +81,7 @@ class RoundTally:
                     return self.log.channel_call(one.channel, one.seq)
         return None
 
-    def latest(self, places: frozenset[Place]) -> Sequence[Message]:
+    def latest(self, places: frozenset[CallPlace]) -> Sequence[Message]:
         """The latest round before in which it exchanged something just there; empty: none."""
         pairs = zip(reversed(self.before), reversed(self.rounds[:-1]), strict=True)
         return next((made for own, made in pairs if own == places), ())
@@ -98,8 +96,9 @@ def round_tally(log: RankLog, stream: StreamKey, row: int) -> RoundTally:
         own = log.channel_rows(channel)
         seen = own.vocabulary.appearances
         for offset, seq, n in zip(own.offset, own.seq, own.appearance, strict=True):
-            place = seen[n].op, seen[n].where
-            rounds[bisect_right(bounds, offset)].append(Message(offset, channel, seq, place))
+            rounds[bisect_right(bounds, offset)].append(
+                Message(offset, channel, seq, seen[n].place)
+            )
     for made in rounds:
         made.sort(key=lambda one: one.offset)
     return RoundTally(log, rounds)

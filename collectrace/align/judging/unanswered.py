@@ -14,6 +14,7 @@ from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Cycle
 from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.align.reading.vocabulary import CallPlace
 
 
 def left_out_an_answer(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]) -> bool:
@@ -64,13 +65,13 @@ def _answered(case: Case, left: LeftRound) -> int:
     return len(behind) - 1 if others == [made] else 0
 
 
-def _place(program: Program, at: int) -> tuple[str, tuple[str, ...]]:
+def _place(program: Program, at: int) -> CallPlace:
     """The op of a step, and the user's frames above it."""
     key, log = program.keys[program.sources[at]], program.log
     rows = log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]
     shift = 0 if isinstance(key, ChannelKey) else log.rows(key)[1]
     seen = rows.vocabulary.appearances[rows.appearance[rows.position(program.rows[at] - shift)]]
-    return seen.op, tuple(seen.where)
+    return seen.place
 
 
 def _relayed(cycle: Cycle, answers: ChannelKey) -> list[ChannelKey]:

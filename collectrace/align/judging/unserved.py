@@ -18,6 +18,7 @@ from collectrace.align.matching import programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.vocabulary import CallPlace
 from collectrace.records import Call
 
 
@@ -111,7 +112,7 @@ def _is_alike(mine: RankLog, like: RankLog, stream: StreamKey, row: int) -> bool
     return not has_received and _since(like, stream, row)[: len(done)] == done
 
 
-def _since(log: RankLog, stream: StreamKey, row: int) -> list[tuple[str, tuple[str, ...]]]:
+def _since(log: RankLog, stream: StreamKey, row: int) -> list[CallPlace]:
     """What a rank did since a row of a stream: each op, with the frames above it."""
     rows, shift = log.rows(stream)
     begin = rows.offset[rows.position(row - shift)]
@@ -121,4 +122,4 @@ def _since(log: RankLog, stream: StreamKey, row: int) -> list[tuple[str, tuple[s
         first = bisect_right(rows.offset, begin)
         found += zip(rows.offset[first:], rows.appearance[first:], strict=True)
     known = rows.vocabulary.appearances
-    return [(known[n].op, known[n].where) for _, n in sorted(found)]
+    return [known[n].place for _, n in sorted(found)]

@@ -21,6 +21,10 @@ NO_ITERATION: Final = -1
 VOID: Final = "void"
 
 
+CallPlace = tuple[str, tuple[str, ...]]
+"""An op, and the user's frames above it."""
+
+
 class Appearance(NamedTuple):
     """What can be told of a call beside its meaning, and is no part of a digest."""
 
@@ -40,6 +44,11 @@ class Appearance(NamedTuple):
     """Of a receive: the thread that issued it, as its line says; empty: the main one."""
     blocks: bool = False
     """Of a receive: that thread went on only when the message was there."""
+
+    @property
+    def place(self) -> CallPlace:
+        """Where a rank calls it, and what."""
+        return self.op, self.where
 
 
 @dataclass(slots=True)

@@ -47,8 +47,9 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         text += f". The call stands{place}"
     found = exchanged(case, candidate)
     if found is not None:
+        fix = _UNCHANGED.format(at=words.at(found.call))
         return Reason(
-            f"{text}.{_after_exchange(found)}", _UNCHANGED.format(at=words.at(found.call))
+            f"{text}.{_after_exchange(found)}", fix if found.shuffled else f"{fix} {_BEFORE}"
         )
     return Reason(
         f"{text}. The totals may agree all the same, so nothing is noticed before the data moves.",
@@ -69,6 +70,12 @@ def _after_exchange(found: Exchanged) -> str:
             f"sent in each of the {change.times} calls before from that line; now it sends "
             f"{change.sent}."
         )
+    if found.shuffled is not None:
+        return (
+            f"{text} Rank {found.shuffled.rank} expects as many elements in all as it is sent, "
+            f"{found.shuffled.total:,}, but of other ranks: so its output split sizes are not what "
+            "it received there, as where they are those of another call, or in another order."
+        )
     if found.changed:
         who = sorted(found.changed)
         return (
@@ -82,9 +89,12 @@ def _after_exchange(found: Exchanged) -> str:
 
 
 _UNCHANGED: Final = (
-    "Pass on unchanged what was exchanged{at}: input_split_sizes as they were sent there, "
-    "output_split_sizes as they were received. Where something is dropped (what is over a "
-    "capacity, duplicates), drop it before the sizes are exchanged, not after."
+    "Pass on the split sizes unchanged that were exchanged{at}: as input_split_sizes what was sent "
+    "there, as output_split_sizes what was received."
+)
+_BEFORE: Final = (
+    "Where something is dropped (what is over a capacity, duplicates), drop it before the sizes are "
+    "exchanged, not after."
 )
 
 

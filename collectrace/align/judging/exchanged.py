@@ -31,6 +31,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Shuffled:
+    """A rank that expects of several others what they do not send it, but as much in all.
+
+    Several senders that dropped something would all send it less.
+    """
+
+    rank: int
+    total: int
+    """Elements."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchanged:
     """The exchange of sizes before an all_to_all whose sizes do not fit."""
 
@@ -38,6 +50,8 @@ class Exchanged:
     """As one rank issued it."""
     changed: Mapping[int, Change]
     """Senders that are known to have gone by other sizes than they had told."""
+    shuffled: Shuffled | None = None
+    """The one rank that is known to expect what it was not told."""
 
 
 @once
@@ -60,16 +74,32 @@ def exchanged(case: Case, candidate: Candidate) -> Exchanged | None:
         for sender, _ in source.bad_pairs
         if (change := _change(case, source, sender)) is not None
     }
-    return Exchanged(first, changes)
+    is_of_senders = {sender for sender, _ in source.bad_pairs} <= {*changes}
+    return Exchanged(first, changes, None if is_of_senders else _shuffled(source))
 
 
 def changed_after(case: Case, candidate: Candidate) -> tuple[int, ...]:
-    """The senders whose sizes changed after the exchange, if that explains every pair."""
+    """Whose sizes changed after the exchange, if that explains every pair."""
     source, found = candidate.source, exchanged(case, candidate)
     if found is None or not isinstance(source, Divergence):
         return ()
+    if found.shuffled is not None:
+        return (found.shuffled.rank,)
     senders = {sender for sender, _ in source.bad_pairs}
     return tuple(sorted(senders)) if senders <= set(found.changed) else ()
+
+
+def _shuffled(source: Divergence) -> Shuffled | None:
+    receivers = {receiver for _, receiver in source.bad_pairs}
+    senders = {sender for sender, _ in source.bad_pairs} - receivers
+    calls = [source.calls.get(rank) for rank in source.group.ranks]
+    parts = [call.splits for call in calls if call is not None and call.splits]
+    if len(receivers) != 1 or len(senders) < 2 or len(parts) < len(calls):
+        return None
+    (rank,) = receivers
+    at = source.group.ranks.index(rank)
+    total = sum(part[0][at] for part in parts)
+    return Shuffled(rank, total) if sum(parts[at][1]) == total else None
 
 
 def _tells_sizes(call: Call, size: int) -> bool:

@@ -66,7 +66,7 @@ def test_a_rank_that_sends_less_than_it_had_told(tmp_path: Path) -> None:
         found.cause
     )
     assert "now it sends 5" in found.cause
-    assert "unchanged what was exchanged at moe.py:5" in found.fix
+    assert "split sizes unchanged that were exchanged at moe.py:5" in found.fix
 
 
 def test_two_ranks_that_do(tmp_path: Path) -> None:
@@ -113,3 +113,22 @@ def test_no_sizes_were_exchanged(counts: dict[str, Any] | None, tmp_path: Path) 
 def test_sizes_that_were_gathered(tmp_path: Path) -> None:
     counts = {"op": "all_gather_single", "dtype": "int64", "shape": [3], "site": "moe.py:5"}
     assert first(rounds(ONE_DROPPED, counts=counts), tmp_path).suspects == (1,)
+
+
+ROUTED = ([[1, 2, 3], [2, 1, 3], [3, 3, 0]], [[2, 2, 2], [1, 1, 4], [0, 5, 1]], EVEN)
+"""Totals that differ from round to round."""
+
+
+@pytest.mark.parametrize(("awaited", "suspects"), [
+    ((3, 3, 2), (2,)),
+    ((3, 4, 2), ()),
+    ((2, 3, 2), ()),
+])  # fmt: skip
+def test_who_awaits_as_much_in_all_but_of_other_ranks(
+    awaited: Sequence[int], suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Two senders that dropped something would both send it less."""
+    expected = [[*row[:2], n] for row, n in zip(WANTED, awaited, strict=True)]
+    found = first(rounds(WANTED, expected, earlier=ROUTED), tmp_path)
+    assert found.suspects == suspects
+    assert ("as many elements in all as it is sent, 8, but of" in found.cause) == bool(suspects)

@@ -93,8 +93,8 @@ _UNCHANGED: Final = (
     "there, as output_split_sizes what was received."
 )
 _BEFORE: Final = (
-    "Where something is dropped (what is over a capacity, duplicates), drop it before the sizes are "
-    "exchanged, not after."
+    "Where something is dropped (what is over a capacity, duplicates), drop it before the sizes "
+    "are exchanged, not after."
 )
 
 

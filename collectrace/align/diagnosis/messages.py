@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     circle,
     closing_send,
     crossed,
+    gone_in_round,
     list_shift,
     numbering,
     object_lists,
@@ -93,6 +94,9 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     known = partners.reason(case, candidate)
     if known is not None:
         return Wording(headline, f"{cause} {known.cause}", known.fix)
+    left = gone_in_round.reason(case, candidate)
+    if left is not None:
+        return Wording(headline, f"{cause} {left.cause}", left.fix)
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""

@@ -30,7 +30,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import calls_in_one_loop
-from collectrace.align.judging.rounds import went_on
+from collectrace.align.judging.rounds import part_in_one_loop, went_on
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
@@ -207,7 +207,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     if left is not None:
         return _in_the_loop(case, candidate, left, told)
     if calls_in_one_loop(case, side, other):
-        return Reason(f"{told} Both are in one loop: only {who} took that way in it.", branch)
+        return Reason(f"{told}{_ONE_LOOP.format(who=who)}", branch)
     habit = went_on(case, candidate, side.ranks)
     if habit is not None:
         told += (
@@ -232,9 +232,26 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         told += f" All had come out of the loop {anew.loop.quoted} before; {others} {has} begun it "
         told += f"again.{decided.sentence(case, candidate)}"
         return Reason(told, decided.fix(case, candidate) or branch)
+    return _branched_or_ended(case, candidate, side, other, Reason(told, branch))
+
+
+_ONE_LOOP: Final = " Both are in one loop: only {who} took that way in it."
+
+
+def _branched_or_ended(
+    case: Case, candidate: Candidate, side: Side, other: Side, known: Reason
+) -> Reason:
+    """A branch in a loop that both sides are in; else it, or the end of a loop."""
+    who = words.ranks(side.ranks)
+    if part_in_one_loop(case, side.stack or (), other.stack or ()):
+        why = decided.sentence(case, candidate)
+        return Reason(
+            f"{known.cause}{_ONE_LOOP.format(who=who)}{why}",
+            decided.fix(case, candidate) or known.fix,
+        )
     makes = words.verb(side.ranks, "makes", "make")
     return Reason(
-        f"{told} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
+        f"{known.cause} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "
         "branch).",
         f"{if_ended(f'{loop_lines.even_length(case)} {_OR_JOIN}')}\n"
         f"If it is a branch: make the call on every rank or on none.",

@@ -78,7 +78,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     n = issue.seq - 1 + (issue.taken if issue.recv is not None else 0)
     issued = f"only {words.counted(n, missing)}" if n else f"no {missing} at all"
     where = words.group(issue.group)
-    cause = f"{words.upper(other)} issued {issued} {way} rank {here}{_tag(issue)} in {where}."
+    makers = other if peer >= 0 else "all other ranks together"
+    cause = f"{words.upper(makers)} issued {issued} {way} rank {here}{_tag(issue)} in {where}."
     if call is not None and not is_user(call):
         cause += f" Rank {here} was in {words.issuer(call)}{_part(call)}."
     lines = tally.of_channel(case, channel)
@@ -97,6 +98,8 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     left = gone_in_round.reason(case, candidate)
     if left is not None:
         return Wording(headline, f"{cause} {left.cause}", left.fix)
+    if peer < 0 and candidate.suspects:
+        return _of_who_ended(case, candidate, issue, headline)
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
@@ -115,6 +118,22 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
         fix = f"Fix what raised on {who}: the message was still to come."
         fix += rank_words.hint([case.standings[peer].message])
         fix += f"\n{told}" if told else ""
+    return Wording(headline, cause, fix)
+
+
+def _of_who_ended(case: Case, candidate: Candidate, issue: ChannelIssue, headline: str) -> Wording:
+    """A receive from any rank, where some are to blame that could have sent what it waits for."""
+    receiver, who = issue.channel.destination, words.ranks(candidate.suspects)
+    asked = issue.channel._replace(source=ANY_SOURCE)
+    counted = tally.of_any_source(case, asked)
+    cause = words.upper(f"{counted}.") if counted else f"No rank sent rank {receiver} another."
+    cause += f" {rank_words.details(case, candidate.suspects)}"
+    fix = f"See why {who} sent no more."
+    if any(failed_by_itself(case.standings[rank]) for rank in candidate.suspects):
+        fix = (
+            f"Fix what raised on {who}: the message was still to come. Where such an error is to "
+            f"be got over, catch it there, and send rank {receiver} a message that says so."
+        )
     return Wording(headline, cause, fix)
 
 

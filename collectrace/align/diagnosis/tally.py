@@ -40,7 +40,7 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
     """
     ranks = {edge.waiting.rank for edge in cycle}
     awaited = {edge.waiting.channel for edge in cycle}
-    found = [told for c in awaited if c is not None and (told := _of_any_source(case, c))]
+    found = [told for c in awaited if c is not None and (told := of_any_source(case, c))]
     for channel in sorted({c for r in ranks if (log := case.log(r)) for c in log.last_channel_seq}):
         ends = channel.source, channel.destination
         if channel in awaited or not set(ends) <= ranks:
@@ -57,7 +57,7 @@ def uneven(case: Case, cycle: Collection[Edge]) -> list[str]:
     return found
 
 
-def _of_any_source(case: Case, channel: ChannelKey) -> str:
+def of_any_source(case: Case, channel: ChannelKey) -> str:
     """What a rank that awaits a message of any source has been sent by each; empty: not known."""
     asked = _by_line(case, channel.destination, channel) if channel.source < 0 else None
     sent = {rank: _by_line(case, rank, one) for rank, one in case.sent_to_any(channel).items()}

@@ -223,6 +223,14 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
     return _generic(case, candidate) if gone_past.of_sides(case, candidate) is not None else None
 
 
+def _apart(case: Case, candidate: Candidate) -> Reason | None:
+    """Calls of other lines, under a condition: they are other calls, whatever they differ in."""
+    is_one = len({call.site for _, call in called(candidate)}) == 1
+    if is_one or not decided.sentence(case, candidate):
+        return None
+    return _generic(case, candidate)
+
+
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
     join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
@@ -234,5 +242,5 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
     modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
     _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,
-    arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
+    _apart, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from collectrace.align.diagnosis import (
     odd_message,
     partners,
     rank_words,
+    sisters,
     tally,
 )
 from collectrace.align.diagnosis.callers import at_its_line, closed, telling
@@ -57,7 +58,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     issue = candidate.source
     assert isinstance(issue, ChannelIssue)
     if issue.attribute == "absent":
-        return _unmatched(case, candidate, issue)
+        told = _unmatched(case, candidate, issue)
+        again = sisters.reason(case, candidate)
+        return told if again is None else Wording(told.headline, again.cause, again.fix)
     if issue.attribute == "undelivered":
         return _undelivered(case, issue)
     return _unfit(case, candidate, issue)

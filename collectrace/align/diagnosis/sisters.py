@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -10,6 +10,7 @@ from collectrace.align.diagnosis.wording import FOLLOWS, Reason
 from collectrace.align.judging import sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.dimensions import NAMELESS
 
 
@@ -20,10 +21,12 @@ def is_repeat(case: Case, candidate: Candidate) -> bool:
 
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
-    """The error of another group, once more."""
+    """The error of another group, or of another message, once more."""
     cause = candidate.cause
     if cause is None or not is_repeat(case, candidate):
         return None
+    if isinstance(cause.source, ChannelIssue):
+        return Reason("It is the same error as told above, of another message.", FOLLOWS)
     return Reason(f"It is the same error as in {_group(cause)}, in another group.", FOLLOWS)
 
 
@@ -50,10 +53,15 @@ def deciding(case: Case, candidate: Candidate) -> str:
 
 
 def also(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
-    """``, in 3 of 3 groups of mesh_tp``, for a headline; empty where one group alone has it."""
+    """``, in 3 of 3 groups of mesh_tp``, for a headline; empty where one group alone has it.
+
+    Of messages `` (and 2 more alike)``.
+    """
     again = _again(case, candidate, judged)
     if candidate.group is None or not again:
         return ""
+    if isinstance(candidate.source, ChannelIssue):
+        return f" (and {len(again)} more alike)"
     total = len(sisters.of(case, candidate.group))
     label = candidate.group.description
     of = f"groups of {label}" if label not in NAMELESS else "such groups"
@@ -67,25 +75,31 @@ def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
         return ""
     rest = len(again) - _MOST_NAMED
     named = [words.ranks(ranks) for ranks in again[:_MOST_NAMED]]
-    named += [words.counted(rest, "more group")] if rest > 0 else []
-    return f"The same error, from the same lines, in the groups of {words.listed(named)}."
+    is_message = isinstance(candidate.source, ChannelIssue)
+    named += [words.counted(rest, "more pair" if is_message else "more group")] if rest > 0 else []
+    where = "between" if is_message else "in the groups of"
+    return f"The same error, from the same lines, {where} {words.listed(named)}."
 
 
 _MOST_NAMED: Final = 8
-"""Groups that are named by their ranks."""
+"""Groups, or pairs, that are named by their ranks."""
 
 
 def _again(
     case: Case, candidate: Candidate, judged: Sequence[Candidate]
-) -> dict[str, tuple[int, ...]]:
-    """The other groups that have the same error, by name, with their ranks."""
+) -> dict[Hashable, tuple[int, ...]]:
+    """The other groups that have the same error, or channels, by name, with their ranks."""
     if candidate.group is None or candidate.cause is not None:
         return {}
-    return {
-        c.group.name: c.group.ranks
-        for c in judged
-        if c.cause is candidate and c.group is not None and sisters.repeats(case, candidate, c)
-    }
+    found: dict[Hashable, tuple[int, ...]] = {}
+    for one in judged:
+        if one.cause is not candidate or not sisters.repeats(case, candidate, one):
+            continue
+        if isinstance(one.source, ChannelIssue):
+            found[one.source.channel] = one.source.channel.source, one.source.channel.destination
+        elif one.group is not None:
+            found[one.group.name] = one.group.ranks
+    return found
 
 
 def _group(candidate: Candidate) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit
-from collectrace.align.matching.comparison import Divergence
+from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import GroupInfo, Side
@@ -108,9 +108,17 @@ def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:
 
 
 def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates are the same error in two groups of one dimension."""
+    """Whether two candidates are the same error in two groups of one dimension.
+
+    Or of messages between other ranks of one group, from the same lines, of which each was nearly
+    met, but for the same thing.
+    """
     if one is other or one.group is None or other.group is None or one.kind != other.kind:
         return False
+    issues = one.source, other.source
+    if isinstance(issues[0], ChannelIssue) and isinstance(issues[1], ChannelIssue):
+        pattern = _message(issues[0])
+        return pattern is not None and pattern == _message(issues[1])
     if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
         return False
     is_kin = any(info.name == other.group.name for info in of(case, one.group))
@@ -130,6 +138,21 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
     return frozenset(
         (tuple(sorted(order.get(r, -1) for r in side.ranks)), *_of_call(side.call))
         for side in candidate.sides
+    )
+
+
+def _message(issue: ChannelIssue) -> Hashable:
+    """What is the same of two messages that were nearly met: all but who was to exchange them.
+
+    None of one of which it is not so, or that went to another rank, or came from one.
+    """
+    near, channel = issue.near, issue.channel
+    if near is None or near.differs not in ("group", "device", "tag"):
+        return None
+    sent = near.channel
+    return (
+        (near.differs, channel.group, channel.device, channel.tag, _of_call(issue.recv)),
+        (sent.group, sent.device, sent.tag, _of_call(near.send)),
     )
 
 

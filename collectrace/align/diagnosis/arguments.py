@@ -51,11 +51,39 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{text}.{_after_exchange(found)}", fix if found.shuffled else f"{fix} {_BEFORE}"
         )
+    fix = (
+        "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
+        "sizes first (all_to_all_single of the counts) and use what was received."
+    )
+    own = _own_sizes(case, source)
+    if own:
+        listed = words.listed([f"{n} on {words.ranks(ranks)}" for n, ranks in own.items()])
+        return Reason(
+            f"{text}. Each rank sends, and expects, parts of one size: {listed}.",
+            "Let all ranks agree on that size first: an all_reduce (MAX) of it, to which each pads "
+            f"its parts.\nOr let every part have its own: {fix}",
+        )
     return Reason(
         f"{text}. The totals may agree all the same, so nothing is noticed before the data moves.",
-        "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
-        "sizes first (all_to_all_single of the counts) and use what was received.",
+        fix,
     )
+
+
+def _own_sizes(case: Case, source: Divergence) -> dict[int, list[int]]:
+    """Whose parts are of which size, where those of each rank are of one, both ways; else empty.
+
+    Of one line, reached in one way: else they may not be the same parts.
+    """
+    found: dict[int, list[int]] = {}
+    calls = [(rank, call) for rank, call in source.calls.items() if call is not None]
+    if len({(call.site, case.stack(rank, call)) for rank, call in calls}) > 1:
+        return {}
+    for rank, call in source.calls.items():
+        sizes = {n for part in (call.splits if call is not None else None) or () for n in part}
+        if len(sizes) != 1:
+            return {}
+        found.setdefault(sizes.pop(), []).append(rank)
+    return found
 
 
 def _after_exchange(found: Exchanged) -> str:

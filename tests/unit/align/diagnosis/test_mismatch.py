@@ -356,3 +356,18 @@ def test_a_message_of_another_dtype(tmp_path: Path) -> None:
     found = first(kind_examples.p2p_mismatch(), tmp_path)
     assert "The 1st message from rank 0 to rank 1 differs in dtype" in found.cause
     assert "the dtype of the tensor that is sent" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("sites", "said"), [(("moe.py:5",) * 3, True), (("moe.py:5", "moe.py:9", "moe.py:5"), False)]
+)
+def test_parts_of_one_size_on_each_rank(sites: tuple[str, ...], said: bool, tmp_path: Path) -> None:
+    """Of one line they are the same parts, cut by a size that each rank works out by itself."""
+    run = Run(3)
+    for rank, site, size in zip(run, sites, (4, 7, 4), strict=True):
+        splits = [[size] * 3, [size] * 3]
+        waits(rank, "all_to_all_single", shape=[3 * size], splits=splits, site=site)
+    found = first(run, tmp_path)
+    assert found.kind == "split_mismatch"
+    assert ("parts of one size: 4 on ranks 0,2 and 7 on rank 1." in found.cause) == said
+    assert ("agree on that size first: an all_reduce (MAX) of it" in found.fix) == said

@@ -7,6 +7,7 @@ more than the function that the call stands in is known to tell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
@@ -71,7 +72,7 @@ def _named_frames(
     if call.site not in sites:
         return []
     outer = frames.index(within) if within in frames else sites.index(call.site)
-    outside = frames[_depth_outside(case, frames)] if not outer else ""
+    outside = frames[_depth_beside(case, frames)] if not outer else ""
     if not outer and is_in_helper(case, rank, call):
         outer = 1
     caller = frames[outer] if outer else ""
@@ -199,13 +200,62 @@ def _is_in_loop(case: Case, frame: str) -> bool:
 def _depth_outside(case: Case, frames: Sequence[str]) -> int:
     """How many frames out the helper is left that a call stands in; 0: it is in none.
 
-    Several lines called its function. Helpers that it serves are left with it: functions that
-    nothing came through but by the one line, in no loop, from several lines or another file.
+    Several lines called its function, or its module. Helpers that it serves are left with it:
+    functions that nothing came through but by the one line, in no loop, from several lines or
+    another file.
     """
-    if not frames or not has_callers(case, frames[0]):
+    if not frames:
         return 0
-    further = pairwise(frames[1:])
-    return 1 + sum(1 for _ in takewhile(lambda pair: _only_passes_on(case, *pair), further))
+    has_uses = len(case.chains.uses.get(chains.file(frames[0]), ())) > 1
+    return _depth_beside(case, frames) if has_uses or has_callers(case, frames[0]) else 0
+
+
+def _depth_beside(case: Case, frames: Sequence[str]) -> int:
+    """The same of the line that is named beside the call's own: one use of a module will do."""
+    if not frames:
+        return 0
+    if has_callers(case, frames[0]):
+        return _past_helpers(case, frames, 1)
+    out = _depth_out_of_module(case, frames)
+    return _past_helpers(case, frames, out) if out else 0
+
+
+def _depth_out_of_module(case: Case, frames: Sequence[str]) -> int:
+    """How many frames out the module of a call is left, if that is a helper's; 0: it is none.
+
+    The program's loop is around its use, and none of its own around the call. What the rest of the
+    chain comes from again is no helper, but handed its function to one: to a retry, or as a
+    callback. Nor is a module of a model, whose lines tell more than the one that runs it, or what
+    Python calls by itself, from wherever the last reference goes.
+    """
+    own = chains.file(frames[0])
+    inner = [*takewhile(lambda frame: chains.file(frame) == own, frames)]
+    outer = frames[len(inner) :]
+    if any(_is_run(frame) or _is_repeated(case, frame) for frame in inner):
+        return 0
+    if any(chains.file(frame) == own for frame in outer):
+        return 0
+    return len(inner) if any(_is_in_loop(case, frame) for frame in outer) else 0
+
+
+def _is_run(frame: str) -> bool:
+    """Whether a frame is of a model that is run, or of what Python calls by itself."""
+    return chains.method(frame) in (*_OF_MODEL, "__del__")
+
+
+def _is_repeated(case: Case, frame: str) -> bool:
+    """Whether a loop of its function goes on after a frame's line: it does not after a return."""
+    around = case.statements(chains.site(frame))
+    return bool(statements.loops(around)) and not _RETURN.match(statements.code_of(around[-1]))
+
+
+_RETURN: Final = re.compile(r"return\b")
+
+
+def _past_helpers(case: Case, frames: Sequence[str], out: int) -> int:
+    """How many frames out the helpers are left, too, that a line so many frames out stands in."""
+    further = pairwise(frames[out:])
+    return out + sum(1 for _ in takewhile(lambda pair: _only_passes_on(case, *pair), further))
 
 
 def _only_passes_on(case: Case, frame: str, caller: str) -> bool:
@@ -233,13 +283,14 @@ def telling_line(case: Case, seen: Appearance) -> str:
 
 
 def at_its_line(case: Case, rank: int, call: Call) -> str:
-    """`` at comm.py:13``; ``, called at train.py:24`` besides where several lines called that."""
-    caller = telling(case, rank, call).site
-    if caller == call.site:
-        return words.at(call)
+    """`` at comm.py:13``; ``, called at train.py:24`` besides where that stands in a helper."""
     frames = case.stack(rank, call)
-    verb = _CALLED[caller != chains.site(frames[1])]
-    return f"{words.at(call)}, {verb} {words.site(caller or '')}"
+    if not is_asked(call) or not frames or call.site != chains.site(frames[0]):
+        return words.at(call)
+    depth = _depth_beside(case, frames)
+    if not depth:
+        return words.at(call)
+    return f"{words.at(call)}, {_CALLED[depth > 1]} {words.site(chains.site(frames[depth]))}"
 
 
 def at_wait(case: Case, waiting: Waiting) -> str:

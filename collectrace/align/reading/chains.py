@@ -20,6 +20,9 @@ class Chains:
     lines: Mapping[Place, set[str]] = field(default_factory=dict)
     """Per function the lines of its own through which calls came."""
 
+    uses: Mapping[str, set[str]] = field(default_factory=dict)
+    """Per file the lines of other files that were seen to call a function of it."""
+
 
 def of(stacks: Iterable[Sequence[str]]) -> Chains:
     """What stacks tell; each is of ``path:line function``, innermost first.
@@ -28,6 +31,7 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
     """
     callers: dict[Place, set[str]] = {}
     lines: dict[Place, set[str]] = {}
+    uses: dict[str, set[str]] = {}
     for frames in stacks:
         for n, frame in enumerate(frames):
             function = place(frame)
@@ -35,8 +39,11 @@ def of(stacks: Iterable[Sequence[str]]) -> Chains:
                 continue
             lines.setdefault(function, set()).add(site(frame))
             if n + 1 < len(frames):
-                callers.setdefault(function, set()).add(site(frames[n + 1]))
-    return Chains(callers, lines)
+                caller = frames[n + 1]
+                callers.setdefault(function, set()).add(site(caller))
+                if file(caller) != function[0]:
+                    uses.setdefault(function[0], set()).add(site(caller))
+    return Chains(callers, lines, uses)
 
 
 def site(frame: str) -> str:

@@ -45,7 +45,10 @@ main()
 
 
 class Traced:
-    """Two ranks that make the same calls, each of a stack of the lines of a script."""
+    """Two ranks that make the same calls, each of a stack of the lines of a script.
+
+    A frame may name another file before its line.
+    """
 
     def __init__(self, folder: Path, *stacks: list[str]) -> None:
         script = folder / "train.py"
@@ -54,11 +57,12 @@ class Traced:
         calls = list[Call]()
         for rank in run:
             for n, frames in enumerate(stacks):
-                named = [f"{script}:{frame}" for frame in frames]
+                named = [f"{folder / (f if '.py:' in f else f'train.py:{f}')}" for f in frames]
                 rank.record(Stack(stack=n + 1, frames=named))
                 site = named[0].partition(" ")[0]
                 calls.append(rank.call("all_reduce", site=site, stack=n + 1))
         self.case: Case = case_of(run, folder / "logs")
+        self.calls = calls
         self.first = calls[0]
 
     def place(self, *, brief: bool = False) -> str:
@@ -176,6 +180,82 @@ SEND = ["6 Comm.total", "3 Comm.mean"]
 def test_out_of_helpers(stacks: tuple[list[str], ...], told: str, tmp_path: Path) -> None:
     traced = Traced(tmp_path, *stacks)
     assert callers.at_its_line(traced.case, 0, traced.first) == told
+
+
+# -- a module of helpers ---------------------------------------------------------------------------
+
+MODULE = """\
+def ship(value):
+    dist.send(header)
+    dist.send(value)
+def saved(value):
+    for attempt in range(2):
+        try:
+            return ship(value)
+        except OSError:
+            pass
+def fit(loader):
+    for batch in loader:
+        ship(batch)
+class Room:
+    def __del__(self):
+        dist.barrier()
+    def forward(self, value):
+        dist.all_reduce(value)
+"""
+LOOP = ["t 16 main", "t 26 <module>"]
+
+
+def through_module(folder: Path, *stacks: list[str]) -> Traced:
+    """Calls of stacks of frames ``h 2 ship``, of a module of helpers, and ``t 16 main``."""
+    (folder / "helper.py").write_text(MODULE)
+    files = {"h": "helper.py", "t": "train.py"}
+    return Traced(folder, *([f"{files[f[0]]}:{f[2:]}" for f in frames] for frames in stacks))
+
+
+@pytest.mark.parametrize(
+    ("stack", "told"),
+    [
+        pytest.param(
+            ["h 2 ship", *LOOP], " at helper.py:2, called at train.py:16", id="one line in a loop"
+        ),
+        pytest.param(
+            ["h 2 ship", "h 7 saved", *LOOP], " at helper.py:2, reached from train.py:16",
+            id="a retry returns from its loop",
+        ),
+        pytest.param(
+            ["h 2 ship", "t 11 clip", *LOOP], " at helper.py:2, called at train.py:11",
+            id="a line of a function called in a loop",
+        ),
+        pytest.param(
+            ["h 2 ship", "h 12 fit", *LOOP], " at helper.py:2", id="the loop is the module's own"
+        ),
+        pytest.param(["h 2 ship", "t 26 <module>"], " at helper.py:2", id="used once, in no loop"),
+        pytest.param(
+            ["h 2 ship", "t 16 main", "h 7 saved", "t 16 main"], " at helper.py:2",
+            id="the program handed its function to the other file",
+        ),
+        pytest.param(["h 15 Room.__del__", *LOOP], " at helper.py:15", id="a finalizer"),
+        pytest.param(["h 17 Room.forward", *LOOP], " at helper.py:17", id="a model that is run"),
+        pytest.param(["t 3 Comm.mean", *LOOP], " at train.py:3", id="no other file"),
+    ],
+)  # fmt: skip
+def test_the_use_of_a_helper_module_is_named(stack: list[str], told: str, tmp_path: Path) -> None:
+    traced = through_module(tmp_path, stack)
+    assert callers.at_its_line(traced.case, 0, traced.first) == told
+    assert callers.telling(traced.case, 0, traced.first) is traced.first
+
+
+def test_a_module_of_several_uses_is_told_by_the_line_that_used_it(tmp_path: Path) -> None:
+    traced = through_module(tmp_path, ["h 2 ship", *LOOP], ["h 7 saved", "t 17 main", LOOP[1]])
+    told = callers.telling(traced.case, 0, traced.first)
+    assert (told.site or "").endswith("train.py:16")
+
+
+def test_the_chain_goes_on_out_of_the_module(tmp_path: Path) -> None:
+    traced = through_module(tmp_path, ["h 2 ship", "h 7 saved", *LOOP])
+    told = " at helper.py:2, called at helper.py:7, reached from train.py:16"
+    assert traced.place(brief=True) == told
 
 
 def test_what_names_a_caller_is_closed_by_a_comma() -> None:

@@ -274,6 +274,39 @@ def telling(case: Case, rank: int, call: Call) -> Call:
     return at_depth(call, frames, _depth_outside(case, frames))
 
 
+def telling_each(case: Case, made: Sequence[tuple[int, Call]]) -> list[Call]:
+    """What :func:`telling` gives for ranks' calls that met, told by lines of one kind.
+
+    Where one is told by its caller's line, and from the function of that another went into a
+    helper, that other one bears the line of the same function.
+    """
+    told = [telling(case, rank, call) for rank, call in made]
+    led = next((n for n, (_, call) in enumerate(made) if told[n] is not call), None)
+    if led is None:
+        return told
+    way = case.stack(*made[led])
+    return [
+        _from_function(case, rank, call, way, told[led].site) if one is call else one
+        for one, (rank, call) in zip(told, made, strict=True)
+    ]
+
+
+def _from_function(case: Case, rank: int, call: Call, way: Sequence[str], site: str | None) -> Call:
+    """A call that bears its line of the function in which it parted from another's way at a line.
+
+    As it is where they parted elsewhere, or where it stands in no helper.
+    """
+    frames = case.stack(rank, call)
+    here, there = chains.outermost_apart(frames, way)
+    if not here or chains.site(there) != site or chains.scope(here) != chains.scope(there):
+        return call
+    inner = frames[: frames.index(here)]
+    own = not is_asked(call) or call.site != chains.site(frames[0])
+    if own or any(map(_is_run, inner)) or not is_in_helper(case, rank, call):
+        return call
+    return replace(call, site=chains.site(here))
+
+
 def telling_line(case: Case, seen: Appearance) -> str:
     """The line that :func:`telling` gives to calls of one appearance."""
     frames = seen.where

@@ -6,7 +6,7 @@ from typing import Final
 
 from collectrace import roles, words
 from collectrace.align.diagnosis import object_lists, order
-from collectrace.align.diagnosis.callers import telling
+from collectrace.align.diagnosis.callers import telling, telling_each
 from collectrace.align.diagnosis.wording import called, models_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -21,7 +21,9 @@ _MOST_SIDES: Final = 2
 
 def headline(case: Case, candidate: Candidate) -> str:
     """Who did what, where the others did what: one line that stands alone."""
-    sides = [(s, telling(case, s.ranks[0], c)) for s, c in called(candidate)]
+    made = called(candidate)
+    told = telling_each(case, [(s.ranks[0], c) for s, c in made])
+    sides = [(s, call) for (s, _), call in zip(made, told, strict=True)]
     met = met_a_shadow(candidate)
     if met is not None:
         (mine, call), (joined, _) = met

@@ -10,6 +10,7 @@ import pytest
 from collectrace.align.diagnosis import callers, lone_line, mismatch, parted
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.judge import judge
+from collectrace.align.reading import chains
 from collectrace.records import Call, Stack
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
@@ -256,6 +257,39 @@ def test_the_chain_goes_on_out_of_the_module(tmp_path: Path) -> None:
     traced = through_module(tmp_path, ["h 2 ship", "h 7 saved", *LOOP])
     told = " at helper.py:2, called at helper.py:7, reached from train.py:16"
     assert traced.place(brief=True) == told
+
+
+# -- lines of one kind -----------------------------------------------------------------------------
+
+
+END = "26 <module>"
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        pytest.param(["3 Comm.mean", "11 clip", "15 main", END], 15, id="in a helper of a helper"),
+        pytest.param(["6 Comm.total", "15 main", END], 6, id="under a condition of its own"),
+        pytest.param(["22 forward", "15 main", END], 22, id="of a model"),
+        pytest.param(["3 Comm.mean", "15 epoch", END], 3, id="from another function"),
+        pytest.param(["3 Comm.mean", "17 main", END], 3, id="from the same line"),
+        pytest.param(["3 Comm.mean", "19 report", "24 <module>"], 3, id="parted further out"),
+        pytest.param(["15 main", END], 15, id="in no helper"),
+    ],
+)  # fmt: skip
+def test_calls_that_met_are_told_by_lines_of_one_function(
+    other: list[str], line: int, tmp_path: Path
+) -> None:
+    led = ["9 Comm.flat", "17 main", END]
+    traced = Traced(tmp_path, other, led, ["9 Comm.flat", "19 report", "24 <module>"])
+    told = callers.telling_each(traced.case, [(0, call) for call in traced.calls[:2]])
+    assert [chains.line(call.site or "") for call in told] == [line, 17]
+
+
+def test_calls_that_all_tell_themselves_stay_as_they_are(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, [MEAN, *CLIP], ["22 epoch", "25 <module>"])
+    both = traced.calls[:2]
+    assert callers.telling_each(traced.case, [(0, call) for call in both]) == both
 
 
 def test_what_names_a_caller_is_closed_by_a_comma() -> None:

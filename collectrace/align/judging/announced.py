@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from collectrace import ops
 from collectrace.align.matching import programs
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
+from collectrace.findings import GroupInfo
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
@@ -56,6 +57,15 @@ def between(log: RankLog, begin: int, end: int) -> Iterator[Told]:
                 key, call, place[1], rows.offset[at], counts[place],
                 is_new=at >= begun, is_of_one_size=sizes[place] == 1,
             )  # fmt: skip
+
+
+def telling(
+    log: RankLog, groups: Mapping[str, GroupInfo], since: Call, until: Call
+) -> Iterator[Told]:
+    """What came to a rank between two calls of it, and may have told it what to exchange."""
+    for told in between(log, offset_of(log, since), offset_of(log, until)):
+        if came_to(log.rank, told) and may_tell(told, groups[told.key.group].ranks):
+            yield told
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:

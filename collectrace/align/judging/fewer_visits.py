@@ -72,7 +72,7 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     if info is None or program is None or behind is None:
         return None
     mine, ends = program.log, closings(program.log, stream, behind)
-    logs = _in_round(case, info.ranks, stream, range(max(ends, default=row), row + 1))
+    logs = in_round(case, info.ranks, stream, range(max(ends, default=row), row + 1))
     if waiter not in logs or not ends:
         return None
     waiting = logs[waiter].channel_call(channel, edge.waiting.seq or 0)
@@ -101,7 +101,7 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     )  # fmt: skip
 
 
-def _in_round(
+def in_round(
     case: Case, ranks: Sequence[int], stream: StreamKey, rows: range
 ) -> dict[int, RankLog]:
     """The logs of a group; empty unless each is whole, of one that waits, and ends at such rows."""
@@ -183,10 +183,5 @@ def _may_be_told(
     """
     if since is None or may_be_told(case, program, *calls, waiter):
         return True
-    begin, end = (announced.offset_of(program.log, call) for call in (since, calls[1]))
-    return any(
-        isinstance(told.key, StreamKey)
-        and announced.came_to(program.rank, told)
-        and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
-        for told in announced.between(program.log, begin, end)
-    )
+    told = announced.telling(program.log, case.comparison.groups, since, calls[1])
+    return any(isinstance(one.key, StreamKey) for one in told)

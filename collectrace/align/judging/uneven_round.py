@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit, programs
+from collectrace.align.matching.programs import Key
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
@@ -127,10 +129,8 @@ def closings(log: RankLog, stream: StreamKey, behind: Call) -> list[int]:
     ]
 
 
-def per_round(
-    log: RankLog, channel: ChannelKey, stream: StreamKey, ends: Sequence[int]
-) -> list[int] | None:
-    """How many messages of a channel a rank made in each round, the present one last.
+def per_round(log: RankLog, key: Key, stream: StreamKey, ends: Sequence[int]) -> list[int] | None:
+    """How many calls of a stream or channel a rank made in each round, the present one last.
 
     None where it did not come to the end of one of those before.
     """
@@ -139,6 +139,6 @@ def per_round(
     bounds = [offsets.get(seq - shift) for seq in ends]
     if None in bounds:
         return None
-    made = list(log.channel_rows(channel).offset)
+    made = list(announced.rows_of(log, key).offset)
     places = [0, *(bisect_left(made, bound or 0) for bound in bounds), len(made)]
     return [stop - start for start, stop in pairwise(places)]

@@ -158,13 +158,8 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
 
 def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
     """Whether a collective from the hub came between a message and what was called instead."""
-    begin, end = (announced.offset_of(program.log, call) for call in (left_out, made))
-    return any(
-        told.call.root == hub
-        and announced.came_to(program.rank, told)
-        and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
-        for told in announced.between(program.log, begin, end)
-    )
+    told = announced.telling(program.log, case.comparison.groups, left_out, made)
+    return any(one.call.root == hub for one in told)
 
 
 _BUFFER: Final = re.compile(r"\bi?recv\((?:tensor *= *)?([A-Za-z_]\w*) *[,)]")

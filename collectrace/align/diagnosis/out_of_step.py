@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     fewer_steps,
     fewer_visits,
     gone_past,
+    inner_call,
     odd_tally,
     recomputed,
     tally,
@@ -108,7 +109,9 @@ def _of_a_kind(case: Case, candidate: Candidate, waits: str) -> Reason | None:
         return _unclosed(case, silent, waits)
     odd = odd_tally.reason(case, candidate, waits)
     if odd is None and left_alone(case, candidate) is None:
-        return fewer_visits.reason(case, candidate, waits)
+        return fewer_visits.reason(case, candidate, waits) or inner_call.reason(
+            case, candidate, waits
+        )
     return odd
 
 

@@ -10,6 +10,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
 from collectrace.align.judging.dropped import dropped
 from collectrace.align.judging.fewer_visits import fewer_visits
+from collectrace.align.judging.inner_call import left_inner
 from collectrace.align.judging.odd_tally import odd_tally
 from collectrace.align.judging.own_round import (
     LeftRound,
@@ -55,7 +56,7 @@ def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     silent = unclosed(case, candidate)
     if silent is not None:
         return (silent.rank,)
-    odd = odd_tally(case, candidate) or fewer_visits(case, candidate)
+    odd = odd_tally(case, candidate) or fewer_visits(case, candidate) or left_inner(case, candidate)
     return (odd.rank,) if odd is not None else ()
 
 

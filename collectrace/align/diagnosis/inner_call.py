@@ -1,0 +1,89 @@
+"""A call of a group within a larger one that one rank alone left out: in words."""
+
+from __future__ import annotations
+
+from collectrace import words
+from collectrace.align.diagnosis import conditions, decided, ways_past
+from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.conditions import Condition
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.inner_call import LeftInner, LeftTurn, left_inner
+
+
+def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
+    """What the rank left out, and how that is known; None where nobody is to blame by that.
+
+    ``waits``: who waits for whom, a sentence.
+    """
+    found = left_inner(case, candidate)
+    if found is None or candidate.suspects != (found.rank,):
+        return None
+    told = _turn(case, found, found.turn) if found.turn is not None else _sister(case, found)
+    return Reason(f"{waits} {told.cause}", told.fix)
+
+
+def _turn(case: Case, found: LeftInner, turn: LeftTurn) -> Reason:
+    """It had always made the call at that turn of its own."""
+    rank, op, others = found.rank, found.due.op, words.ranks(found.others)
+    before, due, made = (
+        named(case, rank, call, brief=True) for call in (turn.before, found.due, turn.made)
+    )
+    more = f"{closed(due)}, the first of {turn.calls} calls" if turn.calls > 1 else due
+    beside = f"behind {before}" if turn.follows else f"before {made}"
+    went = f"went on to {made}" if turn.follows else f"came there from {before}"
+    led, under = _ways(case, found, rank), _under(case, found, rank)
+    if not led.cause and under is not None:
+        led = decided.of_one(under)
+    take_part = (
+        f"Let rank {rank} take part in that {op} each time, with zeros or an empty tensor where it "
+        f"has nothing of its own; or let rank {rank} and {others} agree first to leave it out."
+    )
+    return Reason(
+        f"Each of the {turn.times:,} times before, {beside}, rank {rank} called {more}. This time "
+        f"it alone left that out, and {went}: {others} came to the {op}, and all other ranks went "
+        f"on as in the rounds before.{led.cause}",
+        "\n".join(filter(None, (led.fix, take_part))),
+    )
+
+
+def _sister(case: Case, found: LeftInner) -> Reason:
+    """The rank in its place of another group of the kind made the call."""
+    rank, like, op = found.rank, found.like, found.due.op
+    assert like is not None
+    due = named(case, like, found.due, brief=True)
+    behind = named(case, rank, found.behind, brief=True)
+    groups = words.listed([words.ranks(info.ranks) for info in found.sisters])
+    kind = words.verb(found.sisters, "the other group", "each other group")
+    ways, under = _ways(case, found, like), _under(case, found, like)
+    led = ways.cause or (decided.of_one(under).cause if under is not None else "")
+    look = f": look at {under.quoted}" if under is not None and not ways.fix else ""
+    as_there = (
+        f"Let rank {rank} call the {op} in its group as rank {like} does in its own{look}. Or "
+        f"leave the {op} out on every rank of all these groups."
+    )
+    return Reason(
+        f"In {kind} of this kind, {groups}, every rank came to it in this round, in the place of "
+        f"{words.ranks(found.others)} from the same line. Rank {like}, in the place of rank "
+        f"{rank}, called {closed(due)} to which rank {rank} did not come: it alone went on to "
+        f"{behind}.{led}",
+        "\n".join(filter(None, (ways.fix, as_there))),
+    )
+
+
+def _ways(case: Case, found: LeftInner, maker: int) -> Reason:
+    """Ways past the call that is due, where ``maker`` made it: a sentence after a space."""
+    ways = ways_past.few(case, case.stack(maker, found.due))
+    led = ways_past.led(ways, f"rank {found.rank}")
+    return Reason(led, ways_past.fix(ways, found.due.op))
+
+
+def _under(case: Case, found: LeftInner, maker: int) -> Condition | None:
+    """What the call that is due stands under, where ``maker`` made it, and the next does not."""
+    inside, gone = (
+        Standpoint((rank,), call, case.stack(rank, call))
+        for rank, call in ((maker, found.due), (found.rank, found.behind))
+    )
+    return conditions.own(case, inside, gone)

@@ -243,8 +243,8 @@ def _branched_or_ended(
 ) -> Reason:
     """A branch in a loop that both sides are in; else it, or the end of a loop."""
     who = words.ranks(side.ranks)
-    if part_in_one_loop(case, side.stack or (), other.stack or ()):
-        why = decided.sentence(case, candidate)
+    why = decided.sentence(case, candidate)
+    if why and part_in_one_loop(case, side.stack or (), other.stack or ()):
         return Reason(
             f"{known.cause}{_ONE_LOOP.format(who=who)}{why}",
             decided.fix(case, candidate) or known.fix,

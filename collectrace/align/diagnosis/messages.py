@@ -27,6 +27,7 @@ from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import circle_of
+from collectrace.align.judging.owed import owed
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
@@ -101,8 +102,9 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     left = gone_in_round.reason(case, candidate)
     if left is not None:
         return Wording(headline, f"{cause} {left.cause}", left.fix)
-    if peer < 0 and candidate.suspects:
-        return _of_who_ended(case, candidate, issue, headline)
+    debtor = owed(case, candidate)
+    if debtor is not None and candidate.suspects == (debtor,):
+        return _owed(case, debtor, issue, headline)
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
@@ -124,20 +126,22 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     return Wording(headline, cause, fix)
 
 
-def _of_who_ended(case: Case, candidate: Candidate, issue: ChannelIssue, headline: str) -> Wording:
-    """A receive from any rank, where some are to blame that could have sent what it waits for."""
-    receiver, who = issue.channel.destination, words.ranks(candidate.suspects)
-    asked = issue.channel._replace(source=ANY_SOURCE)
-    counted = tally.of_any_source(case, asked)
+def _owed(case: Case, debtor: int, issue: ChannelIssue, headline: str) -> Wording:
+    """A receive from any rank, for which one was to send something that ended by itself."""
+    receiver = issue.channel.destination
+    counted = tally.of_any_source(case, issue.channel._replace(source=ANY_SOURCE))
     cause = words.upper(f"{counted}.") if counted else f"No rank sent rank {receiver} another."
-    cause += f" {rank_words.details(case, candidate.suspects)}"
-    fix = f"See why {who} sent no more."
-    if any(failed_by_itself(case.standings[rank]) for rank in candidate.suspects):
-        fix = (
-            f"Fix what raised on {who}: the message was still to come. Where such an error is to "
-            f"be got over, catch it there, and send rank {receiver} a message that says so."
-        )
-    return Wording(headline, cause, fix)
+    cause += (
+        f" {rank_words.details(case, [debtor])} Its next call would have been such a message, as "
+        f"in each round before; the others that send there wait for rank {receiver}."
+    )
+    ended = "raised" if failed_by_itself(case.standings[debtor]) else "ended it"
+    return Wording(
+        headline,
+        cause,
+        f"Fix what {ended} on rank {debtor}: the message was still to come. Where such an error is "
+        f"to be got over, catch it there, and send rank {receiver} a message that says so.",
+    )
 
 
 def _undelivered(case: Case, issue: ChannelIssue) -> Wording:

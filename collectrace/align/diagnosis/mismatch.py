@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     autograd,
     by_framework,
     caught,
+    conditions,
     ddp,
     ddp_backward,
     ddp_forward,
@@ -224,9 +225,13 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
 
 
 def _apart(case: Case, candidate: Candidate) -> Reason | None:
-    """Calls of other lines, under a condition: they are other calls, whatever they differ in."""
+    """Calls of other lines, under a condition: they are other calls, whatever they differ in.
+
+    The arms of one condition may well be meant to meet: then that is what is wrong.
+    """
     is_one = len({call.site for _, call in called(candidate)}) == 1
-    if is_one or not decided.sentence(case, candidate):
+    found = conditions.of_sides(case, candidate)
+    if is_one or not found or any(one.forks for one in found):
         return None
     return _generic(case, candidate)
 

@@ -20,6 +20,7 @@ from collectrace.align.judging.circles import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.gone_in_round import gone_in_round
 from collectrace.align.judging.odd_message import odd_message
+from collectrace.align.judging.owed import owed
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers, is_kept_out
 from collectrace.align.judging.partners import out_of_pair
@@ -109,10 +110,11 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
     if issue.attribute == "undelivered":
         return tuple(sorted(begun.rank for begun in senders(case, issue)))
     if issue.attribute == "absent":
-        gone = gone_in_round(case, candidate)
+        gone, debtor = gone_in_round(case, candidate), owed(case, candidate)
         return (
             by_number_in_group(issue)
             or culprits(case, candidate)
+            or ((debtor,) if debtor is not None else ())
             or ((gone.rank,) if gone is not None else ())
             or out_of_program(case, candidate)
             or out_of_pair(case, candidate)

@@ -147,12 +147,7 @@ def _never_started(case: Case) -> list[GroupConflict]:
 
 
 def _of_channel(case: Case, issue: ChannelIssue) -> Candidate:
-    ends: list[tuple[int, Call | None]] = [
-        (issue.channel.source, issue.send),
-        (issue.channel.destination, issue.recv),
-    ]
-    if issue.is_from_any and issue.send is None:  # any of them may have been meant to send it
-        ends += [(rank, None) for rank in issue.group.ranks if rank != issue.channel.destination]
+    ends = ((issue.channel.source, issue.send), (issue.channel.destination, issue.recv))
     sides = [case.side(rank, call) for rank, call in ends if rank in case.standings]
     calls = {rank: call for rank, call in ends if call is not None and rank >= 0}
     return Candidate(

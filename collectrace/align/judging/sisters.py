@@ -152,6 +152,7 @@ def _message(issue: ChannelIssue) -> Hashable:
     sent = near.channel
     return (
         (near.differs, channel.group, channel.device, channel.tag, _of_call(issue.recv)),
+        issue.seq - 1 + issue.taken > 0,
         (sent.group, sent.device, sent.tag, _of_call(near.send)),
     )
 

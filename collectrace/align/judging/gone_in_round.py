@@ -1,20 +1,24 @@
 """A rank that finished in the midst of its round, without the message that all others wait for.
 
 As where who decides leaves the loop before it has told the others. All of them had come with it to
-a collective of the round, behind which the message was due.
+a collective of the round, behind which the message was due, and which gave none of them anything:
+what it gave the one is what it left by.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
+from collectrace import ops
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import kept_round, program_of
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.deviations import CAN_OUTVOTE
-from collectrace.align.reading import chains
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 from collectrace.records import Call
 
@@ -59,6 +63,8 @@ def gone_in_round(case: Case, candidate: Candidate) -> GoneInRound | None:
         return None
     if rounds < habit.ENOUGH or usual is None or last is None or usual.thread != last.thread:
         return None
+    if last.op not in ops.TO_ROOT or last.root != rank or not _left_by(case, rank, usual, last):
+        return None
     row = program.log.last_seq[stream]
     if not all(_waits_for(case, one, rank, stream, row) for one in waiters):
         return None
@@ -76,6 +82,26 @@ def _waits_for(case: Case, one: int, rank: int, stream: StreamKey, row: int) -> 
     channel = waiting[0].channel
     is_of_both = channel is not None and {channel.source, channel.destination} == {one, rank}
     return is_of_both and log.last_seq.get(stream, 0) == row and kept_round(case, one)
+
+
+def _left_by(case: Case, rank: int, usual: Call, last: Call) -> bool:
+    """Whether a way past a call is by what came of another in the function that calls both.
+
+    A loop that ends by its count may be known to everybody.
+    """
+    there, here = chains.outermost_apart(case.stack(rank, usual), case.stack(rank, last))
+    lines = case.statements(chains.site(here))[-1:]
+    given = {name for line in lines for name, _ in assignments(statements.code_of(line))}
+    for text in case.ways(chains.site(there)):
+        leaves, way = statements.way_of(text)
+        names = {*_NAME.findall(statements.code_of(way))}
+        is_of_last = statements.number_of(way) == chains.line(here) or bool(given & names)
+        if is_of_last and leaves in ("break", "return"):
+            return True
+    return False
+
+
+_NAME: Final = re.compile(r"[\w.]+")
 
 
 def _is_behind(case: Case, rank: int, usual: Call, last: Call) -> bool:

@@ -117,8 +117,8 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
         return False
     issues = one.source, other.source
     if isinstance(issues[0], ChannelIssue) and isinstance(issues[1], ChannelIssue):
-        pattern = _message(issues[0])
-        return pattern is not None and pattern == _message(issues[1])
+        pattern = _message(case, issues[0])
+        return pattern is not None and pattern == _message(case, issues[1])
     if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
         return False
     is_kin = any(info.name == other.group.name for info in of(case, one.group))
@@ -141,12 +141,16 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
     )
 
 
-def _message(issue: ChannelIssue) -> Hashable:
+def _message(case: Case, issue: ChannelIssue) -> Hashable:
     """What is the same of two messages that were nearly met: all but who was to exchange them.
 
-    None of one of which it is not so, or that went to another rank, or came from one.
+    And of two that one rank was to send, which has finished. None of others, and of one that went
+    to another rank, or came from one.
     """
     near, channel = issue.near, issue.channel
+    sender = case.standings.get(channel.source)
+    if near is None and issue.send is None and sender is not None and sender.state == "finished":
+        return channel._replace(destination=-1), issue.attribute, issue.seq, _of_call(issue.recv)
     if near is None or near.differs not in ("group", "device", "tag"):
         return None
     sent = near.channel

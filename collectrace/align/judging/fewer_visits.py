@@ -7,12 +7,15 @@ from round to round: but in each of those before, which a collective ended, it w
 
 from __future__ import annotations
 
+import ast
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from collectrace import ops
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -23,8 +26,11 @@ from collectrace.align.matching import programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
+from collectrace.signature import numel
 
 _Frames = tuple[str, ...]
 
@@ -94,7 +100,9 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     call, since = _latest(mine, channel, where), case.call(rank, stream, ends[-1])
     if call is None or call.thread != behind.thread:
         return None  # calls of several threads have no order
-    if _may_be_told(case, program, (call, behind), since, waiter):
+    if since is None or behind.op in ops.ROOTED or _is_by_rank(case, where):
+        return None  # a rank may get past it alone; or it may have been its part to make fewer
+    if _may_be_told(case, program, (call, behind), since, where):
         return None
     return FewerVisits(
         rank, call, behind, now, tuple(likes), waiter, waiting, channel, sum(map(bool, before))
@@ -175,13 +183,75 @@ def _latest(log: RankLog, channel: ChannelKey, where: _Frames) -> Call | None:
 
 
 def _may_be_told(
-    case: Case, program: Program, calls: tuple[Call, Call], since: Call | None, waiter: int
+    case: Case, program: Program, calls: tuple[Call, Call], since: Call, where: _Frames
 ) -> bool:
     """Whether a rank may have gone past a message, to what it called instead, as it was told.
 
-    By the one that waits, or by a collective of this round.
+    By whoever sent it something; by numbers that came to it from another line in this round, or
+    that it told; by a collective of this round, its head included; or by one that ever gave each
+    rank numbers of its own.
     """
-    if since is None or may_be_told(case, program, *calls, waiter):
+    log, groups = program.log, case.comparison.groups
+    begin, end = (announced.offset_of(log, call) for call in (since, calls[1]))
+    for told in announced.between(log, begin - 1, end):
+        if isinstance(told.key, ChannelKey):
+            is_one = numel(told.call.shape) == [1]
+            if told.where != where and (is_one or announced.carries_numbers(told.call)):
+                return True
+        elif told.call.op not in ops.BARRIERS and announced.may_tell(
+            told, groups[told.key.group].ranks
+        ):
+            return True
+    if any(_gives_numbers(told) for told in announced.between(log, -1, end)):
         return True
-    told = announced.telling(program.log, case.comparison.groups, since, calls[1])
-    return any(isinstance(one.key, StreamKey) for one in told)
+    if _reads_exchange(case, where):
+        return True
+    senders = {key.source for key in log.last_channel_seq if key.destination == program.rank}
+    return any(may_be_told(case, program, *calls, one) for one in sorted(senders))
+
+
+def _reads_exchange(case: Case, where: _Frames) -> bool:
+    """Whether a way past a line reads what the function gave that made the message there."""
+    function = chains.function(where[0]).rpartition(".")[2]
+    for site in map(chains.site, where[1:]):
+        ways = (statements.way_of(way)[1] for way in case.ways(site))
+        read = {name for way in ways for name in _NAME.findall(statements.code_of(way))}
+        given = (line.split(" ", 2)[-1] for line in case.assigned(site))
+        read |= {
+            word
+            for text in given
+            for name, value in assignments(text)
+            if name in read
+            for word in _NAME.findall(ast.unparse(value))
+        }
+        if function in read:
+            return True
+    return False
+
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+def _gives_numbers(told: announced.Told) -> bool:
+    """Whether a collective gave each rank what may be numbers of its own."""
+    is_dealt = told.call.op == "scatter" or told.call.op in (*ops.ALL_TO_ALL, "reduce_scatter")
+    return is_dealt and announced.carries_numbers(told.call)
+
+
+def _is_by_rank(case: Case, where: _Frames) -> bool:
+    """Whether who comes to a line, or how often, goes by its number and what else changes."""
+    return any(
+        _BY_RANK.search(statements.code_of(case.spelled_out(site, line)))
+        for site in map(chains.site, where)
+        for line in (
+            *case.statements(site)[:-1],
+            *(statements.way_of(way)[1] for way in case.ways(site)),
+        )
+    )
+
+
+_BY_RANK: Final = re.compile(
+    r"\b(?:\w*rank|get_rank\(\))\b(?:\s*[-+*/%]|\s*[<>]=?\s*(?!\d)|\s*[!=]=\s*[a-z]|,|\s+in\b)"
+    r"|^for\b.*\bin\b.*rank\b"
+)
+"""Of a condition or a loop: not one that compares the rank with what is always the same."""

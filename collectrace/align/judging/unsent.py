@@ -162,6 +162,10 @@ def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub:
     return any(one.call.root == hub for one in told)
 
 
-_BUFFER: Final = re.compile(r"\bi?recv\((?:tensor *= *)?([A-Za-z_]\w*) *[,)]")
+_BUFFER: Final = re.compile(
+    r"\bi?recv(?:_object_list)?[(,] *(?:(?:tensor|object_list) *= *)?"
+    r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*) *[,)\[]"
+)
+"""What is received into, the last of its names: also where it is handed on with the op."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _GATHERED: Final = re.compile(r"[\w.]+ *(\+|-|\*|/|\||&)=")

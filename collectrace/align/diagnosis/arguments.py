@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -72,18 +72,25 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
 def _own_sizes(case: Case, source: Divergence) -> dict[int, list[int]]:
     """Whose parts are of which size, where those of each rank are of one, both ways; else empty.
 
-    Of one line, reached in one way: else they may not be the same parts.
+    Of one line, reached in one way, whose parts had been of one size till then: else they may be
+    other parts.
     """
     found: dict[int, list[int]] = {}
     calls = [(rank, call) for rank, call in source.calls.items() if call is not None]
     if len({(call.site, case.stack(rank, call)) for rank, call in calls}) > 1:
         return {}
-    for rank, call in source.calls.items():
-        sizes = {n for part in (call.splits if call is not None else None) or () for n in part}
-        if len(sizes) != 1:
+    for rank, call in calls:
+        before = case.before(rank, source.stream, source.seq)
+        alike = [one for one in before if one is not None and one.site == call.site]
+        own, usual = _part_sizes([call]), _part_sizes(alike)
+        if len(own) != 1 or len(usual) != 1:
             return {}
-        found.setdefault(sizes.pop(), []).append(rank)
+        found.setdefault(own.pop(), []).append(rank)
     return found
+
+
+def _part_sizes(calls: Iterable[Call]) -> set[int]:
+    return {n for call in calls for part in call.splits or () for n in part}
 
 
 def _after_exchange(found: Exchanged) -> str:

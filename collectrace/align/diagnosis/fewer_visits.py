@@ -39,7 +39,7 @@ def _led(case: Case, found: FewerVisits) -> Reason:
     """What may have led the rank past the line: a sentence after a space, and what to do of it."""
     rank = found.rank
     ways = ways_past.few(case, case.stack(rank, found.call))
-    if ways:
+    if ways := [way for way in ways if way.origin.asks != "rank"]:  # it came there before
         told = ways_past.led(ways, f"rank {rank}")
         return Reason(told, ways_past.fix(ways, found.call.op))
     inside, gone = (

@@ -34,7 +34,8 @@ class Change:
 class Shuffled:
     """A rank that expects of several others what they do not send it, but as much in all.
 
-    Several senders that dropped something would all send it less.
+    Several senders that dropped something would all send it less. Two that took each other's place
+    may have told it so.
     """
 
     rank: int
@@ -98,8 +99,11 @@ def _shuffled(source: Divergence) -> Shuffled | None:
         return None
     (rank,) = receivers
     at = source.group.ranks.index(rank)
-    total = sum(part[0][at] for part in parts)
-    return Shuffled(rank, total) if sum(parts[at][1]) == total else None
+    sent, awaited = [part[0][at] for part in parts], list(parts[at][1])
+    apart = sum(one != other for one, other in zip(sent, awaited, strict=True))
+    if sum(sent) != sum(awaited) or (apart == 2 and sorted(sent) == sorted(awaited)):
+        return None
+    return Shuffled(rank, sum(sent))
 
 
 def _tells_sizes(call: Call, size: int) -> bool:

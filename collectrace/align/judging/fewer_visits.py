@@ -88,14 +88,13 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     if asked[:-1] != given[:-1]:
         return None  # it is nothing new that they do not come out even
     where = _due(mine, channel, given)
-    visits = {one: _visits(log, where, stream, ends) for one, log in logs.items()}
-    *before, now = visits.pop(rank)
-    likes = [one for one, (*had, has) in visits.items() if had == before and has > now]
-    besides = {*visits} - {*likes}
-    if len(likes) + 1 < CAN_OUTVOTE or not any(before) or besides - {waiter}:
+    both = {one: _visits(log, where, stream, ends) for one, log in logs.items()}
+    compared = (_compared({one: made[n] for one, made in both.items()}, rank) for n in (0, 1))
+    found = next((one for one in compared if one is not None and one.others <= {waiter}), None)
+    if found is None:
         return None
-    ways = {one: _channel_of(one, channel, waiter) for one in likes}
-    if besides and (any(visits[waiter]) or not _gave(logs, ways, stream, ends, asked[-1])):
+    ways = {one: _channel_of(one, channel, waiter) for one in found.likes}
+    if found.others and not _gave(logs, ways, stream, ends, asked[-1]):
         return None
     call, since = _latest(mine, channel, where), case.call(rank, stream, ends[-1])
     if call is None or call.thread != behind.thread:
@@ -105,8 +104,27 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     if _may_be_told(case, program, (call, behind), since, where):
         return None
     return FewerVisits(
-        rank, call, behind, now, tuple(likes), waiter, waiting, channel, sum(map(bool, before))
-    )  # fmt: skip
+        rank, call, behind, found.now, found.likes, waiter, waiting, channel, found.rounds
+    )
+
+
+class _Compared(NamedTuple):
+    now: int
+    likes: tuple[int, ...]
+    others: set[int]
+    """Who never came there."""
+    rounds: int
+
+
+def _compared(visits: Mapping[int, Sequence[int]], rank: int) -> _Compared | None:
+    """A rank beside its like; None unless all that ever came there are, and came more often."""
+    *before, now = visits[rank]
+    rest = {one: made for one, made in visits.items() if one != rank}
+    likes = tuple(one for one, (*had, has) in rest.items() if had == before and has > now)
+    others = {*rest} - {*likes}
+    if len(likes) + 1 < CAN_OUTVOTE or not any(before) or any(any(rest[one]) for one in others):
+        return None
+    return _Compared(now, likes, others, sum(map(bool, before)))
 
 
 def in_round(
@@ -135,14 +153,18 @@ def _due(log: RankLog, channel: ChannelKey, given: Sequence[int]) -> _Frames:
     return rows.vocabulary.appearances[rows.appearance[at[-1] if at else -1]].where
 
 
-def _visits(log: RankLog, where: _Frames, stream: StreamKey, ends: Sequence[int]) -> list[int]:
-    """How often a rank came to a line in each round, the present one last.
+def _visits(
+    log: RankLog, where: _Frames, stream: StreamKey, ends: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """How often a rank came to a line in each round, the present one last: counted in two ways.
 
-    As often as it made messages there of the channel of which it made most.
+    As often as it made messages there of the channel of which it made most, whoever has how many
+    neighbours; and as often as it sent there, or received, to whomever it was each time.
     """
     rows, shift = log.rows(stream)
     bounds = [rows.offset[rows.position(row - shift)] for row in ends]
-    most = [0] * (len(bounds) + 1)
+    rounds = range(len(bounds) + 1)
+    most, ways = [0 for _ in rounds], {True: [0 for _ in rounds], False: [0 for _ in rounds]}
     for channel in log.last_channel_seq:
         own = log.channel_rows(channel)
         known = own.vocabulary.appearances
@@ -151,8 +173,10 @@ def _visits(log: RankLog, where: _Frames, stream: StreamKey, ends: Sequence[int]
             for offset, n in zip(own.offset, own.appearance, strict=True)
             if known[n].where == where
         )
-        most = [max(count, made[n]) for n, count in enumerate(most)]
-    return most
+        is_sent = channel.source == log.rank
+        most = [max(most[n], made[n]) for n in rounds]
+        ways[is_sent] = [ways[is_sent][n] + made[n] for n in rounds]
+    return most, [max(sent, got) for sent, got in zip(ways[True], ways[False], strict=True)]
 
 
 def _channel_of(rank: int, channel: ChannelKey, waiter: int) -> ChannelKey:
@@ -198,9 +222,7 @@ def _may_be_told(
             is_one = numel(told.call.shape) == [1]
             if told.where != where and (is_one or announced.carries_numbers(told.call)):
                 return True
-        elif told.call.op not in ops.BARRIERS and announced.may_tell(
-            told, groups[told.key.group].ranks
-        ):
+        elif _may_tell_each(told, groups[told.key.group].ranks):
             return True
     if any(_gives_numbers(told) for told in announced.between(log, -1, end)):
         return True
@@ -230,6 +252,18 @@ def _reads_exchange(case: Case, where: _Frames) -> bool:
 
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+def _may_tell_each(told: announced.Told, ranks: Sequence[int]) -> bool:
+    """Whether a collective may tell each rank something else: it holds as much as there are ranks.
+
+    Or whole numbers, of which one may be the rank that is meant.
+    """
+    call = told.call
+    if call.op in ops.BARRIERS or not announced.may_tell(told, ranks):
+        return False
+    is_small = call.op == "all_reduce" and sum(numel(call.shape)) < len(ranks)
+    return announced.carries_numbers(call) or not is_small
 
 
 def _gives_numbers(told: announced.Told) -> bool:

@@ -359,11 +359,23 @@ def test_a_message_of_another_dtype(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sites", "said"), [(("moe.py:5",) * 3, True), (("moe.py:5", "moe.py:9", "moe.py:5"), False)]
+    ("sites", "before", "said"),
+    [
+        (("moe.py:5",) * 3, (4, 4), True),
+        (("moe.py:5", "moe.py:9", "moe.py:5"), (4, 4), False),
+        (("moe.py:5",) * 3, (4, 7), False),
+        (("moe.py:5",) * 3, (), False),
+    ],
+    ids=["one line", "two lines", "of two sizes before", "the first"],
 )
-def test_parts_of_one_size_on_each_rank(sites: tuple[str, ...], said: bool, tmp_path: Path) -> None:
+def test_parts_of_one_size_on_each_rank(
+    sites: tuple[str, ...], before: tuple[int, ...], said: bool, tmp_path: Path
+) -> None:
     """Of one line they are the same parts, cut by a size that each rank works out by itself."""
     run = Run(3)
+    for size in before:
+        splits = [[size] * 3, [size] * 3]
+        run.all("all_to_all_single", shape=[3 * size], splits=splits, site="moe.py:5")
     for rank, site, size in zip(run, sites, (4, 7, 4), strict=True):
         splits = [[size] * 3, [size] * 3]
         waits(rank, "all_to_all_single", shape=[3 * size], splits=splits, site=site)

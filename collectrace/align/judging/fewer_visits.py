@@ -7,32 +7,23 @@ from round to round: but in each of those before, which a collective ended, it w
 
 from __future__ import annotations
 
-import ast
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import ops
-from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import program_of
+from collectrace.align.judging.told_less import Frames, is_its_part, is_told_less
 from collectrace.align.judging.uneven_round import closings, per_round
-from collectrace.align.judging.unsent import may_be_told
 from collectrace.align.matching import programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
-from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import chains, statements
-from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.records import Call
-from collectrace.signature import numel
-
-_Frames = tuple[str, ...]
 
 
 class FewerVisits(NamedTuple):
@@ -71,11 +62,10 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     stream, row = after.waiting.stream, after.waiting.seq
     if channel is None or stream is None or row is None:
         return None
-    if {channel.source, channel.destination} != {waiter, rank}:
-        return None
     info, program = case.comparison.groups.get(stream.group), program_of(case, rank)
     behind = case.call(rank, stream, row)
-    if info is None or program is None or behind is None:
+    is_of_both = {channel.source, channel.destination} == {waiter, rank}
+    if not is_of_both or info is None or program is None or behind is None:
         return None
     mine, ends = program.log, closings(program.log, stream, behind)
     logs = in_round(case, info.ranks, stream, range(max(ends, default=row), row + 1))
@@ -91,7 +81,7 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     both = {one: _visits(log, where, stream, ends) for one, log in logs.items()}
     compared = (_compared({one: made[n] for one, made in both.items()}, rank) for n in (0, 1))
     found = next((one for one in compared if one is not None and one.others <= {waiter}), None)
-    if found is None:
+    if found is None or not where:
         return None
     ways = {one: _channel_of(one, channel, waiter) for one in found.likes}
     if found.others and not _gave(logs, ways, stream, ends, asked[-1]):
@@ -99,9 +89,9 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:
     call, since = _latest(mine, channel, where), case.call(rank, stream, ends[-1])
     if call is None or call.thread != behind.thread:
         return None  # calls of several threads have no order
-    if since is None or behind.op in ops.ROOTED or _is_by_rank(case, where):
-        return None  # a rank may get past it alone; or it may have been its part to make fewer
-    if _may_be_told(case, program, (call, behind), since, where):
+    if since is None or behind.op in ops.ROOTED:
+        return None  # a rank may get past it alone
+    if is_its_part(case, where) or is_told_less(case, program, (call, behind), since, where):
         return None
     return FewerVisits(
         rank, call, behind, found.now, found.likes, waiter, waiting, channel, found.rounds
@@ -141,7 +131,7 @@ def in_round(
     return logs if is_known else {}
 
 
-def _due(log: RankLog, channel: ChannelKey, given: Sequence[int]) -> _Frames:
+def _due(log: RankLog, channel: ChannelKey, given: Sequence[int]) -> Frames:
     """The frames above the message of a channel that a rank would have made next in this round.
 
     By the latest round in which it made so many; where it never did, those above its last.
@@ -154,7 +144,7 @@ def _due(log: RankLog, channel: ChannelKey, given: Sequence[int]) -> _Frames:
 
 
 def _visits(
-    log: RankLog, where: _Frames, stream: StreamKey, ends: Sequence[int]
+    log: RankLog, where: Frames, stream: StreamKey, ends: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """How often a rank came to a line in each round, the present one last: counted in two ways.
 
@@ -198,94 +188,9 @@ def _gave(
     return all(made is not None and made[-1] >= asked for made in counts)
 
 
-def _latest(log: RankLog, channel: ChannelKey, where: _Frames) -> Call | None:
+def _latest(log: RankLog, channel: ChannelKey, where: Frames) -> Call | None:
     """A rank's latest message of a channel from a line."""
     rows = log.channel_rows(channel)
     known = rows.vocabulary.appearances
     at = (n for n in reversed(range(len(rows))) if known[rows.appearance[n]].where == where)
     return next((log.channel_call(channel, rows.seq[n]) for n in at), None)
-
-
-def _may_be_told(
-    case: Case, program: Program, calls: tuple[Call, Call], since: Call, where: _Frames
-) -> bool:
-    """Whether a rank may have gone past a message, to what it called instead, as it was told.
-
-    By whoever sent it something; by numbers that came to it from another line in this round, or
-    that it told; by a collective of this round, its head included; or by one that ever gave each
-    rank numbers of its own.
-    """
-    log, groups = program.log, case.comparison.groups
-    begin, end = (announced.offset_of(log, call) for call in (since, calls[1]))
-    for told in announced.between(log, begin - 1, end):
-        if isinstance(told.key, ChannelKey):
-            is_one = numel(told.call.shape) == [1]
-            if told.where != where and (is_one or announced.carries_numbers(told.call)):
-                return True
-        elif _may_tell_each(told, groups[told.key.group].ranks):
-            return True
-    if any(_gives_numbers(told) for told in announced.between(log, -1, end)):
-        return True
-    if _reads_exchange(case, where):
-        return True
-    senders = {key.source for key in log.last_channel_seq if key.destination == program.rank}
-    return any(may_be_told(case, program, *calls, one) for one in sorted(senders))
-
-
-def _reads_exchange(case: Case, where: _Frames) -> bool:
-    """Whether a way past a line reads what the function gave that made the message there."""
-    function = chains.function(where[0]).rpartition(".")[2]
-    for site in map(chains.site, where[1:]):
-        ways = (statements.way_of(way)[1] for way in case.ways(site))
-        read = {name for way in ways for name in _NAME.findall(statements.code_of(way))}
-        given = (line.split(" ", 2)[-1] for line in case.assigned(site))
-        read |= {
-            word
-            for text in given
-            for name, value in assignments(text)
-            if name in read
-            for word in _NAME.findall(ast.unparse(value))
-        }
-        if function in read:
-            return True
-    return False
-
-
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
-
-
-def _may_tell_each(told: announced.Told, ranks: Sequence[int]) -> bool:
-    """Whether a collective may tell each rank something else: it holds as much as there are ranks.
-
-    Or whole numbers, of which one may be the rank that is meant.
-    """
-    call = told.call
-    if call.op in ops.BARRIERS or not announced.may_tell(told, ranks):
-        return False
-    is_small = call.op == "all_reduce" and sum(numel(call.shape)) < len(ranks)
-    return announced.carries_numbers(call) or not is_small
-
-
-def _gives_numbers(told: announced.Told) -> bool:
-    """Whether a collective gave each rank what may be numbers of its own."""
-    is_dealt = told.call.op == "scatter" or told.call.op in (*ops.ALL_TO_ALL, "reduce_scatter")
-    return is_dealt and announced.carries_numbers(told.call)
-
-
-def _is_by_rank(case: Case, where: _Frames) -> bool:
-    """Whether who comes to a line, or how often, goes by its number and what else changes."""
-    return any(
-        _BY_RANK.search(statements.code_of(case.spelled_out(site, line)))
-        for site in map(chains.site, where)
-        for line in (
-            *case.statements(site)[:-1],
-            *(statements.way_of(way)[1] for way in case.ways(site)),
-        )
-    )
-
-
-_BY_RANK: Final = re.compile(
-    r"\b(?:\w*rank|get_rank\(\))\b(?:\s*[-+*/%]|\s*[<>]=?\s*(?!\d)|\s*[!=]=\s*[a-z]|,|\s+in\b)"
-    r"|^for\b.*\bin\b.*rank\b"
-)
-"""Of a condition or a loop: not one that compares the rank with what is always the same."""

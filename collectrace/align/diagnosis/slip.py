@@ -76,7 +76,8 @@ def _skipped(own: Sequence[int], right: Sequence[int]) -> tuple[int, tuple[int, 
         start -= 1
     if start == end or own[start] < right[start] or right[start] < 0:
         return None
-    skipped = tuple(n for n in range(right[start], own[start]) if n not in own and n in right)
+    made = {*own}  # not by all numbers between: a damaged log may hold any
+    skipped = tuple(sorted({n for n in right if right[start] <= n < own[start]} - made))
     return (start, skipped) if skipped and skipped[0] == right[start] else None
 
 

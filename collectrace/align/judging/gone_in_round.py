@@ -76,10 +76,10 @@ def gone_in_round(case: Case, candidate: Candidate) -> GoneInRound | None:
 
 def _waits_for(case: Case, one: int, rank: int, stream: StreamKey, row: int) -> bool:
     """Whether a rank waits for a message of another as in every round, behind one collective."""
-    log, waiting = case.log(one), case.standings[one].waiting
-    if log is None or len(waiting) != 1 or not programs.is_whole(log):
+    log, standing = case.log(one), case.standings.get(one)
+    if log is None or standing is None or len(standing.waiting) != 1 or not programs.is_whole(log):
         return False
-    channel = waiting[0].channel
+    channel = standing.waiting[0].channel
     is_of_both = channel is not None and {channel.source, channel.destination} == {one, rank}
     return is_of_both and log.last_seq.get(stream, 0) == row and kept_round(case, one)
 

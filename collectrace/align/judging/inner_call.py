@@ -161,7 +161,8 @@ def _news(program: Program, stand: _Stand) -> list[int]:
     """
     steps, sources, rows = program.steps, program.sources, program.rows
     which, end = program.keys.index(stand.outer), stand.ends[-1]
-    begin = next(n for n in range(len(steps)) if sources[n] == which and rows[n] == end)
+    places = (n for n in range(len(steps)) if sources[n] == which and rows[n] == end)
+    begin = next(places, len(steps))
     known, seen = {*steps[: begin + 1]}, {*pairwise(steps[: begin + 1])}
     left = {one for one, _ in seen}
     return [

@@ -20,11 +20,20 @@ from collectrace.findings import Ended
 from collectrace.records import Exit
 
 
+class _Standings(dict[int, Standing]):
+    """By rank. One that the job does not have, and a damaged log names, has left nothing."""
+
+    def __missing__(self, rank: int) -> Standing:
+        return Standing(rank, "missing", "gone")
+
+
 def standings(evidence: RunEvidence, clocks: Clocks, now: int | None = None) -> dict[int, Standing]:
     """Every rank of the job, and any beyond that left a file. ``now``: ns since 1970."""
     now = time.time_ns() if now is None else now
     everybody = sorted({*range(evidence.world_size), *evidence.logs, *evidence.missing})
-    found = {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
+    found = _Standings(
+        {rank: _standing(evidence, rank, clocks.of(rank), now) for rank in everybody}
+    )
     find_dead(evidence, found, now)
     return found
 

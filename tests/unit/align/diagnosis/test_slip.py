@@ -145,3 +145,17 @@ def test_a_condition_around_the_loop_has_left_out_no_round(tmp_path: Path) -> No
     _, reason = found(rounds({4}, script=str(script)), tmp_path / "logs")
     assert reason is not None
     assert "training" not in reason.cause
+
+
+def test_a_damaged_number_of_a_round_is_not_counted_up_to(tmp_path: Path) -> None:
+    run = Run(3)
+    for n in range(1, 11):
+        for rank in run:
+            ahead = 10**18 if rank.rank == 1 and n > 4 else 0
+            rank.call("all_reduce", iteration=n + ahead, site="/job/train.py:3")
+    for rank in run:
+        rank.stuck_in(rank.call("all_reduce", shape=[2 + (rank.rank == 1)], site="/job/train.py:9"))
+    case = case_of(run, tmp_path)
+    told = slip.slip(case, judge(case)[0])
+    assert told is not None
+    assert told.skipped[0] == 5

@@ -324,3 +324,10 @@ def test_a_lost_connection_to_a_rank_without_a_file_kills_nobody_else(tmp_path: 
     one.alive()
     run.omit(two.rank)
     assert states(run, tmp_path) == ["raised", "busy", "missing"]
+
+
+def test_a_rank_that_the_job_does_not_have_has_left_nothing(tmp_path: Path) -> None:
+    """A damaged log may name any rank as a member of a group."""
+    known = case_of(Run(2), tmp_path).standings
+    assert (known[10**18].rank, known[10**18].state) == (10**18, "missing")
+    assert list(known) == [0, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectrace import words
 from collectrace.align.diagnosis import conditions, decided, tally, ways_past
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import loop_of_one
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason
@@ -25,12 +25,16 @@ def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
     all_ = words.ranks(sorted((*found.likes, rank)))
     line, behind = (named(case, rank, c, brief=True) for c in (found.call, found.behind))
     rounds = "the round" if found.rounds == 1 else f"each of the {found.rounds:,} rounds"
-    often = f"only {words.counted(found.made, 'time')}" if found.made else "not at all"
     led, counted = _led(case, found), tally.of_channel(case, found.channel)
+    came, others = f"did not come to {closed(line)}", "did"
+    if found.made:
+        often = f"only {words.counted(found.made, 'time')}"
+        came, others = f"came to {line}, {often}", "came to it more often"
     return Reason(
-        f"{waits} In {rounds} before, {all_} came equally often to {line}, before they came to "
-        f"{behind}. In this one {likes} came to it more often than rank {rank}, which came to it "
-        f"{often} and went on to that.{led.cause}" + (f" {counted}" if counted else ""),
+        f"Rank {rank} {came} in this round, and went on to {behind}; {likes} {others}. "
+        f"In {rounds} before, {all_} came to it equally often."
+        f"{led.cause} So they wait for each other: {words.lower(waits)}"
+        + (f" {counted}" if counted else ""),
         _of_one(found, all_) if found.waiter not in found.likes else led.fix or _of_loop(all_),
     )
 
@@ -51,7 +55,8 @@ def _led(case: Case, found: FewerVisits) -> Reason:
     loop = loop_of_one(case, inside, gone)
     if loop is None:
         return Reason("", "")
-    return Reason(f" It stands in {loop.quoted}, which ended earlier on rank {rank}.", "")
+    name = words.name(found.call)
+    return Reason(f" The {name} stands in {loop.quoted}, which ended earlier on rank {rank}.", "")
 
 
 def _of_loop(all_: str) -> str:

@@ -22,7 +22,7 @@ def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
     if found is None or candidate.suspects != (found.rank,):
         return None
     told = _turn(case, found, found.turn) if found.turn is not None else _sister(case, found)
-    return Reason(f"{waits} {told.cause}", told.fix)
+    return Reason(f"{told.cause} So they wait for each other: {words.lower(waits)}", told.fix)
 
 
 def _turn(case: Case, found: LeftInner, turn: LeftTurn) -> Reason:
@@ -42,9 +42,9 @@ def _turn(case: Case, found: LeftInner, turn: LeftTurn) -> Reason:
         f"has nothing of its own; or let rank {rank} and {others} agree first to leave it out."
     )
     return Reason(
-        f"Each of the {turn.times:,} times before, {beside}, rank {rank} called {more}. This time "
-        f"it alone left that out, and {went}: {others} came to the {op}, and all other ranks went "
-        f"on as in the rounds before.{led.cause}",
+        f"Rank {rank} alone left out {closed(more)} this time, and {went}: {others} came to the "
+        f"{op}, and all other ranks went on as in the rounds before. Each of the {turn.times:,} "
+        f"times before, {beside}, rank {rank} had called it.{led.cause}",
         "\n".join(filter(None, (led.fix, take_part))),
     )
 
@@ -65,10 +65,10 @@ def _sister(case: Case, found: LeftInner) -> Reason:
         f"leave the {op} out on every rank of all these groups."
     )
     return Reason(
-        f"In {kind} of this kind, {groups}, every rank came to it in this round, in the place of "
-        f"{words.ranks(found.others)} from the same line. Rank {like}, in the place of rank "
-        f"{rank}, called {closed(due)} to which rank {rank} did not come: it alone went on to "
-        f"{behind}.{led}",
+        f"Rank {rank} did not come to a {op} in this round as rank {like}, in its place of another "
+        f"group, came to {due}: it alone went on to {behind}. In {kind} of this kind, {groups}, "
+        f"every rank came to it, in the place of {words.ranks(found.others)} from the same line."
+        f"{led}",
         "\n".join(filter(None, (ways.fix, as_there))),
     )
 

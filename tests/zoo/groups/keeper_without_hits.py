@@ -7,7 +7,7 @@ ranks: 4
 expect: deadlock missing_call
 suspects: 3
 status: hung
-cause: rank 3; BUG; EMPTY; it alone left that out; 4 times before
+cause: rank 3; BUG; EMPTY; alone left out; 4 times before
 fix: zeros | empty; decide together
 never: rank 1 alone; rank 2 left; network; drop_last
 """

@@ -7,7 +7,7 @@ ranks: 4
 expect: deadlock p2p_unmatched
 suspects: 3
 status: hung
-cause: rank 3; BUG; WATCH; SEEN; ranks 1-2; more often; not at all
+cause: rank 3; BUG; WATCH; SEEN; ranks 1-2 did; did not come
 fix: every round; with zeros | empty
 never: network; drop_last; rank 0 alone; fewer steps
 """

@@ -120,7 +120,8 @@ def test_what_all_others_did_in_this_round_proves_it(
 ) -> None:
     found = told(run(), tmp_path)
     assert (found.kind, found.suspects) == ("deadlock", (3,))
-    assert "In this one ranks 0-2 came to it more often than rank 3" in found.cause
+    assert found.cause.startswith("Rank 3 did not come to send at ring.py:8 in this round, and")
+    assert "ranks 0-2 did. In each of the" in found.cause
     assert "kept to one round" not in found.cause
 
 

@@ -86,6 +86,12 @@ def of_one(found: Condition) -> Reason:
     return Reason(_sentence([found]), fix)
 
 
+def own(case: Case, point: Standpoint, other: Standpoint) -> Reason:
+    """The same of the condition that one call stands under, and another does not; empty: none."""
+    found = conditions.own(case, point, other)
+    return of_one(found) if found is not None else Reason("", "")
+
+
 def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]) -> Reason | None:
     """The conditions around a call within the outermost loop of its stack, after a space.
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.diagnosis import conditions, decided, tally, ways_past
+from collectrace.align.diagnosis import decided, tally, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import loop_of_one
-from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
-from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.fewer_visits import FewerVisits, fewer_visits
+from collectrace.align.judging.fewer_visits import FewerVisits
 
 
-def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
-    """How often each of a kind came to the line; None where nobody is to blame by that.
+def reason(case: Case, found: FewerVisits, waits: str) -> Reason:
+    """How often each of a kind came to the line.
 
     ``waits``: who waits for whom, a sentence.
     """
-    found = fewer_visits(case, candidate)
-    if found is None or candidate.suspects != (found.rank,):
-        return None
     rank, likes = found.rank, words.ranks(found.likes)
     all_ = words.ranks(sorted((*found.likes, rank)))
     line, behind = (named(case, rank, c, brief=True) for c in (found.call, found.behind))
@@ -46,12 +42,9 @@ def _led(case: Case, found: FewerVisits) -> Reason:
     if ways := [way for way in ways if way.origin.asks != "rank"]:  # it came there before
         told = ways_past.led(ways, f"rank {rank}")
         return Reason(told, ways_past.fix(ways, found.call.op))
-    inside, gone = (
-        Standpoint((rank,), call, case.stack(rank, call)) for call in (found.call, found.behind)
-    )
+    inside, gone = (of_call(case, rank, call) for call in (found.call, found.behind))
     if not found.made:
-        condition = conditions.own(case, inside, gone)
-        return decided.of_one(condition) if condition is not None else Reason("", "")
+        return decided.own(case, inside, gone)
     loop = loop_of_one(case, inside, gone)
     if loop is None:
         return Reason("", "")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from collectrace.align.diagnosis.loop_lines import LoopLine
-from collectrace.align.diagnosis.standpoint import Standpoint, of_parting, standpoints
+from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
 from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
 from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
@@ -45,10 +45,7 @@ def of_sides(case: Case, candidate: Candidate) -> Past | None:
 
 def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | None:
     """The ways past what a rank of a circle left out of its round, if any is seen."""
-    points = [
-        Standpoint((left.rank,), call, case.stack(left.rank, call))
-        for call in (left.usual, left.made)
-    ]
+    points = [of_call(case, left.rank, call) for call in (left.usual, left.made)]
     found = _in_one_function(case, candidate, points, [left.before, left.before])
     if found is not None and len(found.ways) == 1 and dropped(case, candidate) is left:
         return replace(found, is_only=True)

@@ -6,21 +6,17 @@ from collectrace import words
 from collectrace.align.diagnosis import conditions, decided, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.conditions import Condition
-from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
-from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.inner_call import LeftInner, LeftTurn, left_inner
+from collectrace.align.judging.inner_call import LeftInner, LeftTurn
 
 
-def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
-    """What the rank left out, and how that is known; None where nobody is to blame by that.
+def reason(case: Case, found: LeftInner, waits: str) -> Reason:
+    """What the rank left out, and how that is known.
 
     ``waits``: who waits for whom, a sentence.
     """
-    found = left_inner(case, candidate)
-    if found is None or candidate.suspects != (found.rank,):
-        return None
     told = _turn(case, found, found.turn) if found.turn is not None else _sister(case, found)
     return Reason(f"{told.cause} So they wait for each other: {words.lower(waits)}", told.fix)
 
@@ -82,8 +78,6 @@ def _ways(case: Case, found: LeftInner, maker: int) -> Reason:
 
 def _under(case: Case, found: LeftInner, maker: int) -> Condition | None:
     """What the call that is due stands under, where ``maker`` made it, and the next does not."""
-    inside, gone = (
-        Standpoint((rank,), call, case.stack(rank, call))
-        for rank, call in ((maker, found.due), (found.rank, found.behind))
+    return conditions.own(
+        case, of_call(case, maker, found.due), of_call(case, found.rank, found.behind)
     )
-    return conditions.own(case, inside, gone)

@@ -6,25 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conditions, decided, tally, ways_past
+from collectrace.align.diagnosis import decided, tally, ways_past
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.ways_past import WayPast
 from collectrace.align.diagnosis.wording import Reason
-from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.odd_tally import How, OddTally, odd_tally
+from collectrace.align.judging.odd_tally import How, OddTally
 from collectrace.align.reading.evidence import ChannelKey
 
 
-def reason(case: Case, candidate: Candidate, waits: str) -> Reason | None:
-    """What each of a kind exchanged in the round; None where nobody is to blame by that.
+def reason(case: Case, found: OddTally, waits: str) -> Reason:
+    """What each of a kind exchanged in the round.
 
     ``waits``: who waits for whom, a sentence.
     """
-    found = odd_tally(case, candidate)
-    if found is None or candidate.suspects != (found.rank,):
-        return None
     return _TOLD[found.how](case, found, waits)
 
 
@@ -36,8 +32,7 @@ def _came_alone(case: Case, found: OddTally, waits: str) -> Reason:
     calls = [at_depth(call, stack, depth) for call, stack in zip(both, stacks, strict=True)]
     new, usual = (named(case, rank, call, brief=True) for call in calls)
     points = (Standpoint((rank,), call, stack) for call, stack in zip(calls, stacks, strict=True))
-    condition = conditions.own(case, *points)
-    under = decided.of_one(condition) if condition is not None else Reason("", "")
+    under = decided.own(case, *points)
     met = (
         ". It met the messages that were meant for the next one: so "
         f"rank {rank} waits for one more in {usual}"

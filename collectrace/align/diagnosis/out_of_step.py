@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
     by_framework,
-    conditions,
     decided,
     fewer_steps,
     fewer_visits,
@@ -16,55 +15,56 @@ from collectrace.align.diagnosis import (
     inner_call,
     odd_tally,
     recomputed,
+    takers,
     tally,
-    ways_past,
+    unclosed,
+    unserved,
 )
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason
+from collectrace.align.diagnosis.standpoint import of_call
+from collectrace.align.diagnosis.wording import ONE_LENGTH, SEND_ALWAYS, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.circles import (
+from collectrace.align.judging.circles import Departure, departed
+from collectrace.align.judging.dropped import dropped
+from collectrace.align.judging.fewer_visits import FewerVisits
+from collectrace.align.judging.inner_call import LeftInner
+from collectrace.align.judging.left_alone import (
     awaits,
     has_left_loop,
     is_of_one_place,
     is_to_another,
-    left_alone,
-    short_sender,
 )
-from collectrace.align.judging.dropped import dropped
+from collectrace.align.judging.odd_tally import OddTally
 from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.short_sender import short_sender
 from collectrace.align.judging.shorter_run import loop_that_ended, shorter_run
-from collectrace.align.judging.takers import Uneven, uneven
-from collectrace.align.judging.unclosed import Unclosed, unclosed
-from collectrace.align.judging.unsent import Unsent, unsent
-from collectrace.align.judging.unserved import Unserved, unserved
+from collectrace.align.judging.takers import Uneven
+from collectrace.align.judging.unclosed import Unclosed
+from collectrace.align.judging.unsent import Unsent
+from collectrace.align.judging.unserved import Unserved
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
 
 def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) -> Reason | None:
     """A circle with messages of which some were a step too many, or too early; else None."""
-    departed = _of_a_kind(case, candidate, waits)
-    if departed is not None:
-        return departed
+    found = departed(case, candidate)
+    proven = found if found is not None and candidate.suspects == (found.rank,) else None
+    if proven is not None and (of_rule := _WORDS.get(type(proven))) is not None:
+        return of_rule(case, proven, waits)
     counts = tally.uneven(case, cycle)
-    short = short_sender(case, candidate)
-    if short is not None and candidate.suspects == (short.rank,):
-        made = named(case, short.rank, short.made)
-        usual = named(case, short.rank, short.usual)
+    if isinstance(proven, LeftRound) and proven is short_sender(case, candidate):
+        made, usual = (named(case, proven.rank, call) for call in (proven.made, proven.usual))
         return Reason(
-            f"{waits} The messages do not come out even: {'; '.join(counts)}. Rank {short.rank} "
+            f"{waits} The messages do not come out even: {'; '.join(counts)}. Rank {proven.rank} "
             f"went on to {closed(made)} where it had called {usual} in every round before.",
-            _SEND_ALWAYS.format(rank=short.rank, usual=usual),
+            SEND_ALWAYS.format(rank=proven.rank, usual=usual),
         )
-    missed = unsent(case, candidate)
-    alone = left_alone(case, candidate) or (missed.left if missed is not None else None)
-    if counts and (alone is None or candidate.suspects != (alone.rank,)):
+    if counts and proven is None:
         return Reason(
             f"{waits} Before that the messages do not come out even: {'; '.join(counts)}.",
             by_framework.of_messages(case, awaited(case, cycle)) or COUNT_THEM,
@@ -96,23 +96,15 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     return _left(case, candidate, cycle, left, waits, counted)
 
 
-def _of_a_kind(case: Case, candidate: Candidate, waits: str) -> Reason | None:
-    """One rank departed from what others of its kind did, or from what it was to do for each."""
-    at_odds = uneven(case, candidate)
-    if at_odds is not None and candidate.suspects == (at_odds.rank,):
-        return _at_odds(case, at_odds, waits)
-    left_out = unserved(case, candidate)
-    if left_out is not None and candidate.suspects == (left_out.hub,):
-        return _unserved(case, left_out, waits)
-    silent = unclosed(case, candidate)
-    if silent is not None and candidate.suspects == (silent.rank,):
-        return _unclosed(case, silent, waits)
-    odd = odd_tally.reason(case, candidate, waits)
-    if odd is None and left_alone(case, candidate) is None:
-        return fewer_visits.reason(case, candidate, waits) or inner_call.reason(
-            case, candidate, waits
-        )
-    return odd
+_WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
+    Uneven: takers.reason,
+    Unserved: unserved.reason,
+    Unclosed: unclosed.reason,
+    OddTally: odd_tally.reason,
+    FewerVisits: fewer_visits.reason,
+    LeftInner: inner_call.reason,
+}
+"""Of what departed from what its like did; who left a round of its own is told below."""
 
 
 def _run_ended(
@@ -129,12 +121,6 @@ def _run_ended(
         f"than each time before.{counted}",
         fewer_steps.fix(case, cycle, left),
     )
-
-
-_SEND_ALWAYS: Final = (
-    "Let rank {rank} call {usual} in every round, with an empty message or zeros where it has "
-    "nothing; or tell the receiver how many messages are to come."
-)
 
 
 def first_time(case: Case, cycle: Sequence[Edge]) -> str:
@@ -162,9 +148,9 @@ def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: Left
     told = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
     if candidate.suspects != (left.rank,):
         return f"{told} The logs do not show which of them was meant."
-    missed = unsent(case, candidate)
-    if missed is not None and left_alone(case, candidate) is None:
-        return f"{told}{_of_likes(case, missed)}"
+    found = departed(case, candidate)
+    if isinstance(found, Unsent):
+        return f"{told}{_of_likes(case, found)}"
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     who = words.upper(words.ranks(others))
     if dropped(case, candidate) is left:
@@ -220,7 +206,7 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
 def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
-    under = _under(case, (rank, left.made), (rank, left.usual))
+    under = _under(case, rank, left.made, left.usual)
     before = (
         f"Let rank {rank} call {usual} before {closed(made)} as the others wait for that, and come "
         "to nothing else before it."
@@ -234,12 +220,12 @@ def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
 
 def _loop_left(case: Case, cycle: Sequence[Edge], left: LeftRound) -> LoopLine | None:
     """The loop that a rank was in by its call before, and is not, while another of a circle is."""
-    gone = Standpoint((left.rank,), left.made, case.stack(left.rank, left.made))
+    gone = of_call(case, left.rank, left.made)
     for waiting in (edge.waiting for edge in cycle):
         call = waited_for(case, waiting) if waiting.rank != left.rank else None
         if call is None:
             continue
-        inside = Standpoint((waiting.rank,), call, case.stack(waiting.rank, call))
+        inside = of_call(case, waiting.rank, call)
         loop = come_out_of(case, inside, gone, left.before)
         if loop is not None:
             return loop
@@ -262,17 +248,17 @@ def _left(
         "it has nothing of its own; or let all ranks agree first to leave it out."
     )
     past = gone_past.of_left_round(case, candidate, left) if left.skipped else None
-    if unsent(case, candidate) is not None:
+    if isinstance(departed(case, candidate), Unsent):
         led = past.sentence if past is not None else ""
-        return Reason(f"{told}{led}{counted}", _SEND_ALWAYS.format(rank=rank, usual=usual))
+        return Reason(f"{told}{led}{counted}", SEND_ALWAYS.format(rank=rank, usual=usual))
     if past is not None:
         return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
     ended = (
         f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
         "none waits for more."
     )
-    made_so, usually = (rank, left.made), (rank, left.usual)
-    under = _under(case, usually, made_so) if left.skipped else _under(case, made_so, usually)
+    calls = (left.made, left.usual)
+    under = _under(case, rank, *(calls[::-1] if left.skipped else calls))
     is_proven = left.skipped and candidate.suspects == (rank,)
     if is_proven and under.fix:
         return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")
@@ -302,87 +288,9 @@ def _skipped(left: LeftRound) -> str:
     )
 
 
-def _under(case: Case, one: tuple[int, Call], other: tuple[int, Call]) -> Reason:
-    """The condition that one rank's call stands under, and another call does not; empty: none."""
-    points = [Standpoint((rank,), call, case.stack(rank, call)) for rank, call in (one, other)]
-    found = conditions.own(case, *points)
-    return decided.of_one(found) if found is not None else Reason("", "")
-
-
-def _at_odds(case: Case, found: Uneven, waits: str) -> Reason:
-    """Two ranks that disagree about who takes part in a round."""
-    hub, waiter, end = found.hub, found.waiter, named(case, found.hub, found.row, brief=True)
-    way, did = ("to", "sent") if found.call.op == "recv" else ("from", "received")
-    who, one = words.ranks(found.peers), named(case, waiter, found.call, brief=True)
-    under = _under(case, (waiter, found.call), (hub, found.row)).cause
-    now = (
-        f"in this one too, {way} {who}, and all of them came to it. Rank {waiter} alone waits for "
-        f"one more, in {one}."
-        if found.rank == waiter
-        else f"in this one only {len(found.peers)}{f', {way} {who}' if found.peers else ''}. Rank "
-        f"{waiter} waits for another, in {one}."
-    )
-    first = (
-        f"Let rank {hub} decide who takes part in a round and broadcast the list, and let every "
-        "rank go by that one."
-        if found.rank == waiter
-        else f"Let rank {hub} go by the same list of ranks as all others do, in all that it does "
-        "of a round: one rank decides who takes part, and broadcasts it."
-    )
-    return Reason(
-        f"{waits} In each of the {found.rounds} rounds before rank {hub} {did} "
-        f"{words.counted(found.usual, 'message')} {way} changing ranks before {end}; {now}{under}",
-        f"{first}\n"
-        "If each rank draws the list by itself: with the same seed, and from a generator of its "
-        "own (random.Random, torch.Generator) from which nothing else draws. One draw more on one "
-        "rank, and its lists are others from then on.",
-    )
-
-
-def _unserved(case: Case, found: Unserved, waits: str) -> Reason:
-    """A rank that gave all others of a kind something in this round, and nothing to one."""
-    hub, waiter, end = found.hub, found.waiter, named(case, found.hub, found.row, brief=True)
-    likes, all_ = words.ranks(found.likes), words.ranks(sorted((*found.likes, found.waiter)))
-    call = named(case, waiter, found.call, brief=True)
-    counted = tally.of_channel(case, _channel(found))
-    return Reason(
-        f"{waits} In each of the {found.rounds} rounds before rank {hub} sent each of {all_} a "
-        f"message before {end}; in this one it sent some to {likes}, none to rank {waiter}, and "
-        f"went on to that. Rank {waiter} has done in this round what {likes} began theirs with: "
-        f"{call}. In the source nothing leads past that, and rank {hub} has taken all that rank "
-        f"{waiter} sent it." + (f" {counted}" if counted else ""),
-        f"Let rank {hub} send something to each of {all_} in every round: where it has nothing for "
-        "one, a message that says so.\n"
-        f"Or let all ranks know before the round whom rank {hub} has something for (one broadcast "
-        "of the list), and only those receive.",
-    )
-
-
-def _unclosed(case: Case, found: Unclosed, waits: str) -> Reason:
-    """A rank that came to the end of the round without the message by which all end theirs."""
-    rank, likes = found.rank, words.ranks(found.likes)
-    all_ = words.ranks(sorted((*found.likes, rank)))
-    usual = named(case, rank, found.usual)
-    n = found.rounds
-    before = "In the round before" if n == 1 else f"In each of the {n} rounds before"
-    led = ways_past.led(ways_past.few(case, case.stack(rank, found.usual)), f"rank {rank}")
-    ended, how = "called", f"and rank {found.hub} asks for no more of them than in a round before"
-    if found.is_straight:
-        ended, how = (
-            "ended with",
-            f"straight from the round before; rank {found.hub} waits for a message of any rank",
-        )
-    return Reason(
-        f"{waits} {before} each of {all_} {ended} {closed(usual)} and so did {likes} in this one. "
-        f"Rank {rank} came to {closed(named(case, rank, found.row, brief=True))} without it, "
-        f"{how}.{led}",
-        _SEND_ALWAYS.format(rank=rank, usual=named(case, rank, found.usual, brief=True)),
-    )
-
-
-def _channel(found: Unserved) -> ChannelKey:
-    call = found.call
-    return ChannelKey(call.group, call.device, found.hub, found.waiter, call.tag or 0)
+def _under(case: Case, rank: int, one: Call, other: Call) -> Reason:
+    """The condition that one call of a rank stands under, and another does not; empty: none."""
+    return decided.own(case, of_call(case, rank, one), of_call(case, rank, other))
 
 
 def awaited(case: Case, cycle: Sequence[Edge]) -> list[tuple[int, Call | None]]:

@@ -34,6 +34,11 @@ def standpoints(candidate: Candidate) -> list[Standpoint]:
     return [Standpoint(s.ranks, c, s.stack or ()) for s, c in called(candidate)]
 
 
+def of_call(case: Case, rank: int, call: Call) -> Standpoint:
+    """That of one rank in a call of its own."""
+    return Standpoint((rank,), call, case.stack(rank, call))
+
+
 def of_ranks(candidate: Candidate, ranks: Sequence[int]) -> Standpoint | None:
     """That of the side which these ranks are, if it made a call."""
     return next((p for p in standpoints(candidate) if p.ranks == tuple(ranks)), None)

@@ -135,6 +135,10 @@ EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."
 )
+SEND_ALWAYS = (
+    "Let rank {rank} call {usual} in every round, with an empty message or zeros where it has "
+    "nothing; or tell the receiver how many messages are to come."
+)
 ONE_LENGTH = (
     "Give the loop the same length on every rank: agree on the number of steps first, for example "
     "by an all_reduce (MIN), or let all ranks decide together when it ends."

@@ -42,6 +42,11 @@ class Unsent(NamedTuple):
     likes: tuple[int, ...]
     """Those that made it; at least two."""
 
+    @property
+    def rank(self) -> int:
+        """Who left it out."""
+        return self.left.rank
+
 
 @once
 def unsent(case: Case, candidate: Candidate) -> Unsent | None:

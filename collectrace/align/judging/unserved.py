@@ -37,6 +37,11 @@ class Unserved(NamedTuple):
     rounds: int
     """Before, in each of which all of them got something; at least two."""
 
+    @property
+    def rank(self) -> int:
+        """Who did otherwise than in those rounds."""
+        return self.hub
+
 
 @once
 def unserved(case: Case, candidate: Candidate) -> Unserved | None:

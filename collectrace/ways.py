@@ -74,7 +74,11 @@ class Ways:
         """The ways past a line, in the order of the source; the nearest where there are many."""
         around = (one for one in self._scopes if one.holds(number))
         scope = max(around, key=lambda one: (one.first, -one.last), default=None)
-        found = {w.head: w for w in self._ways if w.scope == scope and w.leads_past(number)}
+        found = {
+            (way.head, way.leaves): way
+            for way in self._ways
+            if way.scope == scope and way.leads_past(number)
+        }
         nearest = sorted(found.values(), key=lambda way: abs(way.head - number))[:_MOST]
         return sorted(nearest, key=lambda way: way.head)
 
@@ -90,6 +94,10 @@ class _Head(NamedTuple):
     begin: int
     spared: tuple[Span, ...]
     is_loop: bool = False
+    handles: Span | None = None
+    """Its own lines, if it is an ``except``."""
+    handler: _Head | None = None
+    """The ``except`` in which it is, if no loop is between."""
 
 
 _AddScope = Callable[[Sequence[ast.stmt], Span], None]
@@ -122,7 +130,8 @@ class _Walk:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._nested(node.body, Span(node.lineno, _end(node)))
             case ast.If():
-                own = _Head(node.lineno, node.lineno, (_span(node),))
+                handler = head and (head if head.handles else head.handler)
+                own = _Head(node.lineno, node.lineno, (_span(node),), handler=handler)
                 for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
                     with self._beside(other):
                         yield from self.block(arm, own, loops)
@@ -164,7 +173,7 @@ class _Walk:
         if node.finalbody:
             spared.append(Span(node.finalbody[0].lineno, _end(node)))
         for handler in node.handlers:
-            own = _Head(handler.lineno, node.lineno, tuple(spared))
+            own = _Head(handler.lineno, node.lineno, tuple(spared), handles=_span(handler))
             yield from self.block(handler.body, own, loops)
             last = handler.body[-1]
             if not isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue):
@@ -185,12 +194,23 @@ class _Walk:
 
     def _leaving(self, leaves: Leaves, head: _Head, loops: _Loops) -> Iterator[Way]:
         if leaves in ("return", "raise"):
-            yield self._way(leaves, head, self._scope, loops)
+            yield from self._jump(leaves, head, self._scope, loops)
         elif loops and not (head.is_loop and head.line == loops[-1].lineno):
             loop = loops[-1]
             # The `else` of a loop is what a break leads past.
             last = _end(loop) if leaves == "break" else _end(loop.body[-1])
-            yield self._way(leaves, head, Span(loop.lineno + 1, last), loops)
+            yield from self._jump(leaves, head, Span(loop.lineno + 1, last), loops)
+
+    def _jump(self, leaves: Leaves, head: _Head, region: Span, loops: _Loops) -> Iterator[Way]:
+        """The ways of one statement. Of an ``if`` in a handler it is two.
+
+        Past the other lines of the handler it leads by what it asks; past those outside, whatever
+        it asks, by the exception.
+        """
+        if head.handler is not None and head.handler.handles is not None:
+            yield self._way(leaves, head, head.handler.handles, loops)
+            head = head.handler
+        yield self._way(leaves, head, region, loops)
 
     def _way(self, leaves: Leaves, head: _Head, region: Span, loops: _Loops) -> Way:
         around = tuple(_span(loop) for loop in loops)
@@ -234,5 +254,5 @@ def _end(node: ast.stmt | ast.ExceptHandler) -> int:
     return node.end_lineno or node.lineno
 
 
-def _span(node: ast.stmt) -> Span:
+def _span(node: ast.stmt | ast.ExceptHandler) -> Span:
     return Span(node.lineno, _end(node))

@@ -152,6 +152,8 @@ def test_ctrl_c(answer: Callable[..., dict[str, Any]]) -> None:
 CTRL_C_AT_AN_IMPORT = """
 import os, runpy, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+
 class CtrlC:
     def find_spec(self, name, *_):
         if name == "argparse":

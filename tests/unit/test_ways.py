@@ -174,6 +174,25 @@ def test_a_handler_before_the_line(handling: str, ways: list[str]) -> None:
     )
 
 
+def test_a_condition_in_a_handler_leads_past_other_lines_by_the_exception() -> None:
+    source = """
+        def train():
+            for batch in loader:
+                try:
+                    load(batch)
+                except OSError:
+                    {inside}
+                    if tolerant:
+                        continue
+                    {behind}
+                {after}
+    """
+    there = {"inside": "pass", "behind": "pass", "after": "pass"}
+    assert past(source.format(**{**there, "after": "HERE"})) == ["continue except OSError:"]
+    assert past(source.format(**{**there, "behind": "HERE"})) == ["continue if tolerant:"]
+    assert past(source.format(**{**there, "inside": "HERE"})) == []
+
+
 @pytest.mark.parametrize("place", ["except E:", "finally:"])
 def test_a_handler_leads_past_no_other_handler_nor_the_end(place: str) -> None:
     assert (

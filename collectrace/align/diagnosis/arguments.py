@@ -305,7 +305,8 @@ def _loop_over_names(case: Case, candidate: Candidate) -> str:
     (side, call), *others = called(candidate)
     if any(other.site != call.site for _, other in others):
         return ""
-    for site in lines(case, side.ranks[0], call) or [call.site or ""]:
+    own = lines(case, side.ranks[0], call) if is_asked(call) else []
+    for site in own or [call.site or ""]:
         loop = statements.innermost_loop(case.statements(site))
         text = statements.code_of(loop or "")
         if loop and text.startswith("for ") and not loop_lines.has_own_order(loop):

@@ -76,11 +76,14 @@ def _named_frames(
     if not outer and is_in_helper(case, rank, call):
         outer = 1
     caller = frames[outer] if outer else ""
-    if within or not is_asked(call):
-        return [frames[0], *([caller] if caller else [])]
     ran = through_model(case, rank, call) if not brief else ""
-    borne = caller if call.site != sites[0] else ""
-    named = [frames[0], _applied(case, frames) or caller, borne, outside, ran]
+    if within:
+        named = [frames[0], caller]
+    elif not is_asked(call):
+        named = [frames[0], caller, ran]
+    else:
+        borne = caller if call.site != sites[0] else ""
+        named = [frames[0], _applied(case, frames) or caller, borne, outside, ran]
     return list(dict.fromkeys(filter(None, named)))
 
 

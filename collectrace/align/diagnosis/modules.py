@@ -26,6 +26,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if len({(call.role, call.part) for call in calls}) == 1:
         return None
+    if (freed := _freed_on_some(case, candidate)) is not None:
+        return freed
     why = decided.sentence(case, candidate) or decided.around_all(case, candidate)
     why = why or _turns_left_out(case, candidate)
     found = edits.edit(case, candidate)
@@ -71,6 +73,42 @@ _KEEP_IN_LOSS: Final = (
     "Let what the module computes take part in the loss on every rank, times zero where it is not "
     "wanted (loss + 0 * out.sum()): then its gradients are reduced everywhere."
 )
+
+
+def _freed_on_some(case: Case, candidate: Candidate) -> Reason | None:
+    """One backward() gathers a module's parameters again, and on other ranks has them still."""
+    sides = called(candidate)
+    gathers = [(side, call) for side, call in sides if call.role in _GATHER]
+    reduces = [(side, call) for side, call in sides if call.role in _REDUCE]
+    places = {(call.part, call.site, side.stack) for side, call in sides}
+    if len(places) > 1 or not gathers or not reduces:
+        return None
+    if not all(_was_run(case, candidate, side.ranks[0], call.part) for side, call in sides):
+        return None
+    freed, held = (words.ranks(r for s, _ in one for r in s.ranks) for one in (gathers, reduces))
+    (side, call), *_ = gathers
+    option, setter = _RESHARDING[call.role]
+    at = place_of(case, side.ranks[0], call)
+    return Reason(
+        f"All ranks had run {call.part}, and are in its backward{at}: {freed} gathered its "
+        f"parameters again, {held} reduced its gradients without, for its parameters were still "
+        f"there. So they were freed after the forward on {freed}, and kept on {held}: {option} is "
+        f"not the same on all ranks, or {held} gathered them by hand.",
+        f"Give {option} one value on every rank, at the same step{setter}. Where a rank decides by "
+        "what it alone knows (its memory, its batch), let all decide together first: an all_reduce "
+        "of it (MIN or MAX), or one rank broadcasts the choice.",
+    )
+
+
+# torch 2.13: torch/distributed/fsdp/_fully_shard/_fully_shard.py, fully_shard() and FSDPModule;
+# torch/distributed/fsdp/api.py, ShardingStrategy.
+_RESHARDING: Final = {
+    "fsdp.unshard": (
+        "reshard_after_forward",
+        ", in fully_shard() as in set_reshard_after_forward(); and so each unshard()",
+    ),
+    "fsdp_one.unshard": ("the sharding strategy (FULL_SHARD or SHARD_GRAD_OP)", ""),
+}
 
 
 def _turns_left_out(case: Case, candidate: Candidate) -> str:

@@ -63,11 +63,10 @@ def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs:
     gone, inside = (_point(candidate, side) for side in (found.side, found.others))
     again = loop_lines.loop_of_one(case, gone, inside)
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
-    first = closed(named(case, found.others.ranks[0], theirs))
+    made, first = _told_apart(case, (found.side.ranks[0], mine), (found.others.ranks[0], theirs))
     more = len(found.skipped) - 1
     rest = f" and {words.counted(more, 'more call')}" if more else ""
     without = f"{first}{rest}".removesuffix(",")
-    made = closed(named(case, found.side.ranks[0], mine))
     rounds = f"in each of the {found.rounds} equal rounds before"
     as_ever = f"{others} went on as in those."
     told = f"{words.upper(who)} went on to {made} without {without}, which came first {rounds}; "
@@ -83,7 +82,20 @@ def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs:
     if known is not None:
         return Reason(told + known.cause, known.fix, "some ranks")
     why = decided.sentence(case, candidate) + decided.skipped_by(found.others.stack or ())
-    return Reason(told + why, decided.fix(case, candidate) or EVERY_RANK, "some ranks")
+    fix = decided.fix(case, candidate)
+    if not fix and again is not None and gone_past.of_sides(case, candidate) is None:
+        turn = f"If {who} had one more turn of {again.quoted}: {words.lower(ONE_LENGTH)}"
+        return Reason(told + why, f"{EVERY_RANK}\n{turn}", "some ranks")
+    return Reason(told + why, fix or EVERY_RANK, "some ranks")
+
+
+def _told_apart(case: Case, *calls: tuple[int, Call]) -> list[str]:
+    """Two calls, each named with the line that told it from the other where a model made it."""
+    apart = chains.outermost_apart(*(case.stack(rank, call) for rank, call in calls))
+    return [
+        closed(named(case, rank, call, within="" if is_asked(call) else frame))
+        for (rank, call), frame in zip(calls, apart, strict=True)
+    ]
 
 
 def way(case: Case, candidate: Candidate) -> Reason | None:
@@ -176,7 +188,7 @@ def turns(case: Case, candidate: Candidate) -> Reason | None:
         f"it, {_unordered(loop)}with one left out or one more; or they are at "
         "the same turn, and its tensor differs.",
         f"{_one_order(loop)}\nIf they are at the same turn: make its tensor of one size and dtype "
-        "on every rank.",
+        f"on every rank{' (pad it to the largest)' if 'gather' in call.op else ''}.",
     )
 
 

@@ -2,8 +2,9 @@
 
 As where workers push to a server. What all of a kind have sent each time, from one line, is what
 the server awaits of each; who alone sends something else, as it never did, has departed from it.
-Or between ranks that each send to one other, as in a ring, where sizes may vary from message to
-message: if all sent alike in each before, who alone does not in this one has departed from it.
+Or between ranks that each send to others, as in a ring or to their neighbours, where sizes may vary
+from message to message: if all sent alike in each before, who alone does not in this one has
+departed from it.
 """
 
 from __future__ import annotations
@@ -101,26 +102,26 @@ def _of_hub(
 def _of_turn(
     case: Case, issue: ChannelIssue, end: End, usual: Call, log: RankLog
 ) -> OddMessage | None:
-    """Of ranks that each have one such channel: the n-th messages of all are compared."""
-    channel, likes = issue.channel, []
-    rank, hub = log.rank, channel.destination if end == "source" else channel.source
-    *done, (lines, _) = _made(log, channel, issue.seq)
-    now = lines, channel_text(usual)
+    """Of ranks that each have channels from one line: the n-th messages of all are compared."""
+    channel, rank, likes = issue.channel, log.rank, set[int]()
+    hub = channel.destination if end == "source" else channel.source
+    *done, (line, _) = _made(log, channel, issue.seq)
+    due = [*done, (line, channel_text(usual))]
     for other in issue.group.ranks:
         theirs = case.log(other)
-        own = _channels_like(theirs, channel, end) if theirs is not None else []
-        if theirs is None or not programs.is_whole(theirs) or len(own) > 1:
+        if theirs is None or not programs.is_whole(theirs):
             return None
-        made = _made(theirs, own[0], issue.seq) if own else []
-        if other == rank or not own:
-            continue
-        if made != [*done, now][: len(made)]:
-            return None
-        if len(made) == issue.seq:
-            likes.append(other)
+        for own in _channels_like(theirs, channel, end):
+            made = _made(theirs, own, issue.seq - (other == rank))
+            if line not in {frames for frames, _ in made}:
+                continue
+            if made != due[: len(made)]:
+                return None
+            if len(made) == issue.seq:
+                likes.add(other)
     if len(likes) + 1 < CAN_OUTVOTE:
         return None
-    return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1, by_turn=True)
+    return OddMessage(rank, end, hub, tuple(sorted(likes)), usual, issue.seq - 1, by_turn=True)
 
 
 def _channels_like(log: RankLog, channel: ChannelKey, end: End) -> list[ChannelKey]:

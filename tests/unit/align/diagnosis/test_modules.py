@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from collectrace.findings import Finding
 from tests.support.judging import aligned, errors
@@ -60,6 +63,42 @@ def test_a_module_that_was_run_and_left_out_of_the_loss(tmp_path: Path) -> None:
     assert "All ranks had run the module, but on rank 2 no gradients came back" in found.cause
     assert "times zero" in found.fix
     assert "set_reduce_scatter_unused_params" not in found.fix
+
+
+def kept_by(holders: Sequence[int], *, again_at: str = "/job/train.py:21") -> Run:
+    """Some ranks keep what they gathered for the third forward: there all wait for ever."""
+    run = Run(3)
+    for rank in run:
+        for step in range(3):
+            for layer in "ab":
+                gather(rank, layer, "/job/train.py:9")
+            for layer in "ba" if step < 2 else "b":
+                is_held = step == 2 and rank.rank in holders
+                if not is_held:
+                    gather(rank, layer, again_at if step == 2 else "/job/train.py:21")
+                if is_held or step < 2:
+                    rank.call("reduce_scatter_single", role="fsdp.reduce_scatter", part=layer,
+                              shape=[68], site="/job/train.py:21")  # fmt: skip
+        rank.exit()
+    return run
+
+
+@pytest.mark.parametrize(("holders", "suspects"), [((2,), (2,)), ((0, 2), (1,))])
+def test_parameters_that_some_ranks_keep_after_the_forward(
+    holders: Sequence[int], suspects: tuple[int, ...], tmp_path: Path
+) -> None:
+    found = first(kept_by(holders), tmp_path)
+    assert found.suspects == suspects
+    assert "All ranks had run b, and are in its backward at train.py:21" in found.cause
+    assert "reshard_after_forward is not the same on all ranks" in found.cause
+    assert "took no part in the loss" not in found.cause
+    assert "one value on every rank" in found.fix
+    assert "times zero" not in found.fix
+
+
+def test_a_module_that_runs_again_is_not_taken_for_one_that_was_freed(tmp_path: Path) -> None:
+    found = first(kept_by((2,), again_at="/job/train.py:12"), tmp_path)
+    assert "reshard_after_forward" not in found.cause + found.fix
 
 
 def test_the_condition_around_the_line_that_all_modules_share(tmp_path: Path) -> None:

@@ -80,6 +80,25 @@ _KEEP: Final = (
 )
 
 
+def of_one(case: Case, rank: int, call: Call) -> Reason | None:
+    """Why one rank may have left out a call that it had made; None: autograd does not run it.
+
+    A sentence after a space.
+    """
+    function = autograd_function(case, rank, call)
+    if not function:
+        return None
+    return Reason(
+        f" autograd runs {function}() only where something that its forward took needs a gradient, "
+        f"and the loss was computed from what it gave: on rank {rank} that was not so this time, "
+        "or backward() was not called.",
+        "Let something that goes into that forward need a gradient in every step "
+        "(x.requires_grad_()), also where no parameter before it does, and keep what comes out of "
+        "it in the loss; or make the exchange outside of autograd. If it was meant to be left out, "
+        "leave out its other end as well.",
+    )
+
+
 def _beside_a_bucket(case: Case, candidate: Candidate) -> _Missing | None:
     """Those of DDP's backward(), where the others are in a gradient bucket of the same one."""
     found = left_before(case, candidate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
@@ -12,6 +13,7 @@ from collectrace.align.diagnosis import (
     closing_send,
     group_circle,
     out_of_step,
+    own_turn,
     partners,
     program,
     refused,
@@ -57,7 +59,6 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return Wording(
             circle.headline(case, source), f"{steps} {by_exception.cause}", by_exception.fix
         )
-    messages = [edge for edge in source if edge.waiting.channel is not None]
     is_proven = bool(suspects_of_circle(case, candidate))
     known = partners.reason(case, candidate)
     if known is None and not is_proven:
@@ -69,52 +70,61 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if near is not None:
         both = closing_send.readings(case, near)
         return Wording(circle.headline(case, source), f"{steps} {both.cause}", both.fix)
-    told = out_of_step.reason(case, candidate, source, steps)
-    if told is not None:
-        return Wording(circle.headline(case, source), told.cause, told.fix)
-    cause = (
-        f"{steps} Each is right by itself; together they wait for ever."
-        f"{out_of_step.first_time(case, source)}"
+    told = out_of_step.reason(case, candidate, source, steps) or _by_form(case, source, steps)
+    return Wording(circle.headline(case, source), told.cause, told.fix)
+
+
+def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
+    """What circles of such calls come from; ``steps``: who waits for whom, a sentence."""
+    messages = [edge for edge in cycle if edge.waiting.channel is not None]
+    if not messages:
+        return _of_collectives(case, cycle, steps)
+    if len(messages) < len(cycle):
+        return _of_both(case, messages[0].waiting, steps)
+    return own_turn.reason(case, cycle, steps) or Reason(
+        f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}",
+        by_framework.of_messages(case, out_of_step.awaited(case, cycle)) or _messages(case, cycle),
     )
-    if len(messages) == len(source):
-        told_by = by_framework.of_messages(case, out_of_step.awaited(case, source))
-        fix = told_by or _messages(case, source)
-    elif messages:
-        one = messages[0].waiting
-        counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
-        cause = (
-            f"{steps} Some wait in a message, some in a collective: what rank "
-            f"{one.rank} waits for comes behind the collective, or never."
+
+
+_TOGETHER: Final = "Each is right by itself; together they wait for ever."
+
+
+def _of_both(case: Case, one: Waiting, steps: str) -> Reason:
+    """``one``: a wait in a message, where others wait in a collective."""
+    counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
+    return Reason(
+        f"{steps} Some wait in a message, some in a collective: what rank {one.rank} waits for "
+        f"comes behind the collective, or never.{f' {counted}' if counted else ''}",
+        f"Finish the exchange before the collective, or after it, on every rank alike: move the "
+        f"{one.op} of rank {one.rank}{at_wait(case, one)}, or the collective.\n"
+        f"If the other end of that {one.op} is not behind the collective: "
+        f"{words.lower(COUNT_THEM)}",
+    )
+
+
+def _of_collectives(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
+    """Groups that were entered in different orders, or a group that was meant to be another."""
+    cause = f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}"
+    lines = {(edge.waiting.op, site_of_wait(case, edge.waiting)) for edge in cycle}
+    first, last = (circle.what(case, edge) for edge in (cycle[0], cycle[-1]))
+    order = (
+        "enter the groups in the same order on every rank; moving one call is enough: rank "
+        f"{cycle[0].waiting.rank} issues {last} before {first}."
+    )
+    groups = len({edge.waiting.group for edge in cycle})
+    if len(lines) == 1:
+        return Reason(
+            f"{cause} It is one line, and the ranks give it {groups} different groups.",
+            f"Pass the same group on every rank, if one is meant.\nElse {order}",
         )
-        cause += f" {counted}" if counted else ""
-        fix = (
-            f"Finish the exchange before the collective, or after it, on every rank alike: move "
-            f"the {one.op} of rank {one.rank}{at_wait(case, one)}, or the collective.\n"
-            f"If the other end of that {one.op} is not behind the collective: "
-            f"{words.lower(COUNT_THEM)}"
-        )
-    else:
-        one_line = len({(e.waiting.op, site_of_wait(case, e.waiting)) for e in source}) == 1
-        first, last = (circle.what(case, edge) for edge in (source[0], source[-1]))
-        order = (
-            f"enter the groups in the same order on every rank; moving one call is enough: rank "
-            f"{source[0].waiting.rank} issues {last} before {first}."
-        )
-        groups = len({edge.waiting.group for edge in source})
-        if one_line:
-            cause += f" It is one line, and the ranks give it {groups} different groups."
-            fix = f"Pass the same group on every rank, if one is meant.\nElse {order}"
-        else:
-            cause += (
-                f" They entered {groups} groups in different orders, or one of them has left out a "
-                "call before."
-            )
-            fix = (
-                f"{words.upper(order)}\n"
-                "Or, if one of these calls was meant for the other group, pass that.\n"
-                "Or, if a branch has left out a call on one of them, make it on every rank."
-            )
-    return Wording(circle.headline(case, source), cause, fix)
+    return Reason(
+        f"{cause} They entered {groups} groups in different orders, or one of them has left out a "
+        "call before.",
+        f"{words.upper(order)}\n"
+        "Or, if one of these calls was meant for the other group, pass that.\n"
+        "Or, if a branch has left out a call on one of them, make it on every rank.",
+    )
 
 
 def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    autograd,
     by_framework,
     decided,
     fewer_steps,
@@ -253,6 +254,9 @@ def _left(
         return Reason(f"{told}{led}{counted}", SEND_ALWAYS.format(rank=rank, usual=usual))
     if past is not None:
         return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
+    cut = autograd.of_one(case, rank, left.usual) if left.skipped else None
+    if cut is not None:
+        return Reason(f"{told}{cut.cause}{counted}", cut.fix)
     ended = (
         f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
         "none waits for more."

@@ -1,0 +1,55 @@
+"""What one rank of a circle of messages had always called there, and did not this time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from collectrace.findings import Finding
+from tests.support.judging import aligned, errors
+from tests.support.synthetic import Run
+
+
+def exchanged(turns: Sequence[str]) -> Run:
+    """Rank 0 sends, and receives an answer at a line per turn; in the next epoch it sends on."""
+    run = Run(2)
+    zero, one = run
+    for line in turns:
+        zero.send(1, site="a.py:5")
+        one.recv(0, site="b.py:5")
+        one.send(0, site="b.py:6")
+        zero.recv(1, site=line)
+    run.all("all_reduce", site="c.py:3")
+    zero.done(1)
+    one.done(1)
+    zero.send(1, site="a.py:5")
+    one.recv(0, site="b.py:5")
+    zero.stuck_in(zero.send(1, site="a.py:5"))
+    one.stuck_in(one.send(0, site="b.py:6"))
+    return run
+
+
+def first(run: Run, folder: Path) -> Finding:
+    return errors(aligned(run, folder))[0]
+
+
+def test_what_always_came_behind_a_call_and_did_not_this_time(tmp_path: Path) -> None:
+    found = first(exchanged(["a.py:6"] * 4), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", ())
+    assert (
+        "Each of the 4 times before, behind send at a.py:5 rank 0 had called recv at a.py:6; this "
+        "time it made send at a.py:5 once more. The logs do not show which was meant."
+    ) in found.cause
+    assert "Let rank 0 call recv at a.py:6 as each time before" in found.fix
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [["a.py:6"] * 2, ["a.py:6", "a.py:6", "a.py:9", "a.py:6"]],
+    ids=["twice is no habit", "it had other turns before"],
+)
+def test_what_may_come_behind_a_call_is_not_known(turns: Sequence[str], tmp_path: Path) -> None:
+    found = first(exchanged(turns), tmp_path)
+    assert "Each is right by itself" in found.cause

@@ -242,6 +242,14 @@ def peer(call: Call) -> str:
     return f"{'from' if call.op == 'recv' else 'to'} {other}"
 
 
+def other_end(call: Call) -> str:
+    """The call that takes part in another: ``the send of rank 1``; of collectives those of all."""
+    if call.peer is None:
+        return f"the {call.op} of all others"
+    op, who = "send" if call.op == "recv" else "recv", f"rank {call.peer}"
+    return f"the {op} of {who if call.peer >= 0 else 'whichever rank it is for'}"
+
+
 def root(call: Call) -> str:
     """What torch calls the root of this op: ``src``, ``dst``."""
     return ops.of(call.op).root or "root"

@@ -95,7 +95,7 @@ def of_one(case: Case, rank: int, call: Call) -> Reason | None:
         "Let something that goes into that forward need a gradient in every step "
         "(x.requires_grad_()), also where no parameter before it does, and keep what comes out of "
         "it in the loss; or make the exchange outside of autograd. If it was meant to be left out, "
-        "leave out its other end as well.",
+        f"leave out {words.other_end(call)} as well.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collectrace import words
 from collectrace.align.diagnosis import autograd
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.wording import Reason
@@ -23,21 +24,22 @@ def reason(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None:
 
 
 def _reason(case: Case, left: LeftTurn, waits: str) -> Reason:
-    rank = left.rank
-    before, made, usual = (
-        named(case, rank, call, brief=True) for call in (left.before, left.made, left.usual)
+    rank, usual = left.rank, left.usual[0]
+    before, *ways = (
+        closed(named(case, rank, call, brief=True)) for call in (left.before, *left.usual)
     )
-    went = f"made {closed(before)} once more" if before == made else f"went on to {made}"
+    made = named(case, rank, left.made, brief=True)
+    went = f"made {before} once more" if closed(made) == before else f"went on to {made}"
     told = (
-        f"{waits} Each of the {left.times:,} times before, behind {closed(before)} rank {rank} had "
-        f"called {usual}; this time it {went}."
+        f"{waits} Behind {before} rank {rank} had gone on to {' or to '.join(ways)} each of the "
+        f"{left.times:,} times before; this time it {went}."
     )
     undecided = "The logs do not show which was meant."
-    cut = autograd.of_one(case, rank, left.usual)
+    cut = autograd.of_one(case, rank, usual)
     if cut is not None:
         return Reason(f"{told}{cut.cause} {undecided}", cut.fix)
     return Reason(
         f"{told} {undecided}",
-        f"Let rank {rank} call {closed(usual)} as each time before; or, if it was meant to leave "
-        "it out, leave out its other end as well.",
+        f"Let rank {rank} call {ways[0]} as each time before; or, if it was meant to leave it out, "
+        f"leave out {words.other_end(usual)} as well.",
     )

@@ -6,12 +6,16 @@ since, or turns differ. That proves nothing against it, but tells what is new.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from typing import Final, NamedTuple
 
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import program_of
 from collectrace.align.matching import habit
 from collectrace.records import Call
+
+_MOST: Final = 2
+"""Ways to go on behind a call: to the next turn of a loop, and out of it."""
 
 
 class LeftTurn(NamedTuple):
@@ -20,25 +24,26 @@ class LeftTurn(NamedTuple):
     rank: int
     before: Call
     made: Call
-    usual: Call
-    """The latest of them."""
+    usual: tuple[Call, ...]
+    """The latest of each way in which it had gone on, the most frequent first, which it had gone
+    at least ``habit.ENOUGH`` times."""
     times: int
-    """At least ``habit.ENOUGH``."""
+    """Of all of these."""
 
 
 def left_own_turn(case: Case, rank: int) -> LeftTurn | None:
-    """What a rank had always called behind its last call but one; None: this time, too."""
+    """How a rank had always gone on behind its last call but one; None: this time, too."""
     program = program_of(case, rank)
     if program is None or len(program.steps) < 2:
         return None
     *steps, before, made = program.steps
-    places = [n for n, step in enumerate(steps) if step == before]
-    behind = {program.steps[n + 1] for n in places}
-    if len(places) < habit.ENOUGH or len(behind) > 1 or made in behind:
+    behind = {n + 1: program.steps[n + 1] for n, step in enumerate(steps) if step == before}
+    ways = Counter(behind.values())
+    if made in ways or not 0 < len(ways) <= _MOST or max(ways.values()) < habit.ENOUGH:
         return None
-    last = len(steps)
-    calls = [program.call(at) for at in (last, last + 1, places[-1] + 1)]
-    if None in calls or len({call.thread for call in calls if call is not None}) > 1:
+    latest = {step: at for at, step in behind.items()}
+    places = [len(steps), len(steps) + 1, *(latest[step] for step, _ in ways.most_common())]
+    calls = [call for at in places if (call := program.call(at)) is not None]
+    if len(calls) < len(places) or len({call.thread for call in calls}) > 1:
         return None  # calls of several threads have no order
-    one, two, usual = (call for call in calls if call is not None)
-    return LeftTurn(rank, one, two, usual, len(places))
+    return LeftTurn(rank, calls[0], calls[1], tuple(calls[2:]), ways.total())

@@ -39,15 +39,21 @@ def test_what_always_came_behind_a_call_and_did_not_this_time(tmp_path: Path) ->
     found = first(exchanged(["a.py:6"] * 4), tmp_path)
     assert (found.kind, found.suspects) == ("deadlock", ())
     assert (
-        "Each of the 4 times before, behind send at a.py:5 rank 0 had called recv at a.py:6; this "
-        "time it made send at a.py:5 once more. The logs do not show which was meant."
+        "Behind send at a.py:5 rank 0 had gone on to recv at a.py:6 each of the 4 times before; "
+        "this time it made send at a.py:5 once more. The logs do not show which was meant."
     ) in found.cause
     assert "Let rank 0 call recv at a.py:6 as each time before" in found.fix
+    assert "leave out the send of rank 1 as well" in found.fix
+
+
+def test_the_end_of_a_loop_is_a_second_way(tmp_path: Path) -> None:
+    found = first(exchanged(["a.py:6", "a.py:6", "a.py:9", "a.py:6"]), tmp_path)
+    assert "gone on to recv at a.py:6 or to recv at a.py:9 each of the 4 times" in found.cause
 
 
 @pytest.mark.parametrize(
     "turns",
-    [["a.py:6"] * 2, ["a.py:6", "a.py:6", "a.py:9", "a.py:6"]],
+    [["a.py:6"] * 2, ["a.py:6", "a.py:6", "a.py:9", "a.py:12", "a.py:6"]],
     ids=["twice is no habit", "it had other turns before"],
 )
 def test_what_may_come_behind_a_call_is_not_known(turns: Sequence[str], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collectrace.align.diagnosis import autograd
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.own_turn import LeftTurn, left_own_turn
+from collectrace.align.judging.own_turn import NewTurn, new_turn
 from collectrace.align.ranks.waitgraph import Edge
 
 
@@ -18,12 +18,12 @@ def reason(case: Case, cycle: Sequence[Edge], waits: str) -> Reason | None:
 
     ``waits``: who waits for whom, a sentence.
     """
-    found = [left_own_turn(case, edge.waiting.rank) for edge in cycle]
+    found = [new_turn(case, edge.waiting.rank) for edge in cycle]
     left = [one for one in found if one is not None]
     return _reason(case, left[0], waits) if len(left) == 1 else None
 
 
-def _reason(case: Case, left: LeftTurn, waits: str) -> Reason:
+def _reason(case: Case, left: NewTurn, waits: str) -> Reason:
     rank, usual = left.rank, left.usual[0]
     before, *ways = (
         closed(named(case, rank, call, brief=True)) for call in (left.before, *left.usual)

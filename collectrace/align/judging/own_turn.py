@@ -18,7 +18,7 @@ _MOST: Final = 2
 """Ways to go on behind a call: to the next turn of a loop, and out of it."""
 
 
-class LeftTurn(NamedTuple):
+class NewTurn(NamedTuple):
     """What a rank called last, and what it had called there each time before."""
 
     rank: int
@@ -31,7 +31,7 @@ class LeftTurn(NamedTuple):
     """Of all of these."""
 
 
-def left_own_turn(case: Case, rank: int) -> LeftTurn | None:
+def new_turn(case: Case, rank: int) -> NewTurn | None:
     """How a rank had always gone on behind its last call but one; None: this time, too."""
     program = program_of(case, rank)
     if program is None or len(program.steps) < 2:
@@ -46,4 +46,4 @@ def left_own_turn(case: Case, rank: int) -> LeftTurn | None:
     calls = [call for at in places if (call := program.call(at)) is not None]
     if len(calls) < len(places) or len({call.thread for call in calls}) > 1:
         return None  # calls of several threads have no order
-    return LeftTurn(rank, calls[0], calls[1], tuple(calls[2:]), ways.total())
+    return NewTurn(rank, calls[0], calls[1], tuple(calls[2:]), ways.total())

@@ -31,6 +31,10 @@ class Span(NamedTuple):
         """Whether a line is one of them."""
         return self.first <= number <= self.last
 
+    def covers(self, other: Span) -> bool:
+        """Whether all lines of another are of this."""
+        return self.first <= other.first and other.last <= self.last
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -207,10 +211,12 @@ class _Walk:
         Past the other lines of the handler it leads by what it asks; past those outside, whatever
         it asks, by the exception.
         """
-        if head.handler is not None and head.handler.handles is not None:
-            yield self._way(leaves, head, head.handler.handles, loops)
-            head = head.handler
-        yield self._way(leaves, head, region, loops)
+        handles = head.handler.handles if head.handler is not None else None
+        if head.handler is None or handles is None or handles.covers(region):
+            yield self._way(leaves, head, region, loops)
+        else:
+            yield self._way(leaves, head, handles, loops)
+            yield self._way(leaves, head.handler, region, loops)
 
     def _way(self, leaves: Leaves, head: _Head, region: Span, loops: _Loops) -> Way:
         around = tuple(_span(loop) for loop in loops)

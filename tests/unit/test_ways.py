@@ -193,6 +193,23 @@ def test_a_condition_in_a_handler_leads_past_other_lines_by_the_exception() -> N
     assert past(source.format(**{**there, "inside": "HERE"})) == []
 
 
+def test_what_leaves_a_loop_of_a_handler_leads_past_nothing_behind_it() -> None:
+    source = """
+        def load():
+            try:
+                read()
+            except OSError:
+                while True:
+                    if found():
+                        break
+                    {inside}
+                {behind}
+            after()
+    """
+    assert past(source.format(inside="look()", behind="HERE")) == []
+    assert past(source.format(inside="HERE", behind="go_on()")) == ["break if found():"]
+
+
 @pytest.mark.parametrize("place", ["except E:", "finally:"])
 def test_a_handler_leads_past_no_other_handler_nor_the_end(place: str) -> None:
     assert (

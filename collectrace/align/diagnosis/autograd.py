@@ -23,6 +23,7 @@ from collectrace.align.judging.backwards import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.rounds import leap
 from collectrace.align.reading import chains
 from collectrace.findings import Side
@@ -50,7 +51,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if missing is None:
         return None
     rank, call = missing.rank, missing.calls[0]
-    if any(_is_chosen(case, missing, one) for one in missing.calls):
+    outside = missing.who.stack or ()
+    stacks = [case.stack(rank, one) or (one.site or "",) for one in missing.calls]
+    if any(_is_chosen(case, stack, outside) for stack in stacks):
         return None
     who, makers = words.ranks(missing.who.ranks), words.ranks(missing.makers.ranks)
     more = len(missing.calls) - 1
@@ -80,22 +83,28 @@ _KEEP: Final = (
 )
 
 
-def of_one(case: Case, rank: int, call: Call) -> Reason | None:
-    """Why one rank may have left out a call that it had made; None: autograd does not run it.
+def of_one(case: Case, left: LeftRound) -> Reason | None:
+    """Why one rank may have left out, or put off, what it had called in a backward().
 
-    A sentence after a space.
+    A sentence after a space. None where autograd does not run it, it may leave it out by itself, or
+    what was called instead is in a backward(), too.
     """
+    rank, call = left.rank, left.usual
     function = autograd_function(case, rank, call)
-    if not function:
+    if not function or autograd_function(case, rank, left.made):
+        return None
+    if _is_chosen(case, case.stack(rank, call)):
         return None
     return Reason(
-        f" autograd runs {function}() only where something that its forward took needs a gradient, "
-        f"and the loss was computed from what it gave: on rank {rank} that was not so this time, "
-        "or backward() was not called.",
-        "Let something that goes into that forward need a gradient in every step "
-        "(x.requires_grad_()), also where no parameter before it does, and keep what comes out of "
-        "it in the loss; or make the exchange outside of autograd. If it was meant to be left out, "
-        f"leave out {words.other_end(call)} as well.",
+        f" autograd runs {function}() only within a backward(), where the loss was computed from "
+        "what that forward gave and something that it took needs a gradient: "
+        f"on rank {rank} backward() was not called between the two, or had no use for it.",
+        f"Let rank {rank} call backward() behind each such forward, as before. If it did: let "
+        "something that goes into that forward need a gradient in every step (x.requires_grad_()), "
+        "also where no parameter before it does, and keep what comes out of it in the loss; or "
+        "make the exchange outside of autograd.\n"
+        f"Where the {call.op} was meant to be left out, or to come later, let "
+        f"{words.other_end(call)} do so as well.",
     )
 
 
@@ -141,14 +150,14 @@ def _is_autograds(case: Case, rank: int, call: Call | None) -> bool:
     return call is not None and is_user(call) and bool(autograd_function(case, rank, call))
 
 
-def _is_chosen(case: Case, missing: _Missing, call: Call) -> bool:
+def _is_chosen(case: Case, stack: Sequence[str], outside: Sequence[str] = ()) -> bool:
     """Whether the function or hook may leave a call out by itself; so, too, where it is not known.
 
-    Then all may have run it, and what decides in it is to be told.
+    Then all may have run it, and what decides in it is to be told. ``outside``: the frames around a
+    hook, which has no class that tells where it ends.
     """
-    stack = case.stack(missing.rank, call) or (call.site or "",)
     frame = frame_of_function(case, stack)
-    outer = stack[stack.index(frame) + 1 :] if frame else missing.who.stack or ()
+    outer = stack[stack.index(frame) + 1 :] if frame else outside
     within = stack[: len(stack) - len(outer)]
     there = outer[0] if outer else ""
     return not within or choices.of_frames(case, within, there) != []

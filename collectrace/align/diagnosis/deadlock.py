@@ -13,7 +13,6 @@ from collectrace.align.diagnosis import (
     closing_send,
     group_circle,
     out_of_step,
-    own_turn,
     partners,
     program,
     refused,
@@ -81,7 +80,7 @@ def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
         return _of_collectives(case, cycle, steps)
     if len(messages) < len(cycle):
         return _of_both(case, messages[0].waiting, steps)
-    return own_turn.reason(case, cycle, steps) or Reason(
+    return Reason(
         f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}",
         by_framework.of_messages(case, out_of_step.awaited(case, cycle)) or _messages(case, cycle),
     )

@@ -40,7 +40,7 @@ from collectrace.align.judging.left_alone import (
     is_to_another,
 )
 from collectrace.align.judging.odd_tally import OddTally
-from collectrace.align.judging.own_round import LeftRound, left_own_round
+from collectrace.align.judging.own_round import LeftRound, left_own_round, left_own_turn
 from collectrace.align.judging.short_sender import short_sender
 from collectrace.align.judging.shorter_run import loop_that_ended, shorter_run
 from collectrace.align.judging.takers import Uneven
@@ -137,9 +137,16 @@ def first_time(case: Case, cycle: Sequence[Edge]) -> str:
 
 
 def _left_by_one(case: Case, cycle: Sequence[Edge]) -> LeftRound | None:
-    """How the only one of a circle that left its own round did so; None: nobody, or several."""
-    ranks = (edge.waiting.rank for edge in cycle)
+    """How the only one of a circle that left its own round did so; None: nobody, or several.
+
+    Where none of a circle of messages has left a round, by the call before its last, if another
+    waits for the usual one.
+    """
+    ranks = [edge.waiting.rank for edge in cycle]
     found = [left for rank in ranks if (left := left_own_round(case, rank)) is not None]
+    if not found and all(edge.waiting.channel is not None for edge in cycle):
+        turns = (left_own_turn(case, rank) for rank in ranks)
+        found = [left for left in turns if left is not None and awaits(cycle, left)]
     return found[0] if len(found) == 1 else None
 
 
@@ -197,6 +204,13 @@ def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
 def _told(case: Case, left: LeftRound, waits: str) -> str:
     """What a rank called instead of what."""
     made, usual = _named(case, left)
+    if left.is_turn and left.before is not None:
+        before = named(case, left.rank, left.before, brief=True)
+        went = "made that once more" if left.row > 1 else f"went on to {made}"
+        return (
+            f"{waits} Behind {closed(before)} rank {left.rank} had gone on to {closed(usual)} "
+            f"{words.counted(left.rounds, 'time')}; this time it {went}, as never before."
+        )
     again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
     return (
         f"{waits} Rank {left.rank} called {closed(made)} where it had called {usual} in every "
@@ -254,7 +268,7 @@ def _left(
         return Reason(f"{told}{led}{counted}", SEND_ALWAYS.format(rank=rank, usual=usual))
     if past is not None:
         return Reason(f"{told}{past.sentence}{counted}", f"{past.fix}\n{take_part}")
-    cut = autograd.of_one(case, rank, left.usual) if left.skipped else None
+    cut = autograd.of_one(case, left) if left.skipped else None
     if cut is not None:
         return Reason(f"{told}{cut.cause}{counted}", cut.fix)
     ended = (
@@ -282,7 +296,7 @@ def _left(
 
 def _skipped(left: LeftRound) -> str:
     """What of its round a rank may have left out: a sentence after a space."""
-    if not left.skipped:
+    if not left.skipped or left.is_turn:
         return ""
     calls = words.counted(left.skipped, "call")
     more = f", or has made one {left.made.op} more" if left.row > 1 else ""

@@ -13,6 +13,7 @@ from collectrace.align.judging.own_round import (
     kept_round,
     left_own_round,
     program_of,
+    stacks_of,
 )
 from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.judging.shorter_run import all_go_on, number_told
@@ -150,7 +151,7 @@ def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]
     new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
     line, _ = chains.outermost_apart(new, usual)
     is_inside = part_in_one_loop(case, new, usual) or _is_between(case, left)
-    stacks = [tuple(stack) for rank in others for stack in _stacks(case, rank)]
+    stacks = [tuple(stack) for rank in others for stack in stacks_of(case, rank)]
     if not any(line in stack for stack in stacks):
         return is_inside and awaits(cycle, left)
     way = new[-1 - chains.shared(new, usual) :]
@@ -262,16 +263,6 @@ def _is_first(case: Case, left: LeftRound) -> bool:
     if program is None or program.steps[-1] in program.steps[:-1]:
         return False
     return program.call(len(program.steps) - 1) == left.made
-
-
-def _stacks(case: Case, rank: int) -> list[Sequence[str]]:
-    """The user's frames above every call of a rank."""
-    log = case.log(rank)
-    if log is None:
-        return []
-    rows = [log.rows(key)[0] for key in log.last_seq]
-    rows += [log.channel_rows(key) for key in log.last_channel_seq]
-    return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
 
 
 def awaits(cycle: Sequence[Edge], left: LeftRound) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
@@ -14,6 +15,10 @@ from collectrace.records import Call
 
 _LATEST: Final = 16
 """A rank's last calls, among which it may have left its own round."""
+
+
+_WAYS: Final = 2
+"""On from a call: to the next of a loop, and out of it."""
 
 
 class LeftRound(NamedTuple):
@@ -37,6 +42,8 @@ class LeftRound(NamedTuple):
     """How many such calls in a row this one was; 1 where it called something else before."""
     otherwise: tuple[Call, Call] | None = None
     """A call of the round to which it had come by other callers than ever, and the last usual."""
+    is_turn: bool = False
+    """By the call before alone, behind which it had made the usual one so often (``rounds``)."""
 
 
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
@@ -94,6 +101,46 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
     return otherwise
 
 
+def left_own_turn(case: Case, rank: int) -> LeftRound | None:
+    """What a rank called last, as it never had behind the call before: by that one alone.
+
+    For one that repeated no round to its end, as in the first round of an epoch. It may have gone
+    on from there in a second way: to the end of the loop.
+    """
+    program = program_of(case, rank)
+    if program is None or not program.steps:
+        return None
+    *steps, last = program.steps
+    at, before = len(steps), steps[-1:]
+    behind = {n: step for n, step in enumerate(steps) if n and steps[n - 1 : n] == before}
+    ways = Counter(behind.values())
+    if last in ways or len(ways) > _WAYS or max(ways.values(), default=0) < habit.ENOUGH:
+        return None
+    ((step, times),) = ways.most_common(1)
+    place = max(n for n, one in behind.items() if one == step)
+    made, usual = program.call(at), program.call(place)
+    if made is None or usual is None or made.thread != usual.thread:
+        return None  # calls of several threads have no order to leave
+    stack = case.stack(rank, made)
+    if last not in steps and any(
+        stack in stacks_of(case, one) for one in case.standings if one != rank
+    ):
+        return None  # it is new for more than one
+    ahead = steps[place:]
+    return LeftRound(
+        rank=rank,
+        made=made,
+        usual=usual,
+        before=program.call(at - 1),
+        key=program.keys[program.sources[place]],
+        extra=0,
+        skipped=ahead.index(last) if last in ahead else 0,
+        rounds=times,
+        row=1 + ([last] == before),
+        is_turn=True,
+    )
+
+
 def places_alike(one: Call, two: Call) -> bool:
     """Whether two calls are of one op, and of one line, whoever called its function."""
     return (one.op, one.site) == (two.op, two.site)
@@ -144,6 +191,16 @@ def _ended_so(steps: Sequence[int], place: int, at: int) -> int:
         for n, step in enumerate(steps)
         if n >= length
     )
+
+
+def stacks_of(case: Case, rank: int) -> list[Sequence[str]]:
+    """The user's frames above every call of a rank."""
+    log = case.log(rank)
+    if log is None:
+        return []
+    rows = [log.rows(key)[0] for key in log.last_seq]
+    rows += [log.channel_rows(key) for key in log.last_channel_seq]
+    return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
 
 
 def program_of(case: Case, rank: int) -> Program | None:

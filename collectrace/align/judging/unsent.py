@@ -18,6 +18,7 @@ from collectrace.align.judging.own_round import (
     LeftRound,
     kept_round,
     left_own_round,
+    left_own_turn,
     program_of,
 )
 from collectrace.align.matching import habit
@@ -66,7 +67,8 @@ def unsent(case: Case, candidate: Candidate) -> Unsent | None:
 
 def _of_hub(case: Case, awaited: ChannelKey) -> Unsent | None:
     rank, hub = awaited.source, awaited.destination
-    left, log, mine = left_own_round(case, rank), case.log(hub), program_of(case, rank)
+    left = left_own_round(case, rank) or left_own_turn(case, rank)
+    log, mine = case.log(hub), program_of(case, rank)
     if left is None or log is None or mine is None or not _is_left_out(left, mine, awaited):
         return None
     asked = {

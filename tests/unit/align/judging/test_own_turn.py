@@ -39,16 +39,15 @@ def test_what_always_came_behind_a_call_and_did_not_this_time(tmp_path: Path) ->
     found = first(exchanged(["a.py:6"] * 4), tmp_path)
     assert (found.kind, found.suspects) == ("deadlock", ())
     assert (
-        "Behind send at a.py:5 rank 0 had gone on to recv at a.py:6 each of the 4 times before; "
-        "this time it made send at a.py:5 once more. The logs do not show which was meant."
+        "Behind send at a.py:5 rank 0 had gone on to recv at a.py:6 4 times; this time it made "
+        "that once more, as never before."
     ) in found.cause
-    assert "Let rank 0 call recv at a.py:6 as each time before" in found.fix
-    assert "leave out the send of rank 1 as well" in found.fix
+    assert "The logs do not show which of them was meant." in found.cause
 
 
 def test_the_end_of_a_loop_is_a_second_way(tmp_path: Path) -> None:
     found = first(exchanged(["a.py:6", "a.py:6", "a.py:9", "a.py:6"]), tmp_path)
-    assert "gone on to recv at a.py:6 or to recv at a.py:9 each of the 4 times" in found.cause
+    assert "rank 0 had gone on to recv at a.py:6 3 times; this time" in found.cause
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
 from collectrace.align.reading import chains, code_lines, statements
-from collectrace.align.reading.evidence import GroupConflict
+from collectrace.align.reading.evidence import GroupConflict, RankLog
 from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import DDP_FORWARD, NATIVE, Call
 
@@ -81,6 +81,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                     *wording.notes,
                     *_notes(case, candidate, judged, wording.cause),
                     *_on_the_wire(candidate, wording),
+                    *_aborted(case, candidate),
                 ),
                 table=_table(case, candidate, judged, context),
                 sources=_sources(case, candidate, wording.cause),
@@ -182,6 +183,25 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
     return notes
+
+
+def _aborted(case: Case, candidate: Candidate) -> list[str]:
+    """That it was gloo that ended processes of the group, as it does where sizes do not fit."""
+    group = candidate.group
+    is_mismatch = candidate.kind in (*MISMATCHES, "p2p_mismatch")
+    if not is_mismatch or candidate.cause is not None or group is None:
+        return []
+    ends = {rank: case.standings[rank] for rank in group.ranks if rank in case.standings}
+    died = [rank for rank, one in ends.items() if one.state == "died" and _is_abort(one.log)]
+    if not died or "gloo" not in group.backend:
+        return []
+    who = words.ranks(died)
+    return [f"gloo aborts a process that is sent more bytes than it awaits: {who} ended so."]
+
+
+def _is_abort(log: RankLog | None) -> bool:
+    end = log.stack_dumps.end if log is not None else None
+    return end is not None and end.fatal == "Aborted"
 
 
 def _on_the_wire(candidate: Candidate, wording: Wording) -> list[str]:

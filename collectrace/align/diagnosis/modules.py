@@ -10,6 +10,7 @@ from collectrace.align.diagnosis.callers import place_of
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.findings import Side
 from collectrace.records import Call
 
 _GATHER: Final = frozenset({"fsdp.unshard", "fsdp_one.unshard"})
@@ -50,9 +51,11 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if first.role in _REDUCE:
         return Reason(
             f"{who} reduced the gradients of {_modules(found.calls, _REDUCE)}{at}, and {others} "
-            "did not: there no gradient reached the module. It was not run, or what it computed "
-            f"took no part in the loss.{why}",
-            _KEEP_IN_LOSS,
+            "did not. Either no gradient reached the module there: it was not run, or what it "
+            f"computed took no part in the loss. Or {others} "
+            f"{words.verb(left, 'was', 'were')} told not to reduce them this time: "
+            f"{_UNSYNCED[first.role.partition('.')[0]]}.{why}",
+            f"{_KEEP_IN_LOSS}\n{_ACCUMULATE}",
         )
     if _was_run(case, candidate, left[0], first.part):
         return Reason(
@@ -75,6 +78,14 @@ _KEEP_IN_LOSS: Final = (
 )
 
 
+_UNSYNCED: Final = {"fsdp": "set_requires_gradient_sync(False)", "fsdp_one": "no_sync()"}
+
+_ACCUMULATE: Final = (
+    "Where gradients are accumulated: let every rank reduce them after the same number of "
+    "micro-batches, which all agree on first."
+)
+
+
 def _freed_on_some(case: Case, candidate: Candidate) -> Reason | None:
     """One backward() gathers a module's parameters again, and on other ranks has them still."""
     sides = called(candidate)
@@ -84,6 +95,8 @@ def _freed_on_some(case: Case, candidate: Candidate) -> Reason | None:
     if len(places) > 1 or not gathers or not reduces:
         return None
     if not all(_was_run(case, candidate, side.ranks[0], call.part) for side, call in sides):
+        return None
+    if any(_may_be_forward(case, candidate, side, call) for side, call in gathers):
         return None
     freed, held = (words.ranks(r for s, _ in one for r in s.ranks) for one in (gathers, reduces))
     (side, call), *_ = gathers
@@ -98,6 +111,18 @@ def _freed_on_some(case: Case, candidate: Candidate) -> Reason | None:
         "what it alone knows (its memory, its batch), let all decide together first: an all_reduce "
         "of it (MIN or MAX), or one rank broadcasts the choice.",
     )
+
+
+def _may_be_forward(case: Case, candidate: Candidate, side: Side, call: Call) -> bool:
+    """Whether a module may be gathered for its next forward: from where it was for the last one.
+
+    So it is behind a backward() that reduced nothing, as of gradients that are accumulated.
+    """
+    rank = side.ranks[0]
+    before = case.before(rank, candidate.stream, candidate.seq)
+    own = (c for c in reversed(before) if c is not None and c.part == call.part)
+    last = next(own, None)
+    return last is None or (last.site, case.stack(rank, last)) == (call.site, side.stack or ())
 
 
 # torch 2.13: torch/distributed/fsdp/_fully_shard/_fully_shard.py, fully_shard() and FSDPModule;

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align import align
 from collectrace.align.diagnosis import caught
 from collectrace.align.diagnosis.explain import EXPLAINERS
 from collectrace.align.judging.judge import judge
@@ -131,3 +132,30 @@ def test_an_exception_that_the_cause_does_not_tell_of_is_noted(tmp_path: Path) -
 def test_an_exception_before_or_after_that_is_not(at: int, tmp_path: Path) -> None:
     (found,) = errors(aligned(after_an_exception(at), tmp_path))
     assert "OSError" not in " ".join((found.cause, found.fix, *found.notes))
+
+
+# -- ranks that a backend ended --------------------------------------------------------------------
+
+ABORTED = """Fatal Python error: Aborted
+
+Current thread 0x00007f01 (most recent call first):
+  File "/job/train.py", line 12 in step
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "shapes", "told"),
+    [("gloo", (4, 8), True), ("nccl", (4, 8), False), ("gloo", (8, 8), False)],
+    ids=["other sizes", "NCCL aborts nobody for it", "nothing differs"],
+)
+def test_a_process_that_gloo_aborted(
+    backend: str, shapes: tuple[int, int], told: bool, tmp_path: Path
+) -> None:
+    run = Run(2, backend=backend)
+    for rank, shape in zip(run, shapes, strict=True):
+        rank.call("all_reduce", shape=[shape])
+    run.rank(1).exit()
+    folder = run.write(tmp_path) or tmp_path / run.name
+    (folder / "rank00000.ends.txt").write_text(ABORTED)
+    notes = [note for finding in align(folder).findings for note in finding.notes]
+    assert any("sent more bytes than it awaits: rank 0 ended so" in note for note in notes) == told

@@ -65,13 +65,18 @@ def test_a_module_that_was_run_and_left_out_of_the_loss(tmp_path: Path) -> None:
     assert "set_reduce_scatter_unused_params" not in found.fix
 
 
-def kept_by(holders: Sequence[int], *, again_at: str = "/job/train.py:21") -> Run:
+def kept_by(
+    holders: Sequence[int],
+    *,
+    again_at: str = "/job/train.py:21",
+    forward_at: str = "/job/train.py:9",
+) -> Run:
     """Some ranks keep what they gathered for the third forward: there all wait for ever."""
     run = Run(3)
     for rank in run:
         for step in range(3):
             for layer in "ab":
-                gather(rank, layer, "/job/train.py:9")
+                gather(rank, layer, forward_at)
             for layer in "ba" if step < 2 else "b":
                 is_held = step == 2 and rank.rank in holders
                 if not is_held:
@@ -96,8 +101,15 @@ def test_parameters_that_some_ranks_keep_after_the_forward(
     assert "times zero" not in found.fix
 
 
-def test_a_module_that_runs_again_is_not_taken_for_one_that_was_freed(tmp_path: Path) -> None:
-    found = first(kept_by((2,), again_at="/job/train.py:12"), tmp_path)
+@pytest.mark.parametrize(
+    "sites",
+    [{"again_at": "/job/train.py:12"}, {"forward_at": "/job/train.py:21"}],
+    ids=["another line", "one line for forward and backward"],
+)
+def test_a_module_that_runs_again_is_not_taken_for_one_that_was_freed(
+    sites: dict[str, str], tmp_path: Path
+) -> None:
+    found = first(kept_by((2,), **sites), tmp_path)
     assert "reshard_after_forward" not in found.cause + found.fix
 
 

@@ -363,6 +363,11 @@ def shadows_framework(role: str) -> bool:
     return is_shadow(role) and of(role).pairs != USER
 
 
+def is_apart_from_ddp(role: str) -> bool:
+    """Whether it is known that neither DDP issues it nor ``join()`` in its place."""
+    return role != UNKNOWN and role.partition(".")[0] not in ("ddp", "join")
+
+
 def short(role: str) -> str:
     """A few words for a table cell; the role itself where nothing shorter is known."""
     return of(role).short

@@ -36,8 +36,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.standing import patience as heartbeats
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Severity, Side
-from collectrace.roles import shadows_framework
-from collectrace.signature import is_user
+from collectrace.roles import is_apart_from_ddp, shadows_framework
 
 _NEVER_CAME: Final = frozenset(
     {"raised", "died", "busy", "silent", "running", "missing", "blocked"}
@@ -278,10 +277,13 @@ def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[
 
 
 def intruders(called: Sequence[Side]) -> tuple[int, ...]:
-    """Rule 9: a user's call met a collective with which join() shadows another rank's."""
-    users = [r for side in called if side.call and is_user(side.call) for r in side.ranks]
-    shadows = [side for side in called if side.call and shadows_framework(side.call.role)]
-    return tuple(sorted(users)) if shadows else ()
+    """Rule 9: a call that is none of DDP's met one by which join() shadows another rank's.
+
+    The script's own, or that of an optimizer which join() was not given.
+    """
+    strange = [s for s in called if s.call is not None and is_apart_from_ddp(s.call.role)]
+    shadows = [s for s in called if s.call is not None and shadows_framework(s.call.role)]
+    return tuple(sorted(r for s in strange for r in s.ranks)) if shadows else ()
 
 
 def suspects_of_split(

@@ -1,7 +1,7 @@
 """A sharded optimizer steps under join(), which was only told of the model.
 
 expect: op_mismatch
-suspects: none
+suspects: 1
 status: diverged
 cause: rank 0; 3 batches; 4 | 4th; ZeroRedundancyOptimizer; join*; BUG
 fix: Join; optimizer | ZeroRedundancyOptimizer

@@ -375,14 +375,20 @@ def test_sister_groups_decide_a_tie(
 # -- rule 9: shadows -------------------------------------------------------------------------
 
 
-def test_a_users_call_that_met_a_shadow_is_to_blame_even_if_most_made_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("role", "suspects"),
+    [("user", (1, 2)), ("zero.step", (1, 2)), ("ddp.backward.bucket", (0,)), ("unknown", (0,))],
+)
+def test_a_call_of_others_that_met_a_shadow_is_to_blame_even_if_most_made_it(
+    role: str, suspects: tuple[int, ...], tmp_path: Path
+) -> None:
     run = healthy(3)
-    run.rank(0).call("all_reduce", role="join.count_nonjoined")
+    run.rank(0).call("all_reduce", role="join.count_nonjoined", shape=[1])
     for rank in (1, 2):
-        run.rank(rank).call("all_reduce")
+        run.rank(rank).call("all_reduce", role=role, shape=[9])
     run.finish()
     (found,) = judged(run, tmp_path)
-    assert (found.kind, found.suspects) == ("role_mismatch", (1, 2))
+    assert (found.kind, found.suspects) == ("shape_mismatch", suspects)
 
 
 # -- rule 10: splits, groups, messages -------------------------------------------------------

@@ -86,14 +86,15 @@ _KEEP: Final = (
 def of_one(case: Case, left: LeftRound) -> Reason | None:
     """Why one rank may have left out, or put off, what it had called in a backward().
 
-    A sentence after a space. None where autograd does not run it, it may leave it out by itself, or
-    what was called instead is in a backward(), too.
+    A sentence after a space. None where autograd does not run it, it may leave it out by itself or
+    leave it to others, or what was called instead is in a backward(), too.
     """
     rank, call = left.rank, left.usual
     function = autograd_function(case, rank, call)
     if not function or autograd_function(case, rank, left.made):
         return None
-    if _is_chosen(case, case.stack(rank, call)):
+    stack = case.stack(rank, call)
+    if frame_of_function(case, stack) not in stack[:1] or _is_chosen(case, stack):
         return None
     return Reason(
         f" autograd runs {function}() only within a backward(), where the loss was computed from "

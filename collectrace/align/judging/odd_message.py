@@ -2,13 +2,13 @@
 
 As where workers push to a server. What all of a kind have sent each time, from one line, is what
 the server awaits of each; who alone sends something else, as it never did, has departed from it.
-Or between ranks that each send to others, as in a ring or to their neighbours, where sizes may vary
-from message to message: if all sent alike in each before, who alone does not in this one has
-departed from it.
+Or between ranks that each send to one other, as in a ring, where sizes may vary from message to
+message: if all sent alike in each before, who alone does not in this one has departed from it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Literal, NamedTuple
 
 from collectrace.align.judging import announced
@@ -79,7 +79,7 @@ def _of_hub(
     """Of ranks whose messages all have one other end. ``log``: of the rank at this one."""
     channel, rank = issue.channel, log.rank
     hub = channel.destination if end == "source" else channel.source
-    mine, kind = _made(log, channel)[: issue.seq], (channel_text(usual),)
+    mine, kind = _made(log, channel, issue.seq), (channel_text(usual),)
     lines = {line for line, _ in mine}
     if len(lines) != 1 or {text for _, text in mine[:-1]} != {*kind}:
         return None
@@ -88,7 +88,7 @@ def _of_hub(
         one, other = _with(channel, end, like), case.log(like)
         if like in (rank, hub) or other is None or one not in other.last_channel_seq:
             continue
-        made = _made(other, one)[: issue.seq]
+        made = _made(other, one, issue.seq)
         if not programs.is_whole(other) or {*made} != {(line, *kind) for line in lines}:
             return None
         if len(made) == issue.seq:
@@ -101,41 +101,26 @@ def _of_hub(
 def _of_turn(
     case: Case, issue: ChannelIssue, end: End, usual: Call, log: RankLog
 ) -> OddMessage | None:
-    """Of ranks that each have channels from one line: the n-th messages of all are compared.
-
-    Nothing where one of the rank's own met another end of its size, or its like came to that size
-    later: then it may be the others that are at another turn.
-    """
-    channel, rank, likes = issue.channel, log.rank, set[int]()
-    hub = channel.destination if end == "source" else channel.source
-    *done, odd = _made(log, channel)[: issue.seq]
-    line, due = odd[0], [*done, (odd[0], channel_text(usual))]
+    """Of ranks that each have one such channel: the n-th messages of all are compared."""
+    channel, likes = issue.channel, []
+    rank, hub = log.rank, channel.destination if end == "source" else channel.source
+    *done, (lines, _) = _made(log, channel, issue.seq)
+    now = lines, channel_text(usual)
     for other in issue.group.ranks:
         theirs = case.log(other)
-        if theirs is None or not programs.is_whole(theirs):
+        own = _channels_like(theirs, channel, end) if theirs is not None else []
+        if theirs is None or not programs.is_whole(theirs) or len(own) > 1:
             return None
-        for own in _channels_like(theirs, channel, end):
-            made = _made(theirs, own)
-            now, later = made[: issue.seq], made[issue.seq :]
-            if line not in {frames for frames, _ in now}:
-                continue
-            if other == rank and now == [*done, odd]:
-                if _met(case, own, end, issue.seq, odd[1]):
-                    return None
-            elif now != due[: len(now)] or odd in later:
-                return None
-            elif len(now) == issue.seq:
-                likes.add(other)
+        made = _made(theirs, own[0], issue.seq) if own else []
+        if other == rank or not own:
+            continue
+        if made != [*done, now][: len(made)]:
+            return None
+        if len(made) == issue.seq:
+            likes.append(other)
     if len(likes) + 1 < CAN_OUTVOTE:
         return None
-    return OddMessage(rank, end, hub, tuple(sorted(likes)), usual, issue.seq - 1, by_turn=True)
-
-
-def _met(case: Case, channel: ChannelKey, end: End, seq: int, text: str) -> bool:
-    """Whether the other end of a message agreed with it; ``end``: the one that is of ``text``."""
-    log = case.log(channel.destination if end == "source" else channel.source)
-    theirs = _made(log, channel)[seq - 1 : seq] if log is not None else []
-    return [told for _, told in theirs] == [text]
+    return OddMessage(rank, end, hub, tuple(likes), usual, issue.seq - 1, by_turn=True)
 
 
 def _channels_like(log: RankLog, channel: ChannelKey, end: End) -> list[ChannelKey]:
@@ -155,14 +140,17 @@ def _with(channel: ChannelKey, end: End, rank: int) -> ChannelKey:
     return channel._replace(destination=rank)
 
 
-def _made(log: RankLog, channel: ChannelKey) -> list[tuple[tuple[str, ...], str]]:
-    """The frames above each of a rank's messages, and what its other end must agree in."""
+def _made(log: RankLog, channel: ChannelKey, seq: int) -> list[tuple[tuple[str, ...], str]]:
+    """The frames above each of a rank's messages up to one, and what its other end must agree in.
+
+    Of a rank that has not come to that all that it made.
+    """
     rows = log.channel_rows(channel)
-    known = rows.vocabulary
-    texts = {n: channel_text(known.examples[n]) for n in set(rows.meaning)}
+    known, stop = rows.vocabulary, bisect_right(rows.seq, seq)
+    texts = {n: channel_text(known.examples[n]) for n in set(rows.meaning[:stop])}
     return [
         (known.appearances[appearance].where, texts[meaning])
-        for appearance, meaning in zip(rows.appearance, rows.meaning, strict=True)
+        for appearance, meaning in zip(rows.appearance[:stop], rows.meaning[:stop], strict=True)
     ]
 
 

@@ -80,11 +80,10 @@ def all_go_on(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
 
     All wait for that rank, be it through others.
     """
-    if shorter_run(case, left) is None:
-        return False
-    if not all(left.rank in waitgraph.reachable(case.graph, rank) for rank in others):
-        return False
-    return all(kept_round(case, r) for r in others) and any(_goes_on(case, r) for r in others)
+    return shorter_run(case, left) is not None and all(
+        left.rank in waitgraph.reachable(case.graph, rank) and _goes_on(case, rank)
+        for rank in others
+    )
 
 
 def _goes_on(case: Case, rank: int) -> bool:

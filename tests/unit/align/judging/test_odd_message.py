@@ -223,35 +223,3 @@ def test_what_may_have_told_the_size(
     before: Before, suspects: tuple[int, ...], tmp_path: Path
 ) -> None:
     assert first(pushes({1: USUAL, 2: ODD, 3: USUAL}, before=before), tmp_path).suspects == suspects
-
-
-def halos(sizes: Sequence[Sequence[int]]) -> Run:
-    """Neighbours in a row: what each rank sends to either side in a turn, which await 32."""
-    run = Run(len(sizes[0]))
-    pairs = [(a, b) for a in range(run.world) for b in (a - 1, a + 1) if 0 <= b < run.world]
-    for own in sizes:
-        for source, destination in pairs:
-            run.rank(source).send(destination, shape=[own[source]], site="halo.py:9")
-        for source, destination in pairs:
-            run.rank(destination).recv(source, shape=[32], site="halo.py:9")
-    run.finish()
-    return run
-
-
-def test_who_alone_sends_its_neighbours_less(tmp_path: Path) -> None:
-    found = first(halos([*[[32] * 4] * 3, [32, 32, 16, 32]]), tmp_path)
-    assert found.suspects == (2,)
-    assert "ranks 0-1,3 sent float32[32]: rank 2 alone sent something else" in found.cause
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        [*[[32] * 4] * 3, [32, 16, 16, 32]],
-        [[32] * 4, [32] * 4, [32, 32, 16, 32]],
-        [*[[32] * 2] * 3, [32, 16]],
-    ],
-    ids=["two of four", "too early to say", "one against one"],
-)
-def test_no_neighbour_is_alone(sizes: Sequence[Sequence[int]], tmp_path: Path) -> None:
-    assert first(halos(sizes), tmp_path).suspects == ()

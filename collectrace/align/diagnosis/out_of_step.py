@@ -40,7 +40,7 @@ from collectrace.align.judging.left_alone import (
     is_to_another,
 )
 from collectrace.align.judging.odd_tally import OddTally
-from collectrace.align.judging.own_round import LeftRound, left_own_round, left_own_turn
+from collectrace.align.judging.own_round import LeftRound, is_over, left_own_round, left_own_turn
 from collectrace.align.judging.short_sender import short_sender
 from collectrace.align.judging.shorter_run import loop_that_ended, shorter_run
 from collectrace.align.judging.takers import Uneven
@@ -139,15 +139,17 @@ def first_time(case: Case, cycle: Sequence[Edge]) -> str:
 def _left_by_one(case: Case, cycle: Sequence[Edge]) -> LeftRound | None:
     """How the only one of a circle that left its own round did so; None: nobody, or several.
 
-    Where none of a circle of messages has left a round, by the call before its last, if another
-    waits for the usual one.
+    Where none of a circle of messages has left a round that others are still in, by the call before
+    its last, if another waits for the usual one.
     """
     ranks = [edge.waiting.rank for edge in cycle]
     found = [left for rank in ranks if (left := left_own_round(case, rank)) is not None]
-    if not found and all(edge.waiting.channel is not None for edge in cycle):
-        turns = (left_own_turn(case, rank) for rank in ranks)
-        found = [left for left in turns if left is not None and awaits(cycle, left)]
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1 and (found[0].extra or not is_over(case, found[0])):
+        return found[0]
+    if len(found) > 1 or any(edge.waiting.channel is None for edge in cycle):
+        return None
+    turns = [left for rank in ranks if (left := left_own_turn(case, rank)) is not None]
+    return turns[0] if len(turns) == 1 and awaits(cycle, turns[0]) else None
 
 
 def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: LeftRound) -> str:

@@ -10,6 +10,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import (
     LeftRound,
     call_place,
+    is_over,
     kept_round,
     left_own_round,
     program_of,
@@ -44,7 +45,9 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
     left = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
     if len(left) != 1 or left[0].rank not in {edge.waiting.rank for edge in source}:
         return None
-    if is_to_another(case, left[0]) or is_of_one_place(case, source, left[0]):
+    if is_over(case, left[0]) or is_to_another(case, left[0]):
+        return None
+    if is_of_one_place(case, source, left[0]):
         return None
     if number_told(case, left[0], {edge.waiting.rank for edge in source}) is not None:
         return None

@@ -153,6 +153,16 @@ def call_place(case: Case, rank: int, call: Call) -> CallPlace:
     return call.op, case.stack(rank, call)
 
 
+def is_over(case: Case, left: LeftRound) -> bool:
+    """Whether nobody has come to the usual collective any more: all went on to something else."""
+    key, log = left.key, case.log(left.rank)
+    if isinstance(key, ChannelKey) or log is None:
+        return False
+    members = case.comparison.groups[key.group].ranks
+    logs = [one for rank in members if (one := case.log(rank)) is not None]
+    return all(one.last_seq.get(key, 0) <= log.last_seq[key] for one in logs)
+
+
 def _went_along(case: Case, program: Program, at: range) -> bool:
     """Whether others took part in some of these calls: then it was none that one made alone."""
     for n in at:

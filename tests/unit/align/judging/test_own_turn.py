@@ -9,7 +9,7 @@ import pytest
 
 from collectrace.findings import Finding
 from tests.support.judging import aligned, errors
-from tests.support.synthetic import Run
+from tests.support.synthetic import Rank, Run
 
 
 def exchanged(turns: Sequence[str]) -> Run:
@@ -58,3 +58,47 @@ def test_the_end_of_a_loop_is_a_second_way(tmp_path: Path) -> None:
 def test_what_may_come_behind_a_call_is_not_known(turns: Sequence[str], tmp_path: Path) -> None:
     found = first(exchanged(turns), tmp_path)
     assert "Each is right by itself" in found.cause
+
+
+def answered(epochs: Sequence[int], *, start: int = 0) -> Run:
+    """A worker sends and gets an answer, so often per epoch; in the next it only waits for one.
+
+    ``start``: plans that all are given before.
+    """
+    run = Run(2)
+    hub, worker = run
+    for n in range(start):
+        run.all("broadcast", root=0, dtype="int64", site="plan.py:3")
+        done(run, n + 1)
+    for row, turns in enumerate(epochs, start + 1):
+        for _ in range(turns):
+            turn(hub, worker)
+        run.all("all_reduce", site="c.py:3")
+        done(run, row)
+    turn(hub, worker)
+    hub.stuck_in(hub.recv(1, site="b.py:5"))
+    worker.stuck_in(worker.recv(0, site="a.py:6"))
+    return run
+
+
+def turn(hub: Rank, worker: Rank) -> None:
+    worker.send(hub.rank, site="a.py:5")
+    hub.recv(worker.rank, site="b.py:5")
+    hub.send(worker.rank, site="b.py:6")
+    worker.recv(hub.rank, site="a.py:6")
+
+
+def done(run: Run, row: int) -> None:
+    for rank in run:
+        rank.done(row)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "start"), [((1, 1, 2, 3, 4), 0), ((4, 3, 2), 2)], ids=["longer epochs", "a plan"]
+)
+def test_what_all_have_left_behind_them_is_not_told(
+    epochs: Sequence[int], start: int, tmp_path: Path
+) -> None:
+    found = first(answered(epochs, start=start), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", ())
+    assert "Rank 1 called recv at a.py:6 where it had called send at a.py:5 in" in found.cause

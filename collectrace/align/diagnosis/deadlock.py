@@ -11,8 +11,6 @@ from collectrace.align.diagnosis import (
     caught,
     circle,
     closing_send,
-    group_circle,
-    out_of_step,
     partners,
     program,
     refused,
@@ -21,11 +19,12 @@ from collectrace.align.diagnosis import (
     uneven_round,
 )
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
+from collectrace.align.diagnosis.circles import group_circle, out_of_step
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.circles import suspects_of_circle
+from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.closing_send import in_circle
 from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation

@@ -16,7 +16,7 @@ from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
 from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.dropped import dropped
+from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on

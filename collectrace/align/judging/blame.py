@@ -16,7 +16,7 @@ from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdic
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import by_handler, caught
-from collectrace.align.judging.circles import suspects_of_circle
+from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.gone_in_round import gone_in_round
 from collectrace.align.judging.odd_message import odd_message

@@ -7,7 +7,7 @@ from collectrace.align.diagnosis import tally
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.unserved import Unserved
+from collectrace.align.judging.circles.unserved import Unserved
 from collectrace.align.reading.evidence import ChannelKey
 
 

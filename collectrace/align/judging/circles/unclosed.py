@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.circles.unsent import may_be_told
 from collectrace.align.judging.own_round import program_of
 from collectrace.align.judging.uneven_round import SOME, closings, per_round
-from collectrace.align.judging.unsent import may_be_told
 from collectrace.align.matching import programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from collectrace import ops
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.circles.told_less import Frames, is_its_part, is_told_less
 from collectrace.align.judging.own_round import program_of
-from collectrace.align.judging.told_less import Frames, is_its_part, is_told_less
 from collectrace.align.judging.uneven_round import closings, per_round
 from collectrace.align.matching import programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE

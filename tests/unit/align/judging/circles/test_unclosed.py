@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.judging.circles.unclosed import Unclosed, unclosed
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.unclosed import Unclosed, unclosed
 from collectrace.ops import ANY_SOURCE
 from tests.support.judging import case_of
 from tests.support.synthetic import Run

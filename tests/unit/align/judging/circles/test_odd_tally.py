@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.judging import odd_tally as module
+from collectrace.align.judging.circles import odd_tally as module
+from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.odd_tally import OddTally, odd_tally
 from tests.support.judging import case_of
 from tests.support.synthetic import Rank, Run
 

@@ -8,17 +8,17 @@ from typing import Final
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
-from collectrace.align.judging.dropped import dropped
-from collectrace.align.judging.fewer_visits import FewerVisits, fewer_visits
-from collectrace.align.judging.inner_call import LeftInner, left_inner
-from collectrace.align.judging.left_alone import left_alone
-from collectrace.align.judging.odd_tally import OddTally, odd_tally
+from collectrace.align.judging.circles.dropped import dropped
+from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
+from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
+from collectrace.align.judging.circles.left_alone import left_alone
+from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
+from collectrace.align.judging.circles.short_sender import short_sender
+from collectrace.align.judging.circles.takers import Uneven, uneven
+from collectrace.align.judging.circles.unclosed import Unclosed, unclosed
+from collectrace.align.judging.circles.unsent import Unsent, unsent
+from collectrace.align.judging.circles.unserved import Unserved, unserved
 from collectrace.align.judging.own_round import LeftRound
-from collectrace.align.judging.short_sender import short_sender
-from collectrace.align.judging.takers import Uneven, uneven
-from collectrace.align.judging.unclosed import Unclosed, unclosed
-from collectrace.align.judging.unsent import Unsent, unsent
-from collectrace.align.judging.unserved import Unserved, unserved
 
 Departure = LeftRound | Unsent | Uneven | Unserved | Unclosed | OddTally | FewerVisits | LeftInner
 """What the one rank to blame, ``rank``, did otherwise than its like, or than before."""

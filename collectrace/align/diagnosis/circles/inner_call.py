@@ -9,7 +9,7 @@ from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.inner_call import LeftInner, LeftTurn
+from collectrace.align.judging.circles.inner_call import LeftInner, LeftTurn
 
 
 def reason(case: Case, found: LeftInner, waits: str) -> Reason:

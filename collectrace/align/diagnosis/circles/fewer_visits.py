@@ -9,7 +9,7 @@ from collectrace.align.diagnosis.loop_lines import loop_of_one
 from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.fewer_visits import FewerVisits
+from collectrace.align.judging.circles.fewer_visits import FewerVisits
 
 
 def reason(case: Case, found: FewerVisits, waits: str) -> Reason:

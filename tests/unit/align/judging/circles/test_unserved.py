@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging import choices
+from collectrace.align.judging.circles.unserved import Unserved, unserved
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.unserved import Unserved, unserved
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 

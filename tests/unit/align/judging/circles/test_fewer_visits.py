@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.judging.fewer_visits import FewerVisits, fewer_visits
+from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
 from collectrace.align.judging.judge import judge
 from collectrace.records import Source
 from tests.support.judging import case_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectrace.align.judging.inner_call import LeftInner, left_inner
+from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.judge import judge
 from tests.support.judging import case_of
 from tests.support.synthetic import Rank, Run

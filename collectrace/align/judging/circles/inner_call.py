@@ -17,7 +17,7 @@ from collectrace import ops
 from collectrace.align.judging import announced, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.fewer_visits import in_round
+from collectrace.align.judging.circles.fewer_visits import in_round
 from collectrace.align.judging.own_round import program_of
 from collectrace.align.judging.uneven_round import closings, per_round
 from collectrace.align.matching import habit

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from collectrace.align.judging.announced import carries_numbers
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.round_tally import (
+from collectrace.align.judging.circles.round_tally import (
     Message,
     RoundTally,
     is_of_messages_alone,

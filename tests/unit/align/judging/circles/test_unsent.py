@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.align.judging.circles.unsent import Unsent, unsent
 from collectrace.align.judging.judge import judge
-from collectrace.align.judging.unsent import Unsent, unsent
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 

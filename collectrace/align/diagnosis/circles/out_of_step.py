@@ -10,18 +10,20 @@ from collectrace.align.diagnosis import (
     autograd,
     by_framework,
     decided,
+    gone_past,
+    recomputed,
+    tally,
+)
+from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
+from collectrace.align.diagnosis.circles import (
     fewer_steps,
     fewer_visits,
-    gone_past,
     inner_call,
     odd_tally,
-    recomputed,
     takers,
-    tally,
     unclosed,
     unserved,
 )
-from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
 from collectrace.align.diagnosis.standpoint import of_call
@@ -29,24 +31,24 @@ from collectrace.align.diagnosis.wording import ONE_LENGTH, SEND_ALWAYS, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.circles import Departure, departed
-from collectrace.align.judging.dropped import dropped
-from collectrace.align.judging.fewer_visits import FewerVisits
-from collectrace.align.judging.inner_call import LeftInner
-from collectrace.align.judging.left_alone import (
+from collectrace.align.judging.circles.departed import Departure, departed
+from collectrace.align.judging.circles.dropped import dropped
+from collectrace.align.judging.circles.fewer_visits import FewerVisits
+from collectrace.align.judging.circles.inner_call import LeftInner
+from collectrace.align.judging.circles.left_alone import (
     awaits,
     has_left_loop,
     is_of_one_place,
     is_to_another,
 )
-from collectrace.align.judging.odd_tally import OddTally
+from collectrace.align.judging.circles.odd_tally import OddTally
+from collectrace.align.judging.circles.short_sender import short_sender
+from collectrace.align.judging.circles.shorter_run import loop_that_ended, shorter_run
+from collectrace.align.judging.circles.takers import Uneven
+from collectrace.align.judging.circles.unclosed import Unclosed
+from collectrace.align.judging.circles.unsent import Unsent
+from collectrace.align.judging.circles.unserved import Unserved
 from collectrace.align.judging.own_round import LeftRound, is_over, left_own_round, left_own_turn
-from collectrace.align.judging.short_sender import short_sender
-from collectrace.align.judging.shorter_run import loop_that_ended, shorter_run
-from collectrace.align.judging.takers import Uneven
-from collectrace.align.judging.unclosed import Unclosed
-from collectrace.align.judging.unsent import Unsent
-from collectrace.align.judging.unserved import Unserved
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call
 

@@ -7,7 +7,7 @@ from collectrace.align.diagnosis import ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.wording import SEND_ALWAYS, Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.unclosed import Unclosed
+from collectrace.align.judging.circles.unclosed import Unclosed
 
 
 def reason(case: Case, found: Unclosed, waits: str) -> Reason:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from collectrace import words
 from collectrace.align.diagnosis.wording import loads_data
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.circles.shorter_run import ShorterRun, number_told
 from collectrace.align.judging.own_round import LeftRound
-from collectrace.align.judging.shorter_run import ShorterRun, number_told
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.align.reading import chains
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.circles.shorter_run import all_go_on, number_told
+from collectrace.align.judging.circles.unanswered import left_out_an_answer
 from collectrace.align.judging.own_round import (
     LeftRound,
     call_place,
@@ -17,8 +19,6 @@ from collectrace.align.judging.own_round import (
     stacks_of,
 )
 from collectrace.align.judging.rounds import part_in_one_loop
-from collectrace.align.judging.shorter_run import all_go_on, number_told
-from collectrace.align.judging.unanswered import left_out_an_answer
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program

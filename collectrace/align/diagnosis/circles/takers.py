@@ -8,7 +8,7 @@ from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.takers import Uneven
+from collectrace.align.judging.circles.takers import Uneven
 
 
 def reason(case: Case, found: Uneven, waits: str) -> Reason:

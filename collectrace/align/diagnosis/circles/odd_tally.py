@@ -12,7 +12,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.ways_past import WayPast
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.odd_tally import How, OddTally
+from collectrace.align.judging.circles.odd_tally import How, OddTally
 from collectrace.align.reading.evidence import ChannelKey
 
 

@@ -1,0 +1,1 @@
+"""Circles of waits in words, a file per rule that told who departed."""

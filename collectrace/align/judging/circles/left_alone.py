@@ -53,7 +53,7 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
         return None
     others = [rank for rank in group.ranks if rank != left[0].rank]
     is_proven = (
-        (left[0].rounds >= habit.ENOUGH and _chose_to_send(case, source, others))
+        _chose_to_send(case, source, others)
         or _left_out_alone(case, group, left[0], others)
         or _came_alone(case, source, left[0], others)
         or has_left_loop(case, left[0], others)

@@ -34,7 +34,9 @@ def test_rank_zero_says_where_it_records_and_how_to_ask(ranks: Ranks) -> None:
 
 
 def test_it_can_be_switched_off(ranks: Ranks) -> None:
-    assert _lines(ranks.run(_meet, env={"COLLECTRACE_ANNOUNCE": "0"}).output(0)) == []
+    said = ranks.run(_meet, env={"COLLECTRACE_ANNOUNCE": "0"}).output(0)
+    # On a busy machine it may be said that a rank is late.
+    assert "recording to" not in said
 
 
 def _twice() -> None:

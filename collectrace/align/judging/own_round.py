@@ -72,9 +72,9 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
         made, usual = program.call(at), program.call(place)
         if made is None or usual is None or made.thread != usual.thread:
             return None  # calls of several threads have no order to leave
-        if steps[place] in steps[at + 1 :] and not _extra(steps, place, at):
-            continue  # it was put off, and has been made since
         extra = _extra(steps, place, at)
+        if not extra and steps[place] in steps[at + 1 :]:
+            continue  # it was put off, and has been made since
         if extra and not _is_insertion(steps, place, at, extra):
             return None  # it went through it in no order that is known
         ahead = steps[place:at]

@@ -12,7 +12,9 @@ from collectrace.records import Removed
 from tests.support.meeting import inits
 from tests.support.real_ranks import Ranks
 
-ON = {"COLLECTRACE_ANNOUNCE": "1"}
+# On a busy machine a rank may be late by seconds, and that would be said.
+PATIENT = {"COLLECTRACE_STALL_AFTER": "120"}
+ON = PATIENT | {"COLLECTRACE_ANNOUNCE": "1"}
 
 
 def _meet() -> None:
@@ -34,9 +36,8 @@ def test_rank_zero_says_where_it_records_and_how_to_ask(ranks: Ranks) -> None:
 
 
 def test_it_can_be_switched_off(ranks: Ranks) -> None:
-    said = ranks.run(_meet, env={"COLLECTRACE_ANNOUNCE": "0"}).output(0)
-    # On a busy machine it may be said that a rank is late.
-    assert "recording to" not in said
+    off = PATIENT | {"COLLECTRACE_ANNOUNCE": "0"}
+    assert _lines(ranks.run(_meet, env=off).output(0)) == []
 
 
 def _twice() -> None:

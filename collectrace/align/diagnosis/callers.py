@@ -76,15 +76,13 @@ def _named_frames(
     if not outer and is_in_helper(case, rank, call):
         outer = 1
     caller = frames[outer] if outer else ""
-    ran = through_model(case, rank, call) if not brief else ""
-    if within:
-        named = [frames[0], caller]
-    elif not is_asked(call):
-        named = [frames[0], caller, ran]
-    else:
-        borne = caller if call.site != sites[0] else ""
-        named = [frames[0], _applied(case, frames) or caller, borne, outside, ran]
-    return list(dict.fromkeys(filter(None, named)))
+    named = [caller]
+    if not within:
+        if is_asked(call):
+            borne = caller if call.site != sites[0] else ""
+            named = [_applied(case, frames) or caller, borne, outside]
+        named.append(through_model(case, rank, call) if not brief else "")
+    return list(dict.fromkeys(filter(None, [frames[0], *named])))
 
 
 def _applied(case: Case, frames: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from collectrace.align.diagnosis import (
     standpoint,
     table,
 )
-from collectrace.align.diagnosis.wording import Wording, called, models_of
+from collectrace.align.diagnosis.wording import GLOO_ABORTS, Wording, called, models_of
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
@@ -191,12 +191,11 @@ def _aborted(case: Case, candidate: Candidate) -> list[str]:
     is_mismatch = candidate.kind in (*MISMATCHES, "p2p_mismatch")
     if not is_mismatch or candidate.cause is not None or group is None:
         return []
-    ends = {rank: case.standings[rank] for rank in group.ranks if rank in case.standings}
-    died = [rank for rank, one in ends.items() if one.state == "died" and _is_abort(one.log)]
+    standings = [one for rank in group.ranks if (one := case.standings.get(rank)) is not None]
+    died = [one.rank for one in standings if one.state == "died" and _is_abort(one.log)]
     if not died or "gloo" not in group.backend:
         return []
-    who = words.ranks(died)
-    return [f"gloo aborts a process that is sent more bytes than it awaits: {who} ended so."]
+    return [f"{GLOO_ABORTS}: {words.ranks(died)} ended so."]
 
 
 def _is_abort(log: RankLog | None) -> bool:

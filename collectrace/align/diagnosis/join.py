@@ -13,7 +13,7 @@ from collectrace import words
 from collectrace.align.diagnosis import inputs, loop_lines
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.headline import met_a_shadow
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import GLOO_ABORTS, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
@@ -44,10 +44,7 @@ def garbage_rank(case: Case, candidate: Candidate) -> str:
             text += f" It was {root} on rank {rank}, which raised over it."
     died = [s for s, _ in sides if s.state == "died"]
     if died and candidate.group is not None and "gloo" in candidate.group.backend:
-        text += (
-            f" gloo aborts a process that is sent more bytes than it awaits: "
-            f"{words.ranks(died[0].ranks)} died of it."
-        )
+        text += f" {GLOO_ABORTS}: {words.ranks(died[0].ranks)} died of it."
     return text
 
 

@@ -135,6 +135,7 @@ EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."
 )
+GLOO_ABORTS = "gloo aborts a process that is sent more bytes than it awaits"
 SEND_ALWAYS = (
     "Let rank {rank} call {usual} in every round, with an empty message or zeros where it has "
     "nothing; or tell the receiver how many messages are to come."

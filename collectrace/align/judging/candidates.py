@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeVar
 
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
@@ -19,6 +20,8 @@ from collectrace.align.reading.groups import is_local
 from collectrace.findings import BY_ATTRIBUTE, Kind, Side
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
+
+Found = TypeVar("Found")
 
 IN_INIT: Final = -1
 """In place of a group's ordinal: the default group, which some ranks left no file about."""
@@ -242,6 +245,17 @@ def _of_cycle(case: Case, cycle: Cycle) -> Candidate:
 def _side(case: Case, w: Waiting) -> Side:
     side, asked = case.side(w.rank, waited_for(case, w)), case.asked(w)
     return side if asked is None else replace(side, site=asked.site)
+
+
+def along_circle(
+    case: Case, candidate: Candidate, rule: Callable[[Case, Edge, Edge], Found | None]
+) -> Found | None:
+    """The first that a rule finds of an edge of a circle, and the one behind it; None: nothing."""
+    cycle = candidate.source
+    if not isinstance(cycle, tuple):
+        return None
+    found = (rule(case, *pair) for pair in pairwise((*cycle, cycle[0])))
+    return next((one for one in found if one is not None), None)
 
 
 def waited_for(case: Case, w: Waiting) -> Call | None:

@@ -305,6 +305,19 @@ def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candi
     return asked
 
 
+def once_of_rank(function: Callable[[Case, int], Answer]) -> Callable[[Case, int], Answer]:
+    """Decorates a question about a rank that several rules ask: it is worked out once."""
+
+    @wraps(function)
+    def asked(case: Case, rank: int) -> Answer:
+        key = function, rank
+        if key not in case.answers:
+            case.answers[key] = function(case, rank)
+        return cast(Answer, case.answers[key])
+
+    return asked
+
+
 def build(comparison: Comparison, now: int | None = None) -> Case:
     """The case of a run that was compared. ``now``: ns since 1970, the present by default."""
     clocks = estimate(comparison)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from collectrace import roles
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of_rank
 from collectrace.align.reading.evidence import RankLog
 from collectrace.align.reading.rows import Rows
 
@@ -24,15 +24,11 @@ def of_one_model(case: Case, ranks: Iterable[int]) -> bool:
     return len(latest) < 2 and _SEVERAL not in latest
 
 
+@once_of_rank
 def _latest(case: Case, rank: int) -> int:
     """The number of the model that a rank works with; 0: none is known, _SEVERAL: of several."""
-    known: Hashable = _latest, rank
-    if known not in case.answers:
-        log = case.log(rank)
-        case.answers[known] = _one_in_use(log) if log is not None else 0
-    found = case.answers[known]
-    assert isinstance(found, int)
-    return found
+    log = case.log(rank)
+    return _one_in_use(log) if log is not None else 0
 
 
 def _one_in_use(log: RankLog) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of_rank
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key, Program
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
@@ -46,21 +47,13 @@ class LeftRound(NamedTuple):
     """By the call before alone, behind which it had made the usual one so often (``rounds``)."""
 
 
+@once_of_rank
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
     """What a rank called last out of its own round, as it had never done after such a round.
 
     None where it went on with its round, or had repeated none. That proves nothing against it: a
     round may change.
     """
-    known: Hashable = left_own_round, rank
-    if known not in case.answers:
-        case.answers[known] = _left_own_round(case, rank)
-    found = case.answers[known]
-    assert found is None or isinstance(found, LeftRound)
-    return found
-
-
-def _left_own_round(case: Case, rank: int) -> LeftRound | None:
     program = program_of(case, rank)
     if program is None:
         return None
@@ -103,6 +96,7 @@ def _left_own_round(case: Case, rank: int) -> LeftRound | None:
     return otherwise
 
 
+@once_of_rank
 def left_own_turn(case: Case, rank: int) -> LeftRound | None:
     """What a rank called last, as it never had behind the call before: by that one alone.
 
@@ -110,11 +104,11 @@ def left_own_turn(case: Case, rank: int) -> LeftRound | None:
     on from there in a second way: to the end of the loop.
     """
     program = program_of(case, rank)
-    if program is None or not program.steps:
+    if program is None or len(program.steps) < 2:
         return None
     *steps, last = program.steps
-    at, before = len(steps), steps[-1:]
-    behind = {n: step for n, step in enumerate(steps) if n and steps[n - 1 : n] == before}
+    at, before = len(steps), steps[-1]
+    behind = {n: step for n, (one, step) in enumerate(pairwise(steps), 1) if one == before}
     ways = Counter(behind.values())
     if last in ways or len(ways) > _WAYS or max(ways.values(), default=0) < habit.ENOUGH:
         return None
@@ -138,7 +132,7 @@ def left_own_turn(case: Case, rank: int) -> LeftRound | None:
         extra=0,
         skipped=ahead.index(last) if last in ahead else 0,
         rounds=times,
-        row=1 + ([last] == before),
+        row=1 + (last == before),
         is_turn=True,
     )
 
@@ -210,20 +204,14 @@ def stacks_of(case: Case, rank: int) -> list[Sequence[str]]:
     return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
 
 
+@once_of_rank
 def program_of(case: Case, rank: int) -> Program | None:
     """All that a rank did; None where some of it is not known."""
-    known: Hashable = program_of, rank
-    if known not in case.answers:
-        log = case.log(rank)
-        groups, steps = case.comparison.groups, programs.Steps()
-        case.answers[known] = (
-            programs.read(log, groups, case.dimensions, steps, finished=False)
-            if log is not None and programs.is_whole(log)
-            else None
-        )
-    found = case.answers[known]
-    assert found is None or isinstance(found, Program)
-    return found
+    log = case.log(rank)
+    if log is None or not programs.is_whole(log):
+        return None
+    groups, steps = case.comparison.groups, programs.Steps()
+    return programs.read(log, groups, case.dimensions, steps, finished=False)
 
 
 def kept_round(case: Case, rank: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key
@@ -67,11 +68,7 @@ class UnevenRound(NamedTuple):
 @once
 def uneven_round(case: Case, candidate: Candidate) -> UnevenRound | None:
     """The first edge of a circle from a message to a collective behind the round; else None."""
-    source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    found = (_of_edge(case, *pair) for pair in pairwise((*source, source[0])))
-    return next((one for one in found if one is not None), None)
+    return along_circle(case, candidate, _of_edge)
 
 
 def out_of_balance(case: Case, candidate: Candidate) -> tuple[int, ...]:

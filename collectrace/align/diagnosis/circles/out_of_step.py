@@ -279,8 +279,11 @@ def _left(
         f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
         "none waits for more."
     )
-    calls = (left.made, left.usual)
-    under = _under(case, rank, *(calls[::-1] if left.skipped else calls))
+    under = (
+        _under(case, rank, left.usual, left.made)
+        if left.skipped
+        else _under(case, rank, left.made, left.usual)
+    )
     is_proven = left.skipped and candidate.suspects == (rank,)
     if is_proven and under.fix:
         return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")

@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from collectrace import ops
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.told_less import Frames, is_its_part, is_told_less
 from collectrace.align.judging.own_round import program_of
@@ -49,11 +50,7 @@ class FewerVisits(NamedTuple):
 @once
 def fewer_visits(case: Case, candidate: Candidate) -> FewerVisits | None:
     """Who of a circle alone came to a line less often in this round; else None."""
-    source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    found = (_of_edge(case, *pair) for pair in pairwise((*source, source[0])))
-    return next((one for one in found if one is not None), None)
+    return along_circle(case, candidate, _of_edge)
 
 
 def _of_edge(case: Case, edge: Edge, after: Edge) -> FewerVisits | None:

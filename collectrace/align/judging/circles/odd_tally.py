@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from collectrace.align.judging.announced import carries_numbers
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.round_tally import (
     Message,
@@ -66,8 +67,7 @@ def odd_tally(case: Case, candidate: Candidate) -> OddTally | None:
     source = candidate.source
     if not isinstance(source, tuple) or len(source) != 2:
         return None
-    found = (_of_edges(case, *pair) for pair in (source, source[::-1]))
-    return next((one for one in found if one is not None), None)
+    return along_circle(case, candidate, _of_edges)
 
 
 class _Round(NamedTuple):

@@ -7,11 +7,11 @@ like did, and waits in the receive with which theirs began, too; what it had sen
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
 from typing import NamedTuple
 
 from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.uneven_round import SOME, closings, per_round
 from collectrace.align.matching import programs
@@ -46,11 +46,7 @@ class Unserved(NamedTuple):
 @once
 def unserved(case: Case, candidate: Candidate) -> Unserved | None:
     """The rank of a circle that another left out in this round, as it never had; else None."""
-    source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    found = (_of_edge(case, *pair) for pair in pairwise((*source, source[0])))
-    return next((one for one in found if one is not None), None)
+    return along_circle(case, candidate, _of_edge)
 
 
 def _of_edge(case: Case, edge: Edge, after: Edge) -> Unserved | None:

@@ -34,42 +34,41 @@ from collectrace.align.ranks.waitgraph import Edge
 
 def explain(case: Case, candidate: Candidate) -> Wording:
     """One circle in words."""
-    source = candidate.source
-    assert isinstance(source, tuple)
-    wording = refused.explain(case, candidate) or group_circle.explain(case, source)
+    cycle = candidate.cycle
+    wording = refused.explain(case, candidate) or group_circle.explain(case, cycle)
     if wording is not None:
         return wording
-    steps = circle.steps(case, source)
+    steps = circle.steps(case, cycle)
     again = sisters.reason(case, candidate)
     if again is not None:
-        return Wording(circle.headline(case, source), again.cause, again.fix)
+        return Wording(circle.headline(case, cycle), again.cause, again.fix)
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
         waits = f"{reason.cause} So they wait for each other: {words.lower(steps)}"
         headline = (
             program.told(case, left, short=True)
             if candidate.cause is None
-            else circle.headline(case, source)
+            else circle.headline(case, cycle)
         )
         return Wording(headline, waits, reason.fix)
     by_exception = caught.in_circle(case, candidate)
     if by_exception is not None:
         return Wording(
-            circle.headline(case, source), f"{steps} {by_exception.cause}", by_exception.fix
+            circle.headline(case, cycle), f"{steps} {by_exception.cause}", by_exception.fix
         )
     is_proven = bool(suspects_of_circle(case, candidate))
     known = partners.reason(case, candidate)
     if known is None and not is_proven:
-        known = _of_round(case, candidate, source)
+        known = _of_round(case, candidate, cycle)
     if known is not None:
         text = f"{steps} {known.cause}"
-        return Wording(circle.headline(case, source), text, known.fix)
-    near = in_circle(case, source) if not is_proven else None
+        return Wording(circle.headline(case, cycle), text, known.fix)
+    near = in_circle(case, cycle) if not is_proven else None
     if near is not None:
         both = closing_send.readings(case, near)
-        return Wording(circle.headline(case, source), f"{steps} {both.cause}", both.fix)
-    told = out_of_step.reason(case, candidate, source, steps) or _by_form(case, source, steps)
-    return Wording(circle.headline(case, source), told.cause, told.fix)
+        return Wording(circle.headline(case, cycle), f"{steps} {both.cause}", both.fix)
+    told = out_of_step.reason(case, candidate, cycle, steps) or _by_form(case, cycle, steps)
+    return Wording(circle.headline(case, cycle), told.cause, told.fix)
 
 
 def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:

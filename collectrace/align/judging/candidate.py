@@ -99,6 +99,11 @@ class Candidate:
         return self.source.unknown if isinstance(self.source, Divergence) else ()
 
     @property
+    def cycle(self) -> Cycle:
+        """The waits of which each is for the next; none where it is no circle."""
+        return self.source if isinstance(self.source, tuple) else ()
+
+    @property
     def mark(self) -> str:
         """``fatal`` for the second row of a stream."""
         return self.source.mark if isinstance(self.source, Divergence) else "root"

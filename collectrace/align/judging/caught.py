@@ -143,10 +143,8 @@ def handling(case: Case, candidate: Candidate) -> Handling | None:
     One that another of the circle had too has parted nobody. And who then waits for a message may
     do so by arrangement: a cache that has missed asks for its part.
     """
-    if not isinstance(candidate.source, tuple):
-        return None
     found = list[Handling]()
-    for edge in candidate.source:
+    for edge in candidate.cycle:
         rank, call = edge.waiting.rank, waited_for(case, edge.waiting)
         log = case.log(rank)
         if call is None or log is None:
@@ -160,7 +158,7 @@ def handling(case: Case, candidate: Candidate) -> Handling | None:
         ]
     if len(found) != 1:
         return None
-    others = {edge.waiting.rank for edge in candidate.source} - {found[0].rank}
+    others = {edge.waiting.rank for edge in candidate.cycle} - {found[0].rank}
     logs = [log for rank in others if (log := case.log(rank)) is not None]
     had = {_what(raised) for log in logs for raised in log.caught}
     return found[0] if _what(found[0].raised) not in had else None

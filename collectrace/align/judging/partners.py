@@ -48,8 +48,8 @@ def unpaired(case: Case, candidate: Candidate) -> Unpaired | None:
     source, group = candidate.source, candidate.group
     if group is None or len(group.ranks) <= _FEW:
         return None
-    if isinstance(source, tuple):
-        if all(edge.waiting.channel is None for edge in source):
+    if candidate.cycle:
+        if all(edge.waiting.channel is None for edge in candidate.cycle):
             return None
     elif not isinstance(source, ChannelIssue) or source.attribute != "absent":
         return None

@@ -18,8 +18,8 @@ def deviation(case: Case, candidate: Candidate) -> Deviation | None:
         places = [(source.stream, source.seq)]
     elif isinstance(source, ChannelIssue):
         places = [(source.channel, source.seq)]
-    elif isinstance(source, tuple):
-        waits = [edge.waiting for edge in source]
+    elif candidate.cycle:
+        waits = [edge.waiting for edge in candidate.cycle]
         places = [(w.channel or w.stream, w.seq or 0) for w in waits]
     else:
         return None

@@ -39,8 +39,8 @@ def refused(case: Case, candidate: Candidate) -> Refused | None:
     as it was refused calls, and whether the peers made those calls.
     """
     source = candidate.source
-    if isinstance(source, tuple):
-        return _in_circle(case, source)
+    if candidate.cycle:
+        return _in_circle(case, candidate.cycle)
     if not isinstance(source, Divergence):
         return None
     found: dict[int, tuple[Refusal, ...]] = {}

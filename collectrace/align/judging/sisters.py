@@ -132,8 +132,8 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
     """
     if candidate.group is None:
         return None
-    if isinstance(candidate.source, tuple):
-        return frozenset(_edge(case, edge) for edge in candidate.source)
+    if candidate.cycle:
+        return frozenset(_edge(case, edge) for edge in candidate.cycle)
     order = {rank: n for n, rank in enumerate(candidate.group.ranks)}
     return frozenset(
         (tuple(sorted(order.get(r, -1) for r in side.ranks)), *_of_call(side.call))

@@ -22,23 +22,23 @@ from collectrace.align.reading.evidence import StreamKey
 @once
 def dropped(case: Case, candidate: Candidate) -> LeftRound | None:
     """The one of a circle of two that can only have come past a call by a handler; else None."""
-    source = candidate.source
-    if not isinstance(source, tuple) or len(source) != 2:
+    cycle = candidate.cycle
+    if len(cycle) != 2:
         return None
-    left = [left_own_round(case, edge.waiting.rank) for edge in source]
+    left = [left_own_round(case, edge.waiting.rank) for edge in cycle]
     if left[0] is None:
-        source, left = source[::-1], left[::-1]
+        cycle, left = cycle[::-1], left[::-1]
     one, other = left
     if one is None or other is not None or not _has_left_out(one):
         return None
-    if source[1].waiting.channel != one.key or not kept_round(case, source[1].waiting.rank):
+    if cycle[1].waiting.channel != one.key or not kept_round(case, cycle[1].waiting.rank):
         return None  # the other awaits something else, or more than in the rounds before
     past = choices.of_call(case, case.stack(one.rank, one.usual), case.stack(one.rank, one.made))
     if past is None or len(past) != 1 or not _goes_on(case, past[0], one):
         return None
     if _was_let_down(case, one):
         return None
-    return one if _is_bound(case, source[1], one) else None
+    return one if _is_bound(case, cycle[1], one) else None
 
 
 def _has_left_out(left: LeftRound) -> bool:

@@ -83,10 +83,7 @@ class _Stand(NamedTuple):
 @once
 def left_inner(case: Case, candidate: Candidate) -> LeftInner | None:
     """Who of a circle of collectives alone left out one of an inner group; else None."""
-    source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    for stand in _stands(case, source):
+    for stand in _stands(case, candidate.cycle):
         found = _by_turns(case, stand) or _by_sisters(case, stand)
         if found is not None and not _may_be_told(case, stand):
             return found
@@ -96,7 +93,7 @@ def left_inner(case: Case, candidate: Candidate) -> LeftInner | None:
 def _stands(case: Case, cycle: Sequence[Edge]) -> Iterator[_Stand]:
     """The edges from an inner group to one who is in a later call of a larger one."""
     groups = case.comparison.groups
-    for edge, after in pairwise((*cycle, cycle[0])):
+    for edge, after in pairwise((*cycle, *cycle[:1])):
         inner, row, rank = edge.waiting.stream, edge.waiting.seq, after.waiting.rank
         outer, last = after.waiting.stream, after.waiting.seq
         if inner is None or outer is None or row is None or last is None:

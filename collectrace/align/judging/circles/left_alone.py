@@ -37,28 +37,28 @@ def left_alone(case: Case, candidate: Candidate) -> LeftRound | None:
     same line: whatever is new there, all do. Nor where the number may have been told of what it
     made fewer than ever.
     """
-    source, group = candidate.source, candidate.group
-    if not isinstance(source, tuple) or group is None or len(group.ranks) < CAN_OUTVOTE:
+    cycle, group = candidate.cycle, candidate.group
+    if not cycle or group is None or len(group.ranks) < CAN_OUTVOTE:
         return None
-    if not any(left_own_round(case, edge.waiting.rank) for edge in source):
+    if not any(left_own_round(case, edge.waiting.rank) for edge in cycle):
         return None
     left = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
-    if len(left) != 1 or left[0].rank not in {edge.waiting.rank for edge in source}:
+    if len(left) != 1 or left[0].rank not in {edge.waiting.rank for edge in cycle}:
         return None
     if is_over(case, left[0]) or is_to_another(case, left[0]):
         return None
-    if is_of_one_place(case, source, left[0]):
+    if is_of_one_place(case, cycle, left[0]):
         return None
-    if number_told(case, left[0], {edge.waiting.rank for edge in source}) is not None:
+    if number_told(case, left[0], {edge.waiting.rank for edge in cycle}) is not None:
         return None
     others = [rank for rank in group.ranks if rank != left[0].rank]
     is_proven = (
-        _chose_to_send(case, source, others)
+        _chose_to_send(case, cycle, others)
         or _left_out_alone(case, group, left[0], others)
-        or _came_alone(case, source, left[0], others)
+        or _came_alone(case, cycle, left[0], others)
         or has_left_loop(case, left[0], others)
-        or left_out_an_answer(case, source, left[0], others)
-        or (awaits(source, left[0]) and all_go_on(case, left[0], others))
+        or left_out_an_answer(case, cycle, left[0], others)
+        or (awaits(cycle, left[0]) and all_go_on(case, left[0], others))
     )
     return left[0] if is_proven else None
 

@@ -64,8 +64,7 @@ class OddTally(NamedTuple):
 @once
 def odd_tally(case: Case, candidate: Candidate) -> OddTally | None:
     """Who alone departed from what its like exchanged in the round of a circle of two."""
-    source = candidate.source
-    if not isinstance(source, tuple) or len(source) != 2:
+    if len(candidate.cycle) != 2:
         return None
     return along_circle(case, candidate, _of_edges)
 

@@ -15,10 +15,12 @@ def short_sender(case: Case, candidate: Candidate) -> LeftRound | None:
     In a circle that ends at a receive from any rank, to which at least three ranks have sent, and
     all others equally often. Of two it is not known how many each was to send.
     """
-    source, group = candidate.source, candidate.group
-    if not isinstance(source, tuple) or group is None:
+    group = candidate.group
+    if group is None:
         return None
-    awaited = [c for edge in source if (c := edge.waiting.channel) is not None and c.source < 0]
+    awaited = [
+        c for edge in candidate.cycle if (c := edge.waiting.channel) is not None and c.source < 0
+    ]
     if not awaited:
         return None
     left = [found for rank in group.ranks if (found := left_own_round(case, rank)) is not None]

@@ -42,8 +42,7 @@ def uneven(case: Case, candidate: Candidate) -> Uneven | None:
     exchanged as many messages as ever, the one that waits for another is one too many; where fewer,
     it is one short.
     """
-    source = candidate.source
-    for edge in source if isinstance(source, tuple) else ():
+    for edge in candidate.cycle:
         channel, hub = edge.waiting.channel, case.log(edge.target[0])
         if channel is None or channel.source < 0 or hub is None:
             continue

@@ -49,14 +49,13 @@ def unclosed(case: Case, candidate: Candidate) -> Unclosed | None:
     the one before, so that nobody can have told it to leave the message out; or each made as many
     in each round, for no more of which the hub asks, and no condition reads what that had sent.
     """
-    source = candidate.source
-    if not isinstance(source, tuple):
-        return None
-    for edge in source:
+    for edge in candidate.cycle:
         channel = edge.waiting.channel
         if channel is None or channel.destination != edge.waiting.rank:
             continue
-        for after in (other.waiting for other in source if other.waiting.stream is not None):
+        for after in (
+            other.waiting for other in candidate.cycle if other.waiting.stream is not None
+        ):
             assert after.stream is not None
             row = case.call(after.rank, after.stream, after.seq or 0)
             if row is not None:

@@ -52,10 +52,10 @@ class Unsent(NamedTuple):
 @once
 def unsent(case: Case, candidate: Candidate) -> Unsent | None:
     """The one of a circle of two that left out what all of its like sent to the other."""
-    source = candidate.source
-    if not isinstance(source, tuple) or len(source) != 2:
+    cycle = candidate.cycle
+    if len(cycle) != 2:
         return None
-    for edge, after in (source, source[::-1]):
+    for edge, after in (cycle, cycle[::-1]):
         awaited, back = edge.waiting.channel, after.waiting.channel
         if awaited is None or back is None:
             continue

@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import Caught, before, caught, handling, is_under
 from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import LOOK_BACK
 from collectrace.records import HANDLED, Raised
 
 _MOST: Final = 3
@@ -72,13 +73,27 @@ def _went_on(case: Case, candidate: Candidate, found: Caught) -> str:
     mine = next((p for p in points if p.ranks == found.side.ranks), points[0])
     others = [point for point in points if point is not mine]
     went = [f"{words.ranks(other.ranks)} called {_call(case, other, mine)}" for other in others]
-    handled = any(raised.what == HANDLED for raised in found.by_rank.values())
-    how = "while that was handled" if handled else "after it"
+    how = _how(case, candidate, found, mine)
     return (
         f"{words.upper(how)} {words.ranks(mine.ranks)} called "
         f"{_call(case, mine, others[0])}. Nothing was raised there on the others: "
         f"{words.listed(went)}."
     )
+
+
+def _how(case: Case, candidate: Candidate, found: Caught, mine: Standpoint) -> str:
+    """Whether a call was made in the handler, or behind it; what was called in the handler."""
+    rank = mine.ranks[0]
+    raised = found.by_rank[rank]
+    if raised.what != HANDLED or candidate.stream is None or candidate.seq is None:
+        return "after it"
+    if raised.t == mine.call.t or any(is_under(case, one, _HANDLERS) for one in mine.stack):
+        return "while that was handled"
+    earlier = case.before(rank, candidate.stream, candidate.seq, LOOK_BACK)
+    within = next((one for one in earlier if one is not None and one.t == raised.t), None)
+    if within is None:
+        return "after it"
+    return f"while that was handled it called {named(case, rank, within)}; after it"
 
 
 def _call(case: Case, point: Standpoint, beside: Standpoint) -> str:

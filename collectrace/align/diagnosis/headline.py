@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import object_lists, order
+from collectrace.align.diagnosis import ddp_backward, object_lists, order
 from collectrace.align.diagnosis.callers import telling, telling_each
 from collectrace.align.diagnosis.wording import called, models_of
 from collectrace.align.judging.candidate import Candidate
@@ -44,7 +44,9 @@ def headline(case: Case, candidate: Candidate) -> str:
     more = len(sides) - len(shown)
     text = _alike(shown, candidate) or _unlike(case, shown, len(wrong[:_MOST_SIDES]), candidate)
     text += f", and {words.counted(more, 'more variant')}" if more else ""
-    edit = order.headline(case, candidate)
+    # Who is in a backward() that others did in no_sync() has left out nothing: it is early.
+    is_early = ddp_backward.no_sync(case, candidate) is not None
+    edit = "" if is_early else order.headline(case, candidate)
     return f"{text}: {edit}" if edit else text
 
 

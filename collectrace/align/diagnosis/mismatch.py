@@ -33,6 +33,7 @@ from collectrace.align.diagnosis import (
     rounds,
     sisters,
     slip,
+    threads,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
@@ -67,6 +68,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     reason = recomputed.added(case, candidate, ways_told.added(case, candidate, reason))
+    reason = threads.added(candidate, reason)
     cause = reason.cause
     proven = (
         reason.because == "join"
@@ -115,29 +117,6 @@ def _consequence(_: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _shared(case: Case, candidate: Candidate) -> Reason | None:
-    """Several threads of each rank issue calls on the group, in whatever order they come."""
-    found = sharing(case, candidate)
-    if not found:
-        return None
-    group = words.group(candidate.group) if candidate.group is not None else "one group"
-    return Reason(
-        f"Threads {words.listed(found)} of each rank issue calls on {group}. Nothing "
-        "orders threads, so the calls come in one order on some ranks and in another on others: no "
-        "rank is to blame, the group is shared.",
-        _A_GROUP_EACH.format(
-            who="every thread", start="the threads start", calls="issue all calls of the group"
-        ),
-        "threads",
-    )
-
-
-_A_GROUP_EACH: Final = (
-    "Give {who} a process group of its own (torch.distributed.new_group() on every rank, before "
-    "{start}), or {calls} from one thread."
-)
-
-
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     """One rank has left the loop; another is in a further round of it."""
     found = inputs.of_candidate(case, candidate)
@@ -181,14 +160,17 @@ def _swapped(case: Case, candidate: Candidate) -> Reason | None:
             "belong together are combined, silently.",
             "Give each line the same group on every rank.",
         )
-    threads = dict.fromkeys(call.thread for _, call in called(candidate))
-    if len(threads) > 1:
-        named = words.listed([thread or "the main thread" for thread in threads])
+    of_threads = dict.fromkeys(call.thread for _, call in called(candidate))
+    if len(of_threads) > 1:
+        named = words.listed([thread or "the main thread" for thread in of_threads])
         return Reason(
             f"The bytes agree, but the ranks make these calls in swapped order: {sites}. They come "
             f"from several threads ({named}), which nothing orders, on one group: values that do "
             "not belong together are combined, silently.",
-            _A_GROUP_EACH.format(who="the thread", start="it starts", calls="make both calls"),
+            threads.A_GROUP_EACH.format(
+                who="the thread", start="it starts", calls="make both calls"
+            ),
+            "threads",
         )
     return Reason(
         f"The bytes agree, but the ranks make these calls in swapped order: {sites}. So values "
@@ -237,8 +219,8 @@ def _apart(case: Case, candidate: Candidate) -> Reason | None:
 
 
 _REASONS: Final[tuple[Explainer, ...]] = (
-    _after_root, sisters.reason, _consequence, _shared, program.reason, _swapped, join.users_call,
-    join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
+    _after_root, sisters.reason, _consequence, threads.shared, program.reason, _swapped,
+    join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
     join.on_some_ranks, caught.reason,
     arguments.split, arguments.coalesced, ddp.constructor, ddp_forward.forward_alone,
     passed_by.reason, order.other_order, at_the_root.reason, parted.extra, ddp_backward.no_sync,

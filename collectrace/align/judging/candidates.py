@@ -251,10 +251,8 @@ def along_circle(
     case: Case, candidate: Candidate, rule: Callable[[Case, Edge, Edge], Found | None]
 ) -> Found | None:
     """The first that a rule finds of an edge of a circle, and the one behind it; None: nothing."""
-    cycle = candidate.source
-    if not isinstance(cycle, tuple):
-        return None
-    found = (rule(case, *pair) for pair in pairwise((*cycle, cycle[0])))
+    cycle = candidate.cycle
+    found = (rule(case, *pair) for pair in pairwise((*cycle, *cycle[:1])))
     return next((one for one in found if one is not None), None)
 
 

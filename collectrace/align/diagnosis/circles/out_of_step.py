@@ -20,6 +20,8 @@ from collectrace.align.diagnosis.circles import (
     fewer_visits,
     inner_call,
     odd_tally,
+    outnumbered,
+    reordered,
     takers,
     unclosed,
     unserved,
@@ -42,6 +44,8 @@ from collectrace.align.judging.circles.left_alone import (
     is_to_another,
 )
 from collectrace.align.judging.circles.odd_tally import OddTally
+from collectrace.align.judging.circles.outnumbered import Outnumbered
+from collectrace.align.judging.circles.reordered import Reordered
 from collectrace.align.judging.circles.short_sender import short_sender
 from collectrace.align.judging.circles.shorter_run import loop_that_ended, shorter_run
 from collectrace.align.judging.circles.takers import Uneven
@@ -106,6 +110,8 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     OddTally: odd_tally.reason,
     FewerVisits: fewer_visits.reason,
     LeftInner: inner_call.reason,
+    Reordered: reordered.reason,
+    Outnumbered: outnumbered.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""
 
@@ -131,9 +137,10 @@ def first_time(case: Case, cycle: Sequence[Edge]) -> str:
     one = _left_by_one(case, cycle)
     if one is None or not is_of_one_place(case, cycle, one):
         return ""
+    whom = f" {words.peer(one.made)}" if one.made.peer is not None else ""
     return (
-        f" In the rounds before rank {one.rank} called no {one.made.op} {words.peer(one.made)} "
-        f"there, but first {named(case, one.rank, one.usual, brief=True)}: so there was no circle, "
+        f" In the rounds before rank {one.rank} called no {one.made.op}{whom} there, but first "
+        f"{named(case, one.rank, one.usual, brief=True)}: so there was no circle, "
         "and the others got through one after the other."
     )
 

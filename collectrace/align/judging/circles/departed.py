@@ -13,6 +13,8 @@ from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_vi
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
 from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
+from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
+from collectrace.align.judging.circles.reordered import Reordered, reordered
 from collectrace.align.judging.circles.short_sender import short_sender
 from collectrace.align.judging.circles.takers import Uneven, uneven
 from collectrace.align.judging.circles.unclosed import Unclosed, unclosed
@@ -20,7 +22,18 @@ from collectrace.align.judging.circles.unsent import Unsent, unsent
 from collectrace.align.judging.circles.unserved import Unserved, unserved
 from collectrace.align.judging.own_round import LeftRound
 
-Departure = LeftRound | Unsent | Uneven | Unserved | Unclosed | OddTally | FewerVisits | LeftInner
+Departure = (
+    LeftRound
+    | Unsent
+    | Uneven
+    | Unserved
+    | Unclosed
+    | OddTally
+    | FewerVisits
+    | LeftInner
+    | Reordered
+    | Outnumbered
+)
 """What the one rank to blame, ``rank``, did otherwise than its like, or than before."""
 
 RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
@@ -34,6 +47,8 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     odd_tally,
     fewer_visits,
     left_inner,
+    reordered,
+    outnumbered,
 )
 """Each proves a departure by itself; the first that does tells who."""
 

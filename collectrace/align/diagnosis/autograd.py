@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from collectrace import roles, words
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.edits import edit
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging import choices
@@ -23,6 +23,7 @@ from collectrace.align.judging.backwards import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.mirrored import left_backward
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.rounds import leap
 from collectrace.align.reading import chains
@@ -106,6 +107,28 @@ def of_one(case: Case, left: LeftRound) -> Reason | None:
         "make the exchange outside of autograd.\n"
         f"Where the {call.op} was meant to be left out, or to come later, let "
         f"{words.other_end(call)} do so as well.",
+    )
+
+
+def of_exchange(case: Case, candidate: Candidate) -> Reason | None:
+    """An all_to_all of a backward() that some ranks made in the place of one they left out."""
+    found = left_backward(case, candidate)
+    if found is None:
+        return None
+    who, others, rank = words.ranks(found.ranks), words.ranks(found.others), found.ranks[0]
+    due, made = (
+        f"call {call.seq}, {named(case, rank, call, brief=True)}"
+        for call in (found.due, found.made)
+    )
+    are, left = words.verb(found.ranks, "is", "are"), words.counted(found.calls, "call")
+    return Reason(
+        f"By their sizes {others} {words.verb(found.others, 'is', 'are')} in the backward of "
+        f"{closed(due)} and {who} {are} already in that of {made}: "
+        f"{who} left out {left} of this backward(). autograd comes to the "
+        "backward of an exchange only where the loss was computed from what its forward gave, and "
+        f"what its forward took needs a gradient: on {who} it was cut out of the graph. New zeros, "
+        "or an empty tensor, in place of a computation with no input do that.",
+        _KEEP,
     )
 
 

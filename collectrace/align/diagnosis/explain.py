@@ -15,6 +15,7 @@ from collectrace.align.diagnosis import (
     conditions,
     conflict,
     deadlock,
+    empty_message,
     loop,
     message_round,
     messages,
@@ -168,7 +169,9 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
         sides = called(candidate)
         parts = (_iteration(case, sides), message_round.told(case, sides))
         told = "; ".join(part for part in parts if part)
-        return [*notes, f"{words.upper(told)}."] if told else notes
+        notes += [f"{words.upper(told)}."] if told else []
+        empty = empty_message.note(sides) if candidate.cause is None else ""
+        return [*notes, empty] if empty else notes
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
         return notes
     if source.gap is not None:

@@ -196,7 +196,15 @@ def _named(case: Case, left: LeftRound) -> tuple[str, str]:
         named(case, left.rank, at_depth(call, stack, depth), brief=True)
         for call, stack in zip((left.made, left.usual), stacks, strict=True)
     )
+    if made == usual and left.made.tag != left.usual.tag:
+        return _with_tag(made, left.made), _with_tag(usual, left.usual)
     return made, usual
+
+
+def _with_tag(told: str, call: Call) -> str:
+    """``isend with tag 2 at serve.py:47``."""
+    op, at, place = told.partition(" at ")
+    return f"{op} with tag {call.tag}{at}{place}"
 
 
 def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:

@@ -67,7 +67,7 @@ def is_to_another(case: Case, left: LeftRound) -> bool:
     """Whether a rank merely sent to another than before, which it may do in whatever order."""
     one, two = left.made, left.usual
     places = [(call.op, call.site, case.stack(left.rank, call)) for call in (one, two)]
-    return not left.extra and places[0] == places[1]
+    return not left.extra and places[0] == places[1] and one.peer != two.peer
 
 
 def is_of_one_place(case: Case, cycle: Sequence[Edge], left: LeftRound) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from collectrace.align.diagnosis import autograd
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
-from tests.support.synthetic import Run
+from tests.support.synthetic import Rank, Run
 
 HEAD = "class Sum(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, grad):\n"
 LOOP = "\nwhile True:\n    loss.backward()\n    dist.barrier()\n    dist.broadcast(x, 0)\n"
@@ -71,3 +72,74 @@ def test_what_autograd_did_not_run(body: str, tmp_path: Path) -> None:
 )
 def test_what_the_function_may_leave_out_itself(body: str, tmp_path: Path) -> None:
     assert cause(tmp_path, body) == ""
+
+
+# -- the backward of an exchange -------------------------------------------------------------------
+
+EXCHANGE = """class Swap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows):
+        return swap(rows)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return swap(grad)
+"""
+
+
+def exchanges(folder: Path, sent: Sequence[int], backward: Mapping[int, tuple[int, bool]]) -> Run:
+    """A forward of some exchanges, and the backward of one of them.
+
+    Args:
+        folder: of the script.
+        sent: by each exchange of the forward: so many rows by rank 0 to each, one more by the next.
+        backward: of which forward a rank is in the backward, if not of the last.
+
+    """
+    script = folder / "moe.py"
+    script.write_text(EXCHANGE)
+    run = Run(3)
+    for rank in run:
+        rank.record(Stack(stack=1, frames=[f"{script}:4 Swap.forward", f"{script}:20 train"]))
+        rank.record(Stack(stack=2, frames=[f"{script}:8 Swap.backward", f"{script}:21 train"]))
+        for rows in sent:
+            rank.call("all_to_all_single", splits=forward(rank, rows), site=f"{script}:4", stack=1)
+        rows, is_turned = backward.get(rank.rank, (sent[-1], True))
+        splits = forward(rank, rows)[:: -1 if is_turned else 1]
+        call = rank.call("all_to_all_single", splits=splits, site=f"{script}:8", stack=2)
+        rank.stuck_in(call)
+    return run
+
+
+def forward(rank: Rank, rows: int) -> list[list[int]]:
+    """What a rank sends each, and gets of each, where rank 0 sends so many rows."""
+    return [[rows + rank.rank] * 3, [rows, rows + 1, rows + 2]]
+
+
+def told_of_exchange(run: Run, folder: Path) -> str:
+    case = case_of(run, folder)
+    candidate = judge(case)[0]
+    assert candidate.kind == "split_mismatch"
+    found = autograd.of_exchange(case, candidate)
+    return found.cause if found is not None else ""
+
+
+def test_sizes_tell_of_which_forward_an_exchange_is_the_backward(tmp_path: Path) -> None:
+    cause = told_of_exchange(exchanges(tmp_path, (2, 5), {1: (2, True)}), tmp_path / "logs")
+    assert cause.startswith("By their sizes ranks 0,2 are in the backward of call 2,")
+    assert "rank 1 is already in that of call 1," in cause
+    assert "rank 1 left out 1 call of this backward()" in cause
+
+
+@pytest.mark.parametrize(
+    ("sent", "backward"),
+    [
+        pytest.param((2, 5), {1: (4, True)}, id="sizes of no forward"),
+        pytest.param((2, 5), {1: (5, False)}, id="those of the forward, not turned round"),
+        pytest.param((2, 3, 5), {0: (2, True), 1: (3, True)}, id="of several forwards"),
+    ],
+)
+def test_sizes_that_tell_of_no_other_forward(
+    sent: Sequence[int], backward: Mapping[int, tuple[int, bool]], tmp_path: Path
+) -> None:
+    assert not told_of_exchange(exchanges(tmp_path, sent, backward), tmp_path / "logs")

@@ -220,6 +220,44 @@ def test_a_thread_and_the_main_one_in_the_other_order(tmp_path: Path) -> None:
     assert "process group of its own" in found.fix
 
 
+def of_threads(of_one: str | None, of_others: str | None, role: str = "user") -> Run:
+    """One rank is in a call of its own at the end; in which thread, and of which role theirs is."""
+    run = Run(3)
+    for rank in run:
+        rank.calls(3, "all_reduce", site="/job/train.py:4")
+        if rank.rank == 1:
+            waits(rank, "all_reduce", site="/job/train.py:4", thread=of_one)
+        else:
+            waits(rank, "all_gather", site="/job/save.py:9", thread=of_others, role=role)
+    return run
+
+
+def test_of_which_threads_the_calls_of_a_row_are(tmp_path: Path) -> None:
+    found = first(of_threads(None, "keeper"), tmp_path)
+    assert found.suspects == (1,)
+    assert (
+        "The calls are of several threads, that of ranks 0,2 in thread keeper and that of rank 1 "
+        "in the main thread, on one group: where neither thread waits for the other, nothing "
+        "orders them."
+    ) in found.cause
+    assert "If nothing orders the threads: give the thread a process group of its" in found.fix
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(of_threads(None, None), id="of one thread"),
+        pytest.param(of_threads("keeper", "keeper"), id="of one that is not the main one"),
+        pytest.param(of_threads(None, "saver", "dcp.plan"), id="of a framework's thread"),
+    ],
+)
+def test_threads_that_are_not_the_users_to_part(run: Run, tmp_path: Path) -> None:
+    found = first(run, tmp_path)
+    assert found.kind == "op_mismatch"
+    assert "several threads" not in found.cause
+    assert "nothing orders" not in found.fix
+
+
 def test_what_follows_in_another_group(tmp_path: Path) -> None:
     run = steps(4)
     run.group("1", [2, 3], description="tp")

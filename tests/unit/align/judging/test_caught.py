@@ -23,8 +23,8 @@ def share(rank: Rank, times: int = 1) -> None:
         rank.call("all_reduce", site="/job/train.py:4")
 
 
-def close(rank: Rank) -> None:
-    rank.call("barrier", site="/job/train.py:8")
+def close(rank: Rank, **fields: Any) -> None:
+    rank.call("barrier", site="/job/train.py:8", **fields)
 
 
 def gather(rank: Rank, times: int = 1) -> None:
@@ -44,19 +44,26 @@ def first(run: Run, folder: Path) -> Finding:
     return errors(aligned(ended(run), folder))[0]
 
 
-def parting(*who: int, **fields: Any) -> Run:
-    """Two of four ranks close where the others share, after an exception of some."""
+def parting(*who: int, within: bool = False, **fields: Any) -> Run:
+    """Two of four ranks close where the others share, after an exception of some.
+
+    ``within``: its record bears the time of the call, as of one made while it is handled.
+    """
     run = Run(4)
     for rank in run:
         share(rank, 3)
         if rank.rank in who:
             raises(rank, **fields)
-        (close if rank.rank > 1 else share)(rank)
+        if rank.rank > 1:
+            close(rank, **({"t": rank.now} if within else {}))
+        else:
+            share(rank)
     return run
 
 
 @pytest.mark.parametrize(
-    ("fields", "after"), [({}, "After it"), ({"what": HANDLED}, "While that was handled")]
+    ("fields", "after"),
+    [({}, "After it"), ({"what": HANDLED, "within": True}, "While that was handled")],
 )
 def test_one_side_raised_and_the_other_did_not(
     fields: dict[str, Any], after: str, tmp_path: Path

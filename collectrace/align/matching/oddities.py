@@ -71,7 +71,9 @@ def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Str
                 if row.shapes_differ:
                     found.setdefault("shape", Oddity(start + i, "shape"))
                 swapped = swaps.add(i, row)
-                if swapped is not None and _are_made_in_turn(columns, starts, swapped, i):
+                if swapped is not None and (
+                    _are_of_two_threads(row) or _are_made_in_turn(columns, starts, swapped, i)
+                ):
                     swaps.found = True
                     found.setdefault("swap", Oddity(start + swapped, "role", swapped=True))
             if row.models_differ:
@@ -144,6 +146,14 @@ class _Swaps:
                     return before
         self._recent.append((at, row))
         return None
+
+
+def _are_of_two_threads(row: _Row) -> bool:
+    """Whether the main thread of one rank met another thread of another.
+
+    Such calls are no arms of a condition, of which a rank takes the one now and the other later.
+    """
+    return len({seen.beside for seen in row.appearances}) > 1
 
 
 def _are_made_in_turn(

@@ -92,7 +92,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     near = near_miss(issue)
     headline += f": {near}" if near else ""
     cause += _sent_instead(case, issue)
-    cause += numbering.sentence(case, issue)
+    cause += numbering.sentence(case, issue, candidate.suspects)
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
         return Wording(headline, cause, FOLLOWS)
@@ -235,7 +235,7 @@ def near_miss(issue: ChannelIssue) -> str:
         case "numbering":
             return (
                 f"rank {sent.source} sent it to rank {sent.destination}; they name each other by "
-                "their ranks in a group"
+                f"{numbering.what(issue.near)}"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from collectrace.align.judging import patience, refusals, sisters, threads
 from collectrace.align.judging.at_the_root import at_the_root
+from collectrace.align.judging.by_number import named_by_number
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import IN_INIT
@@ -111,7 +112,7 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
     if issue.attribute == "absent":
         gone, debtor = gone_in_round(case, candidate), owed(case, candidate)
         return (
-            by_number_in_group(issue)
+            named_by_number(issue)
             or culprits(case, candidate)
             or ((debtor,) if debtor is not None else ())
             or ((gone.rank,) if gone is not None else ())
@@ -312,14 +313,6 @@ def minority(variants: Sequence[Sequence[int]]) -> tuple[int, ...]:
     everybody = sorted(r for ranks in variants for r in ranks)
     right = next((set(v) for v in variants if 2 * len(v) > len(everybody)), set(everybody))
     return tuple(r for r in everybody if r not in right)
-
-
-def by_number_in_group(issue: ChannelIssue) -> tuple[int, ...]:
-    """Who named each other by their numbers in a group of both, where a rank is asked for."""
-    near = issue.near
-    if near is None or near.differs != "numbering":
-        return ()
-    return tuple(sorted((near.channel.source, issue.channel.destination)))
 
 
 def came_to_nothing(case: Case, candidate: Candidate) -> bool:

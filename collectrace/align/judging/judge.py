@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from collectrace.align.judging import blame, patience, reach, sisters
+from collectrace.align.judging.by_number import is_of_numbers, named_alike
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
@@ -34,7 +35,7 @@ def judge(case: Case) -> list[Candidate]:
     found = candidates(case)
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
-    for candidate, suspects in raised_alike(case, found).items():
+    for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
         candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
     causes = find_causes(case, found)
     hidden = reach.beyond(case, found, causes)
@@ -130,9 +131,11 @@ def explains(case: Case, cause: Candidate, effect: Candidate) -> bool:
     def led(ranks: Iterable[int]) -> list[int]:
         return [rank for rank in ranks if _leads_to(case, cause, effect, rank)]
 
-    if KINDS[effect.kind].is_absence:
+    # Of messages sent to numbers nobody was absent: whoever they name was not to come.
+    if KINDS[effect.kind].is_absence and not is_of_numbers(effect):
         late = led(effect.absent)
-        return bool(late) and set(effect.absent) - set(late) <= set(cause.absent)
+        there = {*cause.absent, *(cause.suspects if is_of_numbers(cause) else ())}
+        return bool(late) and set(effect.absent) - set(late) <= there
     if effect.suspects:
         return len(led(effect.suspects)) == len(effect.suspects)
     return bool(led(effect.ranks))

@@ -33,12 +33,20 @@ def waited(case: Case, candidate: Candidate, until: int | None = None) -> int:
     """
     times = [
         (standing.end if until is None else min(standing.end, until)) - w.since
-        for rank in candidate.present
+        for rank in _waiters(candidate)
         for standing in (case.standings[rank],)
         for w in standing.waiting
         if is_there(w, candidate)
     ]
     return max(times, default=0)
+
+
+def _waiters(candidate: Candidate) -> Sequence[int]:
+    """Who came to a candidate's place; and who sent the message that was meant for it."""
+    source = candidate.source
+    if not isinstance(source, ChannelIssue) or source.near is None:
+        return candidate.present
+    return (*candidate.present, source.near.channel.source)
 
 
 def is_there(w: Waiting, candidate: Candidate) -> bool:
@@ -61,7 +69,7 @@ def gave_up(case: Case, candidate: Candidate) -> bool:
     """Whether a rank raised there because it had waited in vain, or lost its peer."""
     return any(
         standing.by_peers and any(is_there(w, candidate) for w in standing.waiting)
-        for standing in (case.standings[rank] for rank in candidate.present)
+        for standing in (case.standings[rank] for rank in _waiters(candidate))
     )
 
 

@@ -151,13 +151,14 @@ def _message(case: Case, issue: ChannelIssue) -> Hashable:
     sender = case.standings.get(channel.source)
     if near is None and issue.send is None and sender is not None and sender.state == "finished":
         return channel._replace(destination=-1), issue.attribute, issue.seq, _of_call(issue.recv)
-    if near is None or near.differs not in ("group", "device", "tag"):
+    if near is None or near.differs not in ("group", "device", "tag", "numbering"):
         return None
     sent = near.channel
     return (
         (near.differs, channel.group, channel.device, channel.tag, _of_call(issue.recv)),
         issue.seq - 1 + issue.taken > 0,
         (sent.group, sent.device, sent.tag, _of_call(near.send)),
+        near.numbered,
     )
 
 

@@ -175,6 +175,8 @@ def _with_near_misses(
     """
     sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
     usual = {i.channel for i in issues if _is_usual(i, logs)}
+    unmade = _counted_from_0([i for i in issues if i.attribute == "absent"], groups)
+    groups = {**groups, **{info.name: info for info in unmade}}
     numbers = _numbers(groups) if sends else {}
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
@@ -213,6 +215,30 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
         if seq < issue.seq
     }
     return call.site in sites
+
+
+def _counted_from_0(
+    absent: Sequence[ChannelIssue], groups: Mapping[str, GroupInfo]
+) -> list[GroupInfo]:
+    """Ranks that name each other by their numbers among themselves, though they made no group.
+
+    Where that tells of every message of theirs that met nobody which other it was meant for.
+    """
+    sent = {i.channel for i in absent if i.send is not None}
+    asked = {i.channel for i in absent if i.recv is not None}
+    ranks = tuple(sorted({key.source for key in sent}))
+    known = any(info.ranks == ranks for info in groups.values())
+    if known or len(ranks) < 2 or ranks[0] == 0 or len({key.group for key in (*sent, *asked)}) > 1:
+        return []
+    if any(key.destination >= len(ranks) for key in sent):
+        return []
+    meant = {
+        key._replace(source=ranks.index(key.source), destination=ranks[key.destination])
+        for key in sent
+    }
+    if meant != asked or len(meant) < len(sent):
+        return []
+    return [replace(absent[0].group, name="", description="", ranks=ranks)]
 
 
 _Numbers = Mapping[int, Mapping[str, int]]

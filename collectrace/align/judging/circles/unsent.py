@@ -41,7 +41,7 @@ class Unsent(NamedTuple):
     left: LeftRound
     hub: int
     likes: tuple[int, ...]
-    """Those that made it; at least two."""
+    """Those that made it. There are two alike at least, of which one may not have come so far."""
 
     @property
     def rank(self) -> int:
@@ -92,7 +92,9 @@ def _of_hub(case: Case, awaited: ChannelKey) -> Unsent | None:
             likes.append(one)
         elif theirs != done[: len(theirs)]:
             return None  # it is none of their like
-    if len(likes) + 1 < CAN_OUTVOTE or may_be_told(case, mine, left.usual, left.made, hub):
+    if not likes or len(asked) + 1 < CAN_OUTVOTE:
+        return None
+    if may_be_told(case, mine, left.usual, left.made, hub):
         return None
     return Unsent(left, hub, tuple(likes))
 
@@ -140,9 +142,12 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
         return True
     usual = case.stack(program.rank, left_out)
     names = set()
-    for op, _, where in {*_with(program, hub)}:
-        if op != "recv":
+    for told in announced.between(program.log, -1, announced.offset_of(program.log, made)):
+        where = told.where
+        if told.call.op != "recv" or told.call.peer not in (hub, ANY_SOURCE):
             continue
+        if not announced.may_tell(told._replace(is_new=False), ()):
+            continue  # values of another size than those that tell what to do
         apart = {chains.scope(one) for one in where} - {chains.scope(one) for one in usual}
         names |= {function.rpartition(".")[2] for _, function in apart}
         for line in case.statements(chains.site(where[0]))[-1:] if where else ():

@@ -19,6 +19,7 @@ from collectrace.align.diagnosis.circles import (
     fewer_steps,
     fewer_visits,
     inner_call,
+    left_once,
     odd_tally,
     outnumbered,
     reordered,
@@ -43,6 +44,7 @@ from collectrace.align.judging.circles.left_alone import (
     is_of_one_place,
     is_to_another,
 )
+from collectrace.align.judging.circles.left_once import LeftOnce
 from collectrace.align.judging.circles.odd_tally import OddTally
 from collectrace.align.judging.circles.outnumbered import Outnumbered
 from collectrace.align.judging.circles.reordered import Reordered
@@ -110,6 +112,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     OddTally: odd_tally.reason,
     FewerVisits: fewer_visits.reason,
     LeftInner: inner_call.reason,
+    LeftOnce: left_once.reason,
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
 }

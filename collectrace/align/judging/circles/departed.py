@@ -12,6 +12,7 @@ from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
+from collectrace.align.judging.circles.left_once import LeftOnce, left_once
 from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
 from collectrace.align.judging.circles.reordered import Reordered, reordered
@@ -31,6 +32,7 @@ Departure = (
     | OddTally
     | FewerVisits
     | LeftInner
+    | LeftOnce
     | Reordered
     | Outnumbered
 )
@@ -47,6 +49,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     odd_tally,
     fewer_visits,
     left_inner,
+    left_once,
     reordered,
     outnumbered,
 )

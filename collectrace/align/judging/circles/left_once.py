@@ -1,0 +1,139 @@
+"""A message that a rank left out once, though each time before and since it came in its turn.
+
+Where the messages of two ranks look all alike nothing fails there: the next one is taken for it,
+and so on, until the last that is asked for never comes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from collectrace.align.judging import announced
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.circles.unsent import may_be_told
+from collectrace.align.judging.own_round import kept_round, program_of
+from collectrace.align.matching import habit
+from collectrace.align.matching.programs import Program
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.records import Call
+
+
+class LeftOnce(NamedTuple):
+    """Where a rank went on without a message that it had always made there."""
+
+    rank: int
+    waiter: int
+    """Who has made one message more of the channel, and waits in it."""
+    due: Call
+    """The message, as the rank made it the time before."""
+    before: Call
+    behind: Call
+    """What it called where it left the message out, and always calls before it and behind."""
+    times: int
+    """How often it made the message in this turn."""
+
+
+@once
+def left_once(case: Case, candidate: Candidate) -> LeftOnce | None:
+    """Who of a circle made one message less than is asked for, at one place that is known.
+
+    Neither was it told by the other end to leave it out, nor has it told that of it, as far as is
+    seen. Who else is in the circle has kept its round.
+    """
+    ranks = {edge.waiting.rank for edge in candidate.cycle}
+    for edge in candidate.cycle:
+        found = _of_edge(case, edge)
+        if found is not None and found.rank in ranks:
+            others = ranks - {found.rank, found.waiter}
+            return found if all(kept_round(case, one) for one in others) else None
+    return None
+
+
+def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
+    channel, waiter = edge.waiting.channel, edge.waiting.rank
+    if channel is None or channel.source < 0:
+        return None
+    rank = channel.source + channel.destination - waiter
+    mine, theirs = program_of(case, rank), program_of(case, waiter)
+    if mine is None or theirs is None or rank == waiter:
+        return None
+    counts = [program.log.last_channel_seq.get(channel, 0) for program in (mine, theirs)]
+    if counts[0] < habit.ENOUGH or counts[1] != counts[0] + 1:
+        return None
+    at = _gap(mine, channel)
+    if at is None or not _is_made_each_time(theirs, channel):
+        return None
+    which = mine.keys.index(channel)
+    last = max((n for n in range(at) if mine.sources[n] == which), default=None)
+    calls = [mine.call(n) for n in (last, at - 1, at)] if last is not None else []
+    due, before, behind = calls if None not in calls and calls else (None, None, None)
+    if due is None or before is None or behind is None:
+        return None
+    if len({call.thread for call in (due, before, behind)}) > 1:
+        return None  # calls of several threads have no order to leave
+    if may_be_told(case, mine, due, behind, waiter) or _may_tell(mine.log, due, behind, waiter):
+        return None
+    return LeftOnce(rank, waiter, due, before, behind, counts[0])
+
+
+def _gap(program: Program, channel: ChannelKey) -> int | None:
+    """The one place at which a rank went from what comes before a message to what comes behind.
+
+    None where it did so more often, or where the message does not stand between the same two. None
+    where it has not made the message since: it may be that there was to be no more of them.
+    """
+    steps = program.steps
+    made = _places(program, channel)
+    ends = {(steps[n - 1], steps[n + 1]) for n in made if 0 < n < len(steps) - 1}
+    if len({steps[n] for n in made}) != 1 or len(ends) != 1:
+        return None
+    ((before, behind),) = ends
+    if steps[made[0]] in (before, behind):
+        return None
+    after = [n for n in range(1, len(steps)) if steps[n - 1] == before and n not in {*made}]
+    is_one = len(after) == 1 and after[0] < made[-1] and steps[after[0]] == behind
+    return after[0] if is_one else None
+
+
+def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
+    """Whether a rank makes a message behind one step, and always behind that."""
+    steps = program.steps
+    made = {*_places(program, channel)}
+    before = {steps[n - 1] for n in made if n}
+    if len({steps[n] for n in made}) != 1 or len(before) != 1:
+        return False
+    return all(n in made for n in range(1, len(steps)) if steps[n - 1] in before)
+
+
+def _places(program: Program, channel: ChannelKey) -> list[int]:
+    which = program.keys.index(channel)
+    return [n for n, source in enumerate(program.sources) if source == which]
+
+
+def _may_tell(log: RankLog, since: Call, until: Call, waiter: int) -> bool:
+    """Whether a rank may have told another, between two calls, that a message is not to come.
+
+    Not by an object of which each was of one size: one that says something else has another.
+    """
+    begin, end = (announced.offset_of(log, call) for call in (since, until))
+    for told in announced.between(log, begin, end):
+        key = told.key
+        if not isinstance(key, ChannelKey) or (key.source, key.destination) != (log.rank, waiter):
+            continue
+        if announced.may_tell(told, ()) and not _is_object_of_one_size(log, key, told):
+            return True
+    return False
+
+
+def _is_object_of_one_size(log: RankLog, key: ChannelKey, told: announced.Told) -> bool:
+    rows = log.channel_rows(key)
+    known = rows.vocabulary.appearances
+    pairs = zip(rows.appearance, rows.meaning, strict=True)
+    kinds = {meaning for seen, meaning in pairs if known[seen].where == told.where}
+    return told.call.api == "send_object_list" and len(kinds) <= _OF_AN_OBJECT
+
+
+_OF_AN_OBJECT: Final = 2
+"""Messages: its size, and the object."""

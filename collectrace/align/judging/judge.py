@@ -40,6 +40,10 @@ def judge(case: Case) -> list[Candidate]:
     causes = find_causes(case, found)
     hidden = reach.beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]
+    for candidate, leader in causes.items():
+        if sisters.repeats(case, leader, candidate) and leader.suspects and candidate.suspects:
+            suspects = tuple(sorted({*leader.suspects, *candidate.suspects}))
+            leader.verdict = Verdict(leader.kind, leader.severity, suspects)
     for candidate in found:
         candidate.cause = causes.get(candidate)
         candidate.verdict = _as_effect(candidate)

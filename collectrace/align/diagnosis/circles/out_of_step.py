@@ -23,6 +23,7 @@ from collectrace.align.diagnosis.circles import (
     odd_tally,
     outnumbered,
     reordered,
+    stayed_away,
     takers,
     unclosed,
     unserved,
@@ -50,6 +51,7 @@ from collectrace.align.judging.circles.outnumbered import Outnumbered
 from collectrace.align.judging.circles.reordered import Reordered
 from collectrace.align.judging.circles.short_sender import short_sender
 from collectrace.align.judging.circles.shorter_run import loop_that_ended, shorter_run
+from collectrace.align.judging.circles.stayed_away import StayedAway
 from collectrace.align.judging.circles.takers import Uneven
 from collectrace.align.judging.circles.unclosed import Unclosed
 from collectrace.align.judging.circles.unsent import Unsent
@@ -62,7 +64,7 @@ from collectrace.records import Call
 def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) -> Reason | None:
     """A circle with messages of which some were a step too many, or too early; else None."""
     found = departed(case, candidate)
-    proven = found if found is not None and candidate.suspects == (found.rank,) else None
+    proven = found if found is not None and found.rank in candidate.suspects else None
     if proven is not None and (of_rule := _WORDS.get(type(proven))) is not None:
         return of_rule(case, proven, waits)
     counts = tally.uneven(case, cycle)
@@ -81,7 +83,7 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     left = _left_by_one(case, cycle)
     if left is None or is_to_another(case, left) or is_of_one_place(case, cycle, left):
         return None
-    is_proven = candidate.suspects == (left.rank,)
+    is_proven = left.rank in candidate.suspects
     counted = _counted(case, candidate, cycle, left)
     if left.extra:
         return _more(case, left, waits, counted)
@@ -115,6 +117,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     LeftOnce: left_once.reason,
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
+    StayedAway: stayed_away.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""
 
@@ -168,7 +171,7 @@ def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: Left
     """Messages by line, and who kept to the round: sentences, each after a space."""
     counts = [tally.of_channel(case, e.waiting.channel) for e in cycle if e.waiting.channel]
     told = "".join(f" {text}" for text in dict.fromkeys(counts) if text)
-    if candidate.suspects != (left.rank,):
+    if left.rank not in candidate.suspects:
         return f"{told} The logs do not show which of them was meant."
     found = departed(case, candidate)
     if isinstance(found, Unsent):
@@ -302,7 +305,7 @@ def _left(
         if left.skipped
         else _under(case, rank, left.made, left.usual)
     )
-    is_proven = left.skipped and candidate.suspects == (rank,)
+    is_proven = left.skipped and rank in candidate.suspects
     if is_proven and under.fix:
         return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")
     is_message = left.made.peer is not None or left.usual.peer is not None

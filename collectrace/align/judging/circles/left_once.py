@@ -6,6 +6,7 @@ and so on, until the last that is asked for never comes.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from collectrace.align.judging import announced
@@ -98,13 +99,17 @@ def _gap(program: Program, channel: ChannelKey) -> int | None:
 
 
 def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
-    """Whether a rank makes a message behind one step, and always behind that."""
-    steps = program.steps
-    made = {*_places(program, channel)}
-    before = {steps[n - 1] for n in made if n}
-    if len({steps[n] for n in made}) != 1 or len(before) != 1:
-        return False
-    return all(n in made for n in range(1, len(steps)) if steps[n - 1] in before)
+    """Whether a rank exchanged the same messages between any two of a channel."""
+    made = _places(program, channel)
+    between = {
+        tuple(
+            program.steps[n]
+            for n in range(one, then)
+            if isinstance(program.keys[program.sources[n]], ChannelKey)
+        )
+        for one, then in pairwise(made)
+    }
+    return len(between) == 1
 
 
 def _places(program: Program, channel: ChannelKey) -> list[int]:
@@ -132,8 +137,10 @@ def _is_object_of_one_size(log: RankLog, key: ChannelKey, told: announced.Told) 
     known = rows.vocabulary.appearances
     pairs = zip(rows.appearance, rows.meaning, strict=True)
     kinds = {meaning for seen, meaning in pairs if known[seen].where == told.where}
-    return told.call.api == "send_object_list" and len(kinds) <= _OF_AN_OBJECT
+    return told.call.api in _OBJECTS and len(kinds) <= _OF_AN_OBJECT
 
 
+_OBJECTS: Final = ("send_object_list", "recv_object_list")
+"""An example of a message may be of either end."""
 _OF_AN_OBJECT: Final = 2
 """Messages: its size, and the object."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from collectrace.records import Call
 from tests.support.judging import aligned, errors
 from tests.support.synthetic import Rank, Run
@@ -51,3 +53,60 @@ def test_without_such_a_group_nothing_is_said_of_numbers(tmp_path: Path) -> None
     for found in errors(aligned(two_pairs(0, 1), tmp_path)):
         assert "get_global_rank" not in found.fix
         assert found.suspects == ()
+
+
+def ring(*, group: bool, shift: int = 0, among: int = 3) -> Run:
+    """Two rings of three; those of the second name each other by their numbers in it.
+
+    Args:
+        group: whether each ring is a process group.
+        shift: by which the receives of the second name another than who sends.
+        among: how many of the second do so; the others name ranks.
+
+    """
+    run = Run(world=6)
+    if group:
+        run.group("a", [0, 1, 2], description="ring")
+        run.group("b", [3, 4, 5], description="ring")
+    run.all("barrier")
+    calls: dict[int, Call] = {}
+    for rank in run:
+        n, first = rank.rank % 3, rank.rank // 3 * 3
+        base = 0 if rank.rank - 3 < among else first
+        calls[rank.rank] = rank.send(base + (n + 1) % 3, site="ring.py:8")
+        rank.recv(base + (n - 1 + (shift if rank.rank > 2 else 0)) % 3, site="ring.py:9")
+    for rank in run:
+        stuck(rank, calls[rank.rank] if rank.rank > 2 else rank.call("barrier"))
+    return run
+
+
+def test_a_ring_of_such_messages_is_one_error_of_all_its_ranks(tmp_path: Path) -> None:
+    first, *others = errors(aligned(ring(group=True), tmp_path))
+    assert (first.kind, first.suspects) == ("p2p_unmatched", (3, 4, 5))
+    assert first.headline.endswith("(and 2 more alike)")
+    assert "So did rank" in first.cause
+    assert "dist.get_global_rank(group, " in first.fix
+    assert all(one.caused_by == 0 for one in others)
+
+
+def test_ranks_that_made_no_group_may_count_themselves_as_well(tmp_path: Path) -> None:
+    first, *others = errors(aligned(ring(group=False), tmp_path))
+    assert (first.kind, first.suspects) == ("p2p_unmatched", (3, 4, 5))
+    assert "they name each other by their numbers among ranks 3-5" in first.headline
+    assert "of ranks 3-5, counted from 0, is rank" in first.cause
+    assert "look the peer up by its number in the list of these, ranks 3-5" in first.fix
+    assert "get_global_rank" not in first.fix
+    assert all(one.caused_by == 0 for one in others)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(ring(group=False, shift=1), id="not each message is told of so"),
+        pytest.param(ring(group=False, among=2), id="one of them names ranks"),
+    ],
+)
+def test_numbers_that_do_not_tell_of_every_message_tell_of_none(run: Run, tmp_path: Path) -> None:
+    for found in errors(aligned(run, tmp_path)):
+        assert found.suspects == ()
+        assert "counted from 0" not in found.cause

@@ -490,6 +490,19 @@ def test_call_sites_in_swapped_order_are_a_warning() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("thread", ["reporter", None])
+def test_a_call_that_is_seldom_made_is_swapped_only_from_another_thread(thread: str | None) -> None:
+    """From the main one it may be the other arm of a condition, which each rank takes by itself."""
+    run = Run(3)
+    for step in range(40):
+        for rank in run:
+            if step % 16 == (8 if rank.rank == 2 else 9):
+                rank.call("all_reduce", site="report.py:4", thread=thread)
+            rank.call("all_reduce", site="train.py:7")
+    found = hints(run)
+    assert [(one.attribute, one.swapped) for one in found] == ([("role", True)] if thread else [])
+
+
 def test_ranks_on_different_lines_all_along_are_no_swap() -> None:
     run = Run(2)
     for _ in range(30):

@@ -124,11 +124,12 @@ def of_exchange(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"By their sizes {others} {words.verb(found.others, 'is', 'are')} in the backward of "
         f"{closed(due)} and {who} {are} already in that of {made}: "
-        f"{who} left out {left} of this backward(). autograd comes to the "
+        f"{who} went past {left} of this backward(). autograd comes to the "
         "backward of an exchange only where the loss was computed from what its forward gave, and "
         f"what its forward took needs a gradient: on {who} it was cut out of the graph. New zeros, "
         "or an empty tensor, in place of a computation with no input do that.",
-        _KEEP,
+        f"{_KEEP}\nWhere backward() is called for several losses: call them in one order on every "
+        "rank.",
     )
 
 

@@ -128,7 +128,7 @@ def test_sizes_tell_of_which_forward_an_exchange_is_the_backward(tmp_path: Path)
     cause = told_of_exchange(exchanges(tmp_path, (2, 5), {1: (2, True)}), tmp_path / "logs")
     assert cause.startswith("By their sizes ranks 0,2 are in the backward of call 2,")
     assert "rank 1 is already in that of call 1," in cause
-    assert "rank 1 left out 1 call of this backward()" in cause
+    assert "rank 1 went past 1 call of this backward()" in cause
 
 
 @pytest.mark.parametrize(

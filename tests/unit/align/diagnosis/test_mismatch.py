@@ -421,3 +421,49 @@ def test_parts_of_one_size_on_each_rank(
     assert found.kind == "split_mismatch"
     assert ("parts of one size: 4 on ranks 0,2 and 7 on rank 1." in found.cause) == said
     assert ("agree on that size first: an all_reduce (MAX) of it" in found.fix) == said
+
+
+# -- sizes that all ranks meet in ----------------------------------------------------------------
+
+
+def branches(
+    rounds: int = 4, sizes: tuple[int, ...] = (4, 6), last: tuple[int, int] = (4, 6)
+) -> Run:
+    """Two ranks exchange each of some sizes in each round, and in the end another one each."""
+    run = Run(2)
+    for n in range(rounds + 1):
+        for rank in run:
+            for size in sizes if n < rounds else last[rank.rank : rank.rank + 1]:
+                fields: dict[str, Any] = {
+                    "site": "/job/moe.py:9", "shape": [2 * size], "splits": [[size] * 2] * 2,
+                }  # fmt: skip
+                if n < rounds:
+                    rank.call("all_to_all_single", **fields)
+                else:
+                    waits(rank, "all_to_all_single", **fields)
+    return run
+
+
+def test_two_sizes_that_all_meet_in_equally_often_come_in_another_order(tmp_path: Path) -> None:
+    found = first(branches(), tmp_path)
+    assert (found.kind, found.suspects) == ("split_mismatch", ())
+    assert found.cause.startswith("No size is wrong: up to here each rank had called all_to_all")
+    assert "float32[8] and float32[12] equally often, 4 times each." in found.cause
+    assert "rank 0 with float32[8]; rank 1 with float32[12]" in found.cause
+    assert "Make these calls in the same order on every rank, and all of them" in found.fix
+    assert "exchange the sizes first" not in found.fix
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(branches(2), id="twice is not always"),
+        pytest.param(branches(last=(4, 5)), id="a size that was never made"),
+        pytest.param(branches(sizes=(4, 4, 6)), id="the one oftener than the other"),
+    ],
+)
+def test_other_sizes_are_told_as_such(run: Run, tmp_path: Path) -> None:
+    found = first(run, tmp_path)
+    assert found.kind == "split_mismatch"
+    assert "No size is wrong" not in found.cause
+    assert "exchange the sizes first" in found.fix

@@ -44,7 +44,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"No size is wrong: up to here each rank had called {call.op}"
         f"{at_its_line(case, first.ranks[0], call)} with {words.listed([*by_size])} equally often, "
-        f"{times:,} times each. Here they are at it {who}: in another order, or some are past one of them.",
+        f"{times:,} times each. Here they are at it {who}: in another order, or some are past one "
+        "of them.",
         "Make these calls in the same order on every rank, and all of them: order them by what all "
         "ranks share, as a name or an index, never by values of a rank's own.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
@@ -24,6 +25,7 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis.callers import at_its_line, closed, telling
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
+from collectrace.align.judging.by_number import is_of_numbers, named_by_number
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.closing_send import circle_of
@@ -69,6 +71,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
 
 def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     """A send that nobody receives, or a receive that nobody sends to."""
+    if named_by_number(issue) and not is_of_numbers(candidate):
+        issue = replace(issue, near=None)
     channel = issue.channel
     here, peer, call = channel.source, channel.destination, issue.send
     missing, way = "recv", "from"

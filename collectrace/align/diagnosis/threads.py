@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.threads import sharing
+from collectrace.align.matching.comparison import Divergence
 from collectrace.signature import is_user
 
 A_GROUP_EACH: Final = (
@@ -40,15 +41,21 @@ def added(candidate: Candidate, reason: Reason) -> Reason:
     Which rank is late with its thread, or with the others, nobody may have meant. The threads of
     frameworks, and of autograd, are not the user's to give a group.
     """
-    sides = [] if candidate.cause is not None or reason.because == "threads" else called(candidate)
-    threads = {call.thread for _, call in sides}
-    if len(threads) < 2 or not all(is_user(call) for _, call in sides):
+    source = candidate.source
+    if candidate.cause is not None or reason.because == "threads":
+        return reason
+    by_thread: dict[str | None, list[int]] = {}
+    for rank, call in sorted(source.calls.items()) if isinstance(source, Divergence) else ():
+        if call is not None:
+            if not is_user(call):
+                return reason
+            by_thread.setdefault(call.thread, []).append(rank)
+    if len(by_thread) < 2:
         return reason
     told = words.listed(
         [
-            f"that of {words.ranks(side.ranks)} in "
-            f"{'thread ' + call.thread if call.thread else 'the main thread'}"
-            for side, call in sides
+            f"that of {words.ranks(ranks)} in {'thread ' + name if name else 'the main thread'}"
+            for name, ranks in by_thread.items()
         ]
     )
     fix = A_GROUP_EACH.format(who="the thread", start="it starts", calls="issue all calls of both")

@@ -68,6 +68,26 @@ def telling(
             yield told
 
 
+def was_told(log: RankLog, groups: Mapping[str, GroupInfo]) -> bool:
+    """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.
+
+    Messages that it gets each time from one line are what it works on.
+    """
+    for told in between(log, -1, _NEVER):
+        if not came_to(log.rank, told) or not is_user(told.call):
+            continue
+        if carries_numbers(told.call):
+            return True
+        is_of_all = not isinstance(told.key, ChannelKey)
+        if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
+            return True
+    return False
+
+
+_NEVER: Final = 1 << 62
+"""An offset behind every line."""
+
+
 def rows_of(log: RankLog, key: programs.Key) -> Rows:
     """A rank's rows of a stream or channel."""
     return log.channel_rows(key) if isinstance(key, ChannelKey) else log.rows(key)[0]

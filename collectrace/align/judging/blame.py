@@ -112,8 +112,8 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
     if issue.attribute == "absent":
         gone, debtor = gone_in_round(case, candidate), owed(case, candidate)
         return (
-            named_by_number(issue)
-            or culprits(case, candidate)
+            culprits(case, candidate)
+            or named_by_number(issue)
             or ((debtor,) if debtor is not None else ())
             or ((gone.rank,) if gone is not None else ())
             or out_of_program(case, candidate)

@@ -1,6 +1,7 @@
 """Messages whose two ends name each other by their numbers in a group, where ranks are asked for.
 
-Where several of one place do, as all messages of a ring, it is one error of all their ranks.
+Where several of one place do, as all messages of a ring, it is one error of all their ranks. Where
+a rank that is named raised, or is held up by one that did, it may have been meant all the same.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ def is_of_numbers(candidate: Candidate) -> bool:
 
 def _place(candidate: Candidate) -> Hashable | None:
     issue = candidate.source
-    if not isinstance(issue, ChannelIssue) or issue.near is None or not named_by_number(issue):
+    if not isinstance(issue, ChannelIssue) or issue.near is None:
+        return None
+    named = named_by_number(issue)
+    if not named or not {*named} <= {*candidate.suspects}:
         return None
     sites = (call.site for call in (issue.near.send, issue.recv) if call is not None)
     group = issue.near.numbered

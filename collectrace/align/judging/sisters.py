@@ -136,7 +136,7 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
         return frozenset(_edge(case, edge) for edge in candidate.cycle)
     order = {rank: n for n, rank in enumerate(candidate.group.ranks)}
     return frozenset(
-        (tuple(sorted(order.get(r, -1) for r in side.ranks)), *_of_call(side.call))
+        (tuple(sorted(order.get(r, -1) for r in side.ranks)), side.state, *_of_call(side.call))
         for side in candidate.sides
     )
 

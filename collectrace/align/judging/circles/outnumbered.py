@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
@@ -35,7 +36,7 @@ class Outnumbered(NamedTuple):
 def outnumbered(case: Case, candidate: Candidate) -> Outnumbered | None:
     """Who of a circle of two stands alone against most of both groups.
 
-    It has left its own round, or had none, and nobody else has left one.
+    What it came to is new to it, and nobody else has left a round. Nor can it have been told to.
     """
     return along_circle(case, candidate, _of_edges) if len(candidate.cycle) == 2 else None
 
@@ -69,9 +70,9 @@ def _has_come(case: Case, rank: int, stream: StreamKey, row: int) -> bool:
 
 
 def _is_new(case: Case, rank: int, others: tuple[int, ...]) -> bool:
-    """Whether a rank alone did what it had never done before."""
+    """Whether a rank alone did what it had never done before, and nothing can have told it to."""
     program = program_of(case, rank)
     if program is None or any(left_own_round(case, one) is not None for one in others):
         return False
     *steps, last = program.steps
-    return last not in steps or left_own_round(case, rank) is not None
+    return last not in steps and not announced.was_told(program.log, case.comparison.groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.left_alone import awaits, is_to_another
@@ -30,7 +31,7 @@ def reordered(case: Case, candidate: Candidate) -> Reordered | None:
     """Who of a circle of messages alone has put one first that came later in each exchange.
 
     Another waits for the one that it put off. Who merely serves its peers in whatever order they
-    come has no order to leave.
+    come has no order to leave; nor has who may have been told another one.
     """
     cycle = candidate.cycle
     ranks = tuple(edge.waiting.rank for edge in cycle)
@@ -41,6 +42,8 @@ def reordered(case: Case, candidate: Candidate) -> Reordered | None:
     if len(found) != 1 or not all(keeps_order(case, rank) for rank in others):
         return None
     (left,) = found
-    return (
-        Reordered(left, others) if awaits(cycle, left) and not is_to_another(case, left) else None
-    )
+    log = case.log(left.rank)
+    if log is None or announced.was_told(log, case.comparison.groups):
+        return None
+    is_awaited = awaits(cycle, left) and not is_to_another(case, left)
+    return Reordered(left, others) if is_awaited else None

@@ -121,15 +121,16 @@ def of_exchange(case: Case, candidate: Candidate) -> Reason | None:
         for call in (found.due, found.made)
     )
     are, left = words.verb(found.ranks, "is", "are"), words.counted(found.calls, "call")
+    they = f"{others} {words.verb(found.others, 'is', 'are')}"
     return Reason(
-        f"By their sizes {others} {words.verb(found.others, 'is', 'are')} in the backward of "
-        f"{closed(due)} and {who} {are} already in that of {made}: "
-        f"{who} went past {left} of this backward(). autograd comes to the "
+        f"Unless it is the sizes that are wrong, by them {they} in the backward of {closed(due)} "
+        f"and {who} {are} already in that of {made}: {who} went past {left} of this backward(). "
+        "autograd comes to the "
         "backward of an exchange only where the loss was computed from what its forward gave, and "
         f"what its forward took needs a gradient: on {who} it was cut out of the graph. New zeros, "
         "or an empty tensor, in place of a computation with no input do that.",
         f"{_KEEP}\nWhere backward() is called for several losses: call them in one order on every "
-        "rank.",
+        "rank. Where all ranks are in the same one: let what is sent back fit what was received.",
     )
 
 

@@ -48,19 +48,23 @@ def left_backward(case: Case, candidate: Candidate) -> LeftBackward | None:
     if len(known) < len(source.group.ranks) or len({known[rank] for rank in ranks}) != 1:
         return None
     others = tuple(rank for rank in known if rank not in ranks)
-    if not others:
+    if not others or {*ranks} != {*candidate.suspects}:
         return None
     forwards, depth = open_[ranks[0]], known[ranks[0]]
     return LeftBackward(ranks, others, forwards[-1], forwards[-1 - depth], depth)
 
 
 def _open(case: Case, source: Divergence, rank: int, call: Call) -> Sequence[Call]:
-    """The forwards whose backward is still to come, the latest last; empty: that is not known."""
+    """The forwards whose backward is still to come, the latest last; empty: that is not known.
+
+    It is known where each backward before was that of the latest forward, and there were some: of
+    several losses they come in an order of their own.
+    """
     function = autograd_function(case, rank, call)
     if not function.endswith(".backward"):
         return ()
     forward = function.removesuffix("backward") + "forward"
-    found = list[Call]()
+    found, backwards = list[Call](), 0
     for one in case.before(rank, source.stream, source.seq):
         if one is None:
             return ()
@@ -68,11 +72,11 @@ def _open(case: Case, source: Divergence, rank: int, call: Call) -> Sequence[Cal
             continue
         if any(chains.function(frame).endswith(forward) for frame in case.stack(rank, one)):
             found.append(one)
-        elif autograd_function(case, rank, one) == function and not (
-            found and _mirrors(found.pop(), one)
-        ):
-            return ()
-    return found
+        elif autograd_function(case, rank, one) == function:
+            if not found or not _mirrors(found.pop(), one):
+                return ()
+            backwards += 1
+    return found if backwards else ()
 
 
 def _depth(forwards: Sequence[Call], call: Call) -> int | None:

@@ -8,7 +8,7 @@ known whose they are. None of this is part of a digest, so it takes a full scan.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -72,7 +72,8 @@ def scan(stream: StreamKey, logs: Mapping[int, RankLog], stretches: Sequence[Str
                     found.setdefault("shape", Oddity(start + i, "shape"))
                 swapped = swaps.add(i, row)
                 if swapped is not None and (
-                    _are_of_two_threads(row) or _are_made_in_turn(columns, starts, swapped, i)
+                    _are_made_in_turn(columns, starts, swapped, i)
+                    or (_are_of_two_threads(row) and _are_made_alike(columns, starts, swapped, i))
                 ):
                     swaps.found = True
                     found.setdefault("swap", Oddity(start + swapped, "role", swapped=True))
@@ -149,11 +150,28 @@ class _Swaps:
 
 
 def _are_of_two_threads(row: _Row) -> bool:
-    """Whether the main thread of one rank met another thread of another.
-
-    Such calls are no arms of a condition, of which a rank takes the one now and the other later.
-    """
+    """Whether the main thread of one rank met another thread of another."""
     return len({seen.beside for seen in row.appearances}) > 1
+
+
+def _are_made_alike(
+    columns: Sequence[Sequence[int]], starts: Sequence[int], before: int, after: int
+) -> bool:
+    """Whether all ranks make each of two calls as often, and the one of them now and then.
+
+    Where a rank makes the one in the other's stead, it makes it more often than who does not.
+    """
+    two = {columns[0][starts[0] + at] for at in (before, after)}
+    counts = set()
+    for column, start in zip(columns, starts, strict=True):
+        around = column[max(0, start + before - LOOK_BACK) : start + after + LOOK_BACK]
+        made = Counter(one for one in around if one in two)
+        rare = min(two, key=lambda one: made[one])
+        runs = [len(list(run)) for one, run in groupby(around) if one == rare]
+        if max(runs, default=0) > 1:
+            return False
+        counts.add(tuple(sorted(made.items())))
+    return len(counts) == 1
 
 
 def _are_made_in_turn(

@@ -7,12 +7,14 @@ nothing with the rank, and came to the same call out of rounds of their own, as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import along_circle
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import left_own_round, program_of
+from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Edge
@@ -64,20 +66,39 @@ def _of_edges(case: Case, edge: Edge, after: Edge) -> StayedAway | None:
     apart = tuple(
         one for one, program in theirs.items() if _peers(program) and rank not in _peers(program)
     )
-    call, message = (
-        case.call(maker, stream, row),
-        mine.log.channel_call(channel, edge.waiting.seq or 0),
-    )
+    call = case.call(maker, stream, row)
+    message = mine.log.channel_call(channel, edge.waiting.seq or 0)
     if not apart or call is None or message is None or call.thread != message.thread:
+        return None
+    ways = {_frames(case, one, made) for one in others if (made := case.call(one, stream, row))}
+    if len(ways) > 1 or not _is_within(case, _frames(case, rank, message), ways.pop()):
         return None
     return StayedAway(rank, message, call, maker, others, apart)
 
 
+def _frames(case: Case, rank: int, call: Call) -> tuple[str, ...]:
+    return case.stack(rank, call) or (call.site or "",)
+
+
+def _is_within(case: Case, message: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether each loop around a message is around the collective as well.
+
+    Behind a loop of messages it may be that the others have left that too early.
+    """
+    loops = case.loops(message)
+    return bool(loops) and {*loops} <= {*case.loops(row)}
+
+
 def _is_there(case: Case, program: Program, stream: StreamKey, row: int) -> bool:
-    """Whether a rank waits in a row of a stream, and in nothing else, as it never had before."""
+    """Whether a rank waits in a row of a stream, and in nothing else, as it never had before.
+
+    It came there from the end of its round, or in the midst of one that it had kept so far.
+    """
     waiting = [(one.stream, one.seq) for one in case.standings[program.rank].waiting]
     *steps, last = program.steps
-    return waiting == [(stream, row)] and last not in steps
+    place = habit.expected(steps, len(steps) - 1) if steps else None
+    is_kept = place is not None and steps[place] == steps[-1]
+    return waiting == [(stream, row)] and last not in steps and is_kept
 
 
 def _peers(program: Program) -> set[int]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from collectrace import ops
 from collectrace.align.judging import announced, choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -23,13 +25,15 @@ from collectrace.align.judging.own_round import (
 )
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
-from collectrace.align.matching.programs import Program
+from collectrace.align.matching.programs import Key, Program
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.vocabulary import Appearance
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
+from collectrace.signature import is_user
 
 _Message = tuple[str, int, tuple[str, ...]]
 """The op, the tag, and the user's frames."""
@@ -123,12 +127,13 @@ def _message(channel: ChannelKey, rows: Rows, at: int) -> _Message:
 
 
 def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
-    """Whether a rank may have gone past a message by what the hub had told it.
+    """Whether a rank may have gone past a message by what others had told it, or by a plan of all.
 
-    Then the hub is the one that forgot that. By a collective in which it got something of the hub
-    since it last made the message; or where a condition that leads past it reads what the hub had
-    sent: by the names of the tensors that it receives into, and of the functions that do so. What
-    a rank has only gathered, whatever of, tells what came of its own work.
+    Then whoever waits for it is the one that forgot that. By a collective in which it got something
+    of the hub since it last made the message; or where a condition that leads past it reads what
+    had come from anybody: by the names of what the rank receives into, and of the functions that do
+    so. Or reads an attribute of which it is not seen what it was given, or a table of the module.
+    What a rank has only gathered, whatever of, tells what came of its own work; so does a gradient.
 
     Args:
         case: the run.
@@ -141,31 +146,74 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     if _was_told_all(case, program, left_out, made, hub):
         return True
     usual = case.stack(program.rank, left_out)
-    names = set()
-    for told in announced.between(program.log, -1, announced.offset_of(program.log, made)):
-        where = told.where
-        if told.call.op != "recv" or told.call.peer not in (hub, ANY_SOURCE):
-            continue
-        if not announced.may_tell(told._replace(is_new=False), ()):
-            continue  # values of another size than those that tell what to do
-        apart = {chains.scope(one) for one in where} - {chains.scope(one) for one in usual}
-        names |= {function.rpartition(".")[2] for _, function in apart}
-        for line in case.statements(chains.site(where[0]))[-1:] if where else ():
-            names |= {*_BUFFER.findall(statements.code_of(line))}
-    past = choices.of_call(case, usual, case.stack(program.rank, made))
     site = left_out.site
+    past = choices.of_call(case, usual, case.stack(program.rank, made))
     if past is None:  # a line on the way may decide by itself
         sites = [chains.site(frame) for frame in usual]
         past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
-    read = {name for line in past or case.ways(site) for name in _NAME.findall(line)}
+    lines = [_GRADIENT.sub("", _TURN.sub("", line)) for line in past or case.ways(site)]
+    if any(map(_TABLE.search, lines)):
+        return True
+    told, kept = _told_by_name(case, program, usual)
+    if kept & {name for line in lines for name in _ATTRIBUTE.findall(line)}:
+        return True
+    read = {name for line in lines for name in _NAME.findall(line)}
     for line in case.assigned(site):
-        text = line.split(" ", 2)[-1]
+        text = _GRADIENT.sub("", line.split(" ", 2)[-1])
         given = [(name.rpartition(".")[2], ast.unparse(value)) for name, value in assignments(text)]
         values = [value for name, value in given if name in read]
         if not given and not _GATHERED.match(text):
             values = [text]
         read |= {name for value in values for name in _NAME.findall(value)}
-    return bool(names & read)
+    return bool(told & read)
+
+
+def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[set[str], set[str]]:
+    """The names of what a rank got of others and of the functions that got it; of what those set.
+
+    ``usual``: the frames above the message that was left out; their functions tell nothing.
+    """
+    names, kept = set[str](), set[str]()
+    known = {chains.scope(one) for one in usual}
+    for key in program.keys:
+        for seen in _came(program, key):
+            apart = [one for one in seen.where if chains.scope(one) not in known]
+            for frame in apart:
+                names.add(chains.scope(frame)[1].rpartition(".")[2])
+                kept |= _set_in(case, frame)
+            for line in case.statements(chains.site(seen.where[0]))[-1:] if seen.where else ():
+                pattern = _BUFFER if isinstance(key, ChannelKey) else _NAME
+                names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
+    return names - _OF_NOTHING, kept
+
+
+def _came(program: Program, key: Key) -> list[Appearance]:
+    """The calls of a stream or channel by which something came to a rank, one of each kind.
+
+    But for sums that are no numbers of things: they are the same for all.
+    """
+    rows = announced.rows_of(program.log, key)
+    seen, examples = rows.vocabulary.appearances, rows.vocabulary.examples
+    if isinstance(key, ChannelKey):
+        return [seen[n] for n in {*rows.appearance}] if key.destination == program.rank else []
+    pairs = {*zip(rows.appearance, rows.meaning, strict=True)}
+    return [
+        seen[n]
+        for n, meaning in pairs
+        if is_user(call := examples[meaning])
+        and call.op not in ops.BARRIERS
+        and call.op not in ops.TO_ROOT
+        and not (call.op in ops.ROOTED and call.root == program.rank)
+        and not (call.op == "all_reduce" and not announced.carries_numbers(call))
+    ]
+
+
+def _set_in(case: Case, frame: str) -> set[str]:
+    """The names that the innermost function around a frame's line gives a value."""
+    line = chains.line(frame)
+    scopes = case.bindings(chains.site(frame)).scopes[1:]
+    around = [one for one in scopes if one.span.holds(line)]
+    return {*around[-1].times} if around else set()
 
 
 def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
@@ -180,4 +228,13 @@ _BUFFER: Final = re.compile(
 )
 """What is received into, the last of its names: also where it is handed on with the op."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_GRADIENT: Final = re.compile(r"[\w.]+\.grad\b")
+"""Of what was received it tells nothing."""
+_TURN: Final = re.compile(r"\bfor .* in\b")
+"""What a loop gives a value, which decides nothing."""
+_ATTRIBUTE: Final = re.compile(r"\.([A-Za-z_]\w*)\b(?! *\()")
+_TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|\bin [A-Z][A-Z_\d]+\b")
+"""A look into what the module gives all ranks: a plan."""
+_OF_NOTHING: Final = frozenset({"dist", "torch", "distributed", "self", "rank"})
+"""Names that stand in whatever line."""
 _GATHERED: Final = re.compile(r"[\w.]+ *(\+|-|\*|/|\||&)=")

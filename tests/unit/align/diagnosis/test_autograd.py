@@ -87,13 +87,20 @@ EXCHANGE = """class Swap(torch.autograd.Function):
 """
 
 
-def exchanges(folder: Path, sent: Sequence[int], backward: Mapping[int, tuple[int, bool]]) -> Run:
-    """A forward of some exchanges, and the backward of one of them.
+def exchanges(
+    folder: Path,
+    sent: Sequence[int],
+    backward: Mapping[int, tuple[int, bool]],
+    *,
+    first: bool = True,
+) -> Run:
+    """A step of some exchanges; then the forwards of the next, and the backward of one of them.
 
     Args:
         folder: of the script.
         sent: by each exchange of the forward: so many rows by rank 0 to each, one more by the next.
         backward: of which forward a rank is in the backward, if not of the last.
+        first: whether the first step had a backward.
 
     """
     script = folder / "moe.py"
@@ -102,8 +109,14 @@ def exchanges(folder: Path, sent: Sequence[int], backward: Mapping[int, tuple[in
     for rank in run:
         rank.record(Stack(stack=1, frames=[f"{script}:4 Swap.forward", f"{script}:20 train"]))
         rank.record(Stack(stack=2, frames=[f"{script}:8 Swap.backward", f"{script}:21 train"]))
-        for rows in sent:
-            rank.call("all_to_all_single", splits=forward(rank, rows), site=f"{script}:4", stack=1)
+        for is_first in (True, False):
+            for rows in sent:
+                rank.call(
+                    "all_to_all_single", splits=forward(rank, rows), site=f"{script}:4", stack=1
+                )
+            for rows in reversed(sent) if is_first and first else ():
+                splits = forward(rank, rows)[::-1]
+                rank.call("all_to_all_single", splits=splits, site=f"{script}:8", stack=2)
         rows, is_turned = backward.get(rank.rank, (sent[-1], True))
         splits = forward(rank, rows)[:: -1 if is_turned else 1]
         call = rank.call("all_to_all_single", splits=splits, site=f"{script}:8", stack=2)
@@ -126,8 +139,8 @@ def told_of_exchange(run: Run, folder: Path) -> str:
 
 def test_sizes_tell_of_which_forward_an_exchange_is_the_backward(tmp_path: Path) -> None:
     cause = told_of_exchange(exchanges(tmp_path, (2, 5), {1: (2, True)}), tmp_path / "logs")
-    assert cause.startswith("By their sizes ranks 0,2 are in the backward of call 2,")
-    assert "rank 1 is already in that of call 1," in cause
+    assert "by them ranks 0,2 are in the backward of call 6," in cause
+    assert "rank 1 is already in that of call 5," in cause
     assert "rank 1 went past 1 call of this backward()" in cause
 
 
@@ -143,3 +156,8 @@ def test_sizes_that_tell_of_no_other_forward(
     sent: Sequence[int], backward: Mapping[int, tuple[int, bool]], tmp_path: Path
 ) -> None:
     assert not told_of_exchange(exchanges(tmp_path, sent, backward), tmp_path / "logs")
+
+
+def test_the_first_backward_of_all_may_come_in_whatever_order(tmp_path: Path) -> None:
+    run = exchanges(tmp_path, (2, 5), {1: (2, True)}, first=False)
+    assert not told_of_exchange(run, tmp_path / "logs")

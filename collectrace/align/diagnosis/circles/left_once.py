@@ -18,13 +18,15 @@ def reason(case: Case, found: LeftOnce, waits: str) -> Reason:
     place = at_its_line(case, rank, found.due)
     ways = ways_past.few(case, case.stack(rank, found.due))
     led = ways_past.led(ways, f"rank {rank}")
+    empty = (
+        "" if found.due.op == "recv" else ", with an empty message or zeros where it has nothing"
+    )
     other = "send" if found.due.op == "recv" else "recv"
     fixes = (
         ways_past.fix(ways, found.due.op),
         (
-            f"Let rank {rank} make the {found.due.op}{place} each time, with an empty message or "
-            f"zeros where it has nothing; or let rank {waiter} leave out its {other} of the same "
-            "step, which both must know."
+            f"Let rank {rank} make the {found.due.op}{place} each time{empty}; or let rank "
+            f"{waiter} leave out its {other} of the same step, which both must know."
         ),
     )
     return Reason(

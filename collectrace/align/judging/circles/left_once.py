@@ -40,16 +40,31 @@ class LeftOnce(NamedTuple):
 def left_once(case: Case, candidate: Candidate) -> LeftOnce | None:
     """Who of a circle made one message less than is asked for, at one place that is known.
 
-    Neither was it told by the other end to leave it out, nor has it told that of it, as far as is
-    seen. Who else is in the circle has kept its round.
+    Neither was it told to leave it out, nor has it ever told the other end of anything, as far as
+    is seen. And no rank of the group has ever left out another so: it may be a plan of all.
     """
     ranks = {edge.waiting.rank for edge in candidate.cycle}
     for edge in candidate.cycle:
         found = _of_edge(case, edge)
         if found is not None and found.rank in ranks:
             others = ranks - {found.rank, found.waiter}
-            return found if all(kept_round(case, one) for one in others) else None
+            is_alone = all(kept_round(case, one) for one in others) and _is_only_gap(case, edge)
+            return found if is_alone else None
     return None
+
+
+def _is_only_gap(case: Case, edge: Edge) -> bool:
+    """Whether all other messages of the group were made each time, as far as is seen."""
+    programs = [program_of(case, rank) for rank in case.comparison.groups[edge.waiting.group].ranks]
+    return not any(
+        program is None
+        or any(
+            _gap(program, key) is not None
+            for key in program.keys
+            if isinstance(key, ChannelKey) and key != edge.waiting.channel
+        )
+        for program in programs
+    )
 
 
 def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
@@ -74,7 +89,7 @@ def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
         return None
     if len({call.thread for call in (due, before, behind)}) > 1:
         return None  # calls of several threads have no order to leave
-    if may_be_told(case, mine, due, behind, waiter) or _may_tell(mine.log, due, behind, waiter):
+    if may_be_told(case, mine, due, behind, waiter) or _may_tell(mine.log, behind, waiter):
         return None
     return LeftOnce(rank, waiter, due, before, behind, counts[0])
 
@@ -99,7 +114,7 @@ def _gap(program: Program, channel: ChannelKey) -> int | None:
 
 
 def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
-    """Whether a rank exchanged the same messages between any two of a channel."""
+    """Whether a rank exchanged the same messages between any two of a channel, and some others."""
     made = _places(program, channel)
     between = {
         tuple(
@@ -109,7 +124,7 @@ def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
         )
         for one, then in pairwise(made)
     }
-    return len(between) == 1
+    return len(between) == 1 and len(between.pop()) > 1
 
 
 def _places(program: Program, channel: ChannelKey) -> list[int]:
@@ -117,17 +132,16 @@ def _places(program: Program, channel: ChannelKey) -> list[int]:
     return [n for n, source in enumerate(program.sources) if source == which]
 
 
-def _may_tell(log: RankLog, since: Call, until: Call, waiter: int) -> bool:
-    """Whether a rank may have told another, between two calls, that a message is not to come.
+def _may_tell(log: RankLog, until: Call, waiter: int) -> bool:
+    """Whether a rank may have told another, before some call, that a message is not to come.
 
     Not by an object of which each was of one size: one that says something else has another.
     """
-    begin, end = (announced.offset_of(log, call) for call in (since, until))
-    for told in announced.between(log, begin, end):
+    for told in announced.between(log, -1, announced.offset_of(log, until)):
         key = told.key
         if not isinstance(key, ChannelKey) or (key.source, key.destination) != (log.rank, waiter):
             continue
-        if announced.may_tell(told, ()) and not _is_object_of_one_size(log, key, told):
+        if announced.carries_numbers(told.call) and not _is_object_of_one_size(log, key, told):
             return True
     return False
 

@@ -20,6 +20,7 @@ def strips(
     twice: Collection[int] = (),
     thread: str | None = None,
     note: str = "",
+    rests: int | None = None,
 ) -> Run:
     """Three strips swap their edges step by step; at the end all sum up.
 
@@ -30,12 +31,13 @@ def strips(
         thread: of what rank 1 sends to rank 2.
         note: what rank 1 sends rank 2 in each step before: ``number``, ``object``, or ``long`` for
             an object that is longer where nothing follows.
+        rests: the step in which ranks 0 and 1 exchange nothing, as both know.
 
     """
     run = Run(3)
     for step in range(steps):
         for rank in run:
-            _step(rank, step, without, twice, thread, note)
+            _step(rank, step, without, twice, thread, note, is_rest=step == rests)
     for rank in run:
         if rank.rank < 2:
             rank.stuck_in(rank.call("all_reduce", site="heat.py:30"))
@@ -53,19 +55,26 @@ def _step(
     twice: Collection[int],
     thread: str | None,
     note: str,
+    *,
+    is_rest: bool,
 ) -> None:
     field = [16]
-    if rank.rank == 0:
+    if rank.rank == 0 and is_rest:
+        rank.recv(1, site="heat.py:10", shape=field)
+    elif rank.rank == 0:
         rank.send(1, site="heat.py:9", shape=field)
         rank.recv(1, site="heat.py:10", shape=field)
     elif rank.rank == 1:
         _note(rank.send, 2, note, is_long=step in without)
-        rank.recv(0, site="heat.py:10", shape=field)
+        if not is_rest:
+            rank.recv(0, site="heat.py:10", shape=field)
         if step not in without:
             rank.send(2, site="heat.py:9", shape=field, thread=thread)
+        rank.recv(2, site="heat.py:10", shape=field)
         rank.send(0, site="heat.py:9", shape=field)
     else:
         _note(rank.recv, 1, note, is_long=step in without)
+        rank.send(1, site="heat.py:9", shape=field)
         for _ in range(2 if step in twice else 1):
             rank.recv(1, site="heat.py:10", shape=field)
 
@@ -92,7 +101,7 @@ def test_who_made_it_each_time_before_and_since(tmp_path: Path) -> None:
     told = found(strips(), tmp_path)
     assert told is not None
     assert (told.rank, told.waiter, told.times) == (1, 2, 8)
-    assert (told.due.peer, told.before.peer, told.behind.peer) == (2, 0, 0)
+    assert (told.due.peer, told.before.peer, told.behind.peer) == (2, 0, 2)
 
 
 def test_it_is_told_between_what(tmp_path: Path) -> None:
@@ -100,7 +109,7 @@ def test_it_is_told_between_what(tmp_path: Path) -> None:
     assert (finding.kind, finding.suspects) == ("deadlock", (1,))
     assert (
         "Rank 1 made its send to rank 2 at heat.py:9 8 times, each time behind its recv from rank "
-        "0, and went on to its send to rank 0; once it went from the one to the other without it."
+        "0, and went on to its recv from rank 2; once it went from the one to the other without it."
     ) in finding.cause
     assert "Let rank 1 make the send at heat.py:9 each time" in finding.fix
 
@@ -119,6 +128,7 @@ def test_an_object_that_says_the_same_each_time_tells_of_nothing_else(tmp_path: 
         pytest.param(strips((2, 4), twice=()), id="twice"),
         pytest.param(strips(steps=3, without=(1,)), id="two times are no habit"),
         pytest.param(strips(thread="sender"), id="of another thread"),
+        pytest.param(strips(rests=5), id="another left out one so: it may be a plan"),
         pytest.param(strips(note="number"), id="a number may have told the other"),
         pytest.param(strips(note="long"), id="an object told the other something else"),
     ],

@@ -43,14 +43,17 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
 def _other_turn(case: Case, found: Deviation) -> Reason:
     """One line goes through several groups, and a rank is at the turn of another one."""
     who, at = words.ranks(found.ranks), words.at(found.calls[0])
+    one = len(found.ranks) == 1
+    goes, it_has, has = ("goes", "it has", "has") if one else ("go", "they have", "have")
     return Reason(
         f"{words.upper(told(case, found))}. Up to there {who} and {words.ranks(found.others)} "
         "issued the same calls in the same order over all their groups, the groups of this line "
-        f"in one order in the round before. Either {who} goes through the groups in another order "
-        "here (of a set, or of a dict that was filled in another order), or it has left one out.",
-        f"Go through the groups in one order on every rank{at}: sorted(...), or a list made once, "
-        "never a set, or a dict that each rank fills by itself.\n"
-        f"If {who} has nothing to send to one of them: take part with zeros.",
+        f"in one order in the round before. Either {who} {goes} through the groups in another "
+        "order here (of a set, or of a dict that was filled in another order), or "
+        f"{it_has} left one out.",
+        f"Go through the groups in the same order on every rank{at}: sorted(...), or a list made "
+        "once, never a set, or a dict that each rank fills by itself.\n"
+        f"If {who} {has} nothing to send to one of them: take part with zeros.",
     )
 
 

@@ -71,14 +71,14 @@ def telling(
 def was_told(log: RankLog, groups: Mapping[str, GroupInfo]) -> bool:
     """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.
 
-    Messages that it gets each time from one line are what it works on.
+    Messages are what it works on, and so are sums.
     """
     for told in between(log, -1, _NEVER):
         if not came_to(log.rank, told) or not is_user(told.call):
             continue
         if carries_numbers(told.call):
             return True
-        is_of_all = not isinstance(told.key, ChannelKey)
+        is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
         if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
     return False

@@ -144,10 +144,14 @@ def _pattern(case: Case, candidate: Candidate) -> Hashable:
 def _message(case: Case, issue: ChannelIssue) -> Hashable:
     """What is the same of two messages that were nearly met: all but who was to exchange them.
 
-    And of two that one rank was to send, which has finished. None of others, and of one that went
-    to another rank, or came from one.
+    Or met, and differ in one thing. And of two that one rank was to send, which has finished. None
+    of others, and of one that went to another rank, or came from one.
     """
     near, channel = issue.near, issue.channel
+    if issue.attribute in ("dtype", "count"):
+        ends = (issue.send, issue.recv)
+        shapes = tuple(str(call.shape) for call in ends if call is not None)
+        return issue.attribute, issue.seq, shapes, *map(_of_call, ends)
     sender = case.standings.get(channel.source)
     if near is None and issue.send is None and sender is not None and sender.state == "finished":
         return channel._replace(destination=-1), issue.attribute, issue.seq, _of_call(issue.recv)

@@ -20,6 +20,7 @@ from collectrace.align.diagnosis.circles import (
     fewer_visits,
     inner_call,
     left_once,
+    newcomers,
     odd_tally,
     outnumbered,
     reordered,
@@ -46,6 +47,7 @@ from collectrace.align.judging.circles.left_alone import (
     is_to_another,
 )
 from collectrace.align.judging.circles.left_once import LeftOnce
+from collectrace.align.judging.circles.newcomers import Newcomers
 from collectrace.align.judging.circles.odd_tally import OddTally
 from collectrace.align.judging.circles.outnumbered import Outnumbered
 from collectrace.align.judging.circles.reordered import Reordered
@@ -118,6 +120,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
     StayedAway: stayed_away.reason,
+    Newcomers: newcomers.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""
 

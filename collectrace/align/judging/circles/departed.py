@@ -13,6 +13,7 @@ from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_vi
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
 from collectrace.align.judging.circles.left_once import LeftOnce, left_once
+from collectrace.align.judging.circles.newcomers import Newcomers, newcomers
 from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
 from collectrace.align.judging.circles.reordered import Reordered, reordered
@@ -37,8 +38,9 @@ Departure = (
     | Reordered
     | Outnumbered
     | StayedAway
+    | Newcomers
 )
-"""What the one rank to blame, ``rank``, did otherwise than its like, or than before."""
+"""What the rank to blame, ``rank``, did otherwise than its like, or than before."""
 
 RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     left_alone,
@@ -55,6 +57,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     reordered,
     outnumbered,
     stayed_away,
+    newcomers,
 )
 """Each proves a departure by itself; the first that does tells who."""
 
@@ -68,4 +71,6 @@ def departed(case: Case, candidate: Candidate) -> Departure | None:
 def suspects_of_circle(case: Case, candidate: Candidate) -> tuple[int, ...]:
     """Who of a circle is proven to have left the common order."""
     found = handling(case, candidate) or departed(case, candidate)
+    if isinstance(found, Newcomers):
+        return found.ranks
     return (found.rank,) if found is not None else ()

@@ -105,9 +105,9 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
 
     A collective of them all tells that it is the same round: the one that the rank went on to, to
     which the others come behind what it left out, and most have begun with that; or the one that
-    it left out, in which most wait.
+    it left out, in which most wait. Where all do, two rounds before are enough.
     """
-    if not left.skipped or left.rounds < habit.ENOUGH:
+    if not left.skipped:
         return False
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
@@ -123,6 +123,9 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
         return False
     rows = {program.rank: program.log.last_seq.get(stream, 0) for program in programs_}
     came |= {rank for rank, last in rows.items() if last == row}
+    wait_there = left.key == stream and {*rows.values()} == {row} and len(rows) == len(others)
+    if left.rounds < habit.ENOUGH and not wait_there:
+        return False
     return {*rows.values()} <= {row - 1, row} and 2 * len(came) > len(group.ranks)
 
 

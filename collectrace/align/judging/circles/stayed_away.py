@@ -70,18 +70,19 @@ def _of_edges(case: Case, edge: Edge, after: Edge) -> StayedAway | None:
     message = mine.log.channel_call(channel, edge.waiting.seq or 0)
     if not apart or call is None or message is None or call.thread != message.thread:
         return None
-    ways = {_frames(case, one, made) for one in others if (made := case.call(one, stream, row))}
-    if len(ways) > 1 or not _is_within(case, _frames(case, rank, message), ways.pop()):
+    ways = {frames_of(case, one, made) for one in others if (made := case.call(one, stream, row))}
+    if len(ways) > 1 or not is_within(case, frames_of(case, rank, message), ways.pop()):
         return None
     return StayedAway(rank, message, call, maker, others, apart)
 
 
-def _frames(case: Case, rank: int, call: Call) -> tuple[str, ...]:
+def frames_of(case: Case, rank: int, call: Call) -> tuple[str, ...]:
+    """The user's frames above a call; its line, where they are not known."""
     return case.stack(rank, call) or (call.site or "",)
 
 
-def _is_within(case: Case, message: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether each loop around a message is around the collective as well.
+def is_within(case: Case, message: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether each loop around a message is around a collective as well, by their frames.
 
     Behind a loop of messages it may be that the others have left that too early.
     """

@@ -233,7 +233,7 @@ _GRADIENT: Final = re.compile(r"[\w.]+\.grad\b")
 _TURN: Final = re.compile(r"\bfor .* in\b")
 """What a loop gives a value, which decides nothing."""
 _ATTRIBUTE: Final = re.compile(r"\.([A-Za-z_]\w*)\b(?! *\()")
-_TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|\bin [A-Z][A-Z_\d]+\b")
+_TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|(?:\bin|[!=]=) [A-Z][A-Z_\d]+\b")
 """A look into what the module gives all ranks: a plan."""
 _OF_NOTHING: Final = frozenset({"dist", "torch", "distributed", "self", "rank"})
 """Names that stand in whatever line."""

@@ -243,6 +243,22 @@ def test_of_which_threads_the_calls_of_a_row_are(tmp_path: Path) -> None:
     assert "If nothing orders the threads: give the thread a process group of its" in found.fix
 
 
+def test_ranks_that_made_the_same_call_in_several_threads(tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        rank.calls(3, "all_reduce", site="/job/train.py:4")
+        if rank.rank == 0:
+            waits(rank, "all_gather", site="/job/save.py:9")
+        else:
+            thread = "loader" if rank.rank == 1 else None
+            waits(rank, "all_reduce", site="/job/train.py:4", thread=thread)
+    found = first(run, tmp_path)
+    assert found.suspects == (0,)
+    assert (
+        "that of ranks 0,2-3 in the main thread and that of rank 1 in thread loader" in found.cause
+    )
+
+
 @pytest.mark.parametrize(
     "run",
     [

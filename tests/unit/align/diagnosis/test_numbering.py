@@ -110,3 +110,21 @@ def test_numbers_that_do_not_tell_of_every_message_tell_of_none(run: Run, tmp_pa
     for found in errors(aligned(run, tmp_path)):
         assert found.suspects == ()
         assert "counted from 0" not in found.cause
+
+
+def test_who_failed_before_it_answered_was_meant_all_the_same(tmp_path: Path) -> None:
+    """Ranks 2 and 3 ask ranks 1 and 0, which raised: 3 minus one's own number is no mistake."""
+    run = Run(world=4)
+    run.all("barrier")
+    for n in (0, 1):
+        run.rank(n).exit("exception", error="FileNotFoundError", message="table", site="serve.py:4")
+    for n in (2, 3):
+        rank = run.rank(n)
+        rank.send(3 - n, site="ask.py:5")
+        stuck(rank, rank.recv(3 - n, site="ask.py:6"))
+    found = errors(aligned(run, tmp_path))
+    assert found
+    for one in found:
+        assert not {2, 3} & {*one.suspects}
+        assert "counted from 0" not in one.cause + one.fix
+        assert "number" not in one.headline

@@ -127,7 +127,7 @@ def test_what_rank_2_was_given_is_told_as_a_turn(tmp_path: Path) -> None:
     assert first.suspects == (2,)
     told = "Rank 2 called all_reduce at meter.py:9 on group edge b without that on group edge a, "
     assert f"{told}which ranks 0-1,3 made first." in first.cause
-    assert "in one order on every rank at meter.py:9" in first.fix
+    assert "in the same order on every rank at meter.py:9" in first.fix
     assert "Pass the same group" not in first.fix
 
 

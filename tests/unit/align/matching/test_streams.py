@@ -503,6 +503,17 @@ def test_a_call_that_is_seldom_made_is_swapped_only_from_another_thread(thread: 
     assert [(one.attribute, one.swapped) for one in found] == ([("role", True)] if thread else [])
 
 
+def test_a_thread_of_the_one_that_leads_is_no_swap() -> None:
+    """Who leads reduces in a thread and waits for it, the other in the main one; the lead moves."""
+    run = Run(2)
+    for step in range(20):
+        for rank in run:
+            leads = rank.rank == (step >= 9)
+            site, thread = ("lead.py:4", "loader") if leads else ("train.py:7", None)
+            rank.call("all_reduce", site=site, thread=thread)
+    assert hints(run) == []
+
+
 def test_ranks_on_different_lines_all_along_are_no_swap() -> None:
     run = Run(2)
     for _ in range(30):

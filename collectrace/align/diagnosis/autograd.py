@@ -125,10 +125,10 @@ def of_exchange(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"Unless it is the sizes that are wrong, by them {they} in the backward of {closed(due)} "
         f"and {who} {are} already in that of {made}: {who} went past {left} of this backward(). "
-        "autograd comes to the "
-        "backward of an exchange only where the loss was computed from what its forward gave, and "
-        f"what its forward took needs a gradient: on {who} it was cut out of the graph. New zeros, "
-        "or an empty tensor, in place of a computation with no input do that.",
+        "autograd comes to the backward of an exchange only where the loss was computed from what "
+        "its forward gave, and what its forward took needs a gradient: so on "
+        f"{who} it was cut out of the graph. New zeros, or an empty tensor, in place of a "
+        "computation with no input do that.",
         f"{_KEEP}\nWhere backward() is called for several losses: call them in one order on every "
         "rank. Where all ranks are in the same one: let what is sent back fit what was received.",
     )

@@ -1,7 +1,7 @@
 """Two all_to_all of one line that differ in size, of which every rank makes both, and as often.
 
-Then no size is wrong: one rank is at the one of them where another is at the other. gloo aborts
-there, so that nothing of what follows tells it.
+Then it is no size that is wrong, most likely: one rank is at the one of them where another is at
+the other. gloo aborts there, so that nothing of what follows tells it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         by_size.setdefault(words.tensors(one), []).extend(side.ranks)
     who = "; ".join(f"{words.ranks(ranks)} with {size}" for size, ranks in by_size.items())
     return Reason(
-        f"No size is wrong: up to here each rank had called {call.op}"
+        f"Both sizes are usual: up to here each rank had called {call.op}"
         f"{at_its_line(case, first.ranks[0], call)} with {words.listed([*by_size])} equally often, "
-        f"{times:,} times each. Here they are at it {who}: in another order, or some are past one "
-        "of them.",
+        f"{times:,} times each. Here they are at it {who}. So it seems that they come to these "
+        "calls in another order, or that some are past one of them.",
         "Make these calls in the same order on every rank, and all of them: order them by what all "
         "ranks share, as a name or an index, never by values of a rank's own.",
     )

@@ -1,4 +1,4 @@
-"""The fewer ranks of a group that came to a collective new to them: in words."""
+"""Several ranks in a collective to which no other of its group comes: in words."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def reason(case: Case, found: Newcomers, waits: str) -> Reason:
         points = of_call(case, found.rank, found.call), of_call(case, waiting.rank, awaited)
         under = conditions.own(case, *points)
     led = decided.of_one(under).cause if under is not None else ""
-    alone = "alone " if len(found.ranks) == 1 else "and no other rank "
     return Reason(
-        f"{words.upper(who)} {alone}came to {closed(call)} for the first time. It is of {group}, "
-        f"and {others}, more than half of that, are each where every round before had led them, "
-        f"and wait for {who}, be it through others.{led} So they wait for each other: "
+        f"{words.upper(who)} and no other rank came to {closed(call)} for the first time. It is of "
+        f"{group}, and {others}, more than half of that, are each where every round before had led "
+        f"them, and wait for {who}, be it through others.{led} So they wait for each other: "
         f"{words.lower(waits)}",
         f"If the {op} is meant for {who} only: pass a group of those (group=...), for without one "
         f"it is of all ranks. Else make it at one place of the round on every rank of {group}.",

@@ -463,7 +463,9 @@ def branches(
 def test_two_sizes_that_all_meet_in_equally_often_come_in_another_order(tmp_path: Path) -> None:
     found = first(branches(), tmp_path)
     assert (found.kind, found.suspects) == ("split_mismatch", ())
-    assert found.cause.startswith("No size is wrong: up to here each rank had called all_to_all")
+    assert found.cause.startswith(
+        "Both sizes are usual: up to here each rank had called all_to_all"
+    )
     assert "float32[8] and float32[12] equally often, 4 times each." in found.cause
     assert "rank 0 with float32[8]; rank 1 with float32[12]" in found.cause
     assert "Make these calls in the same order on every rank, and all of them" in found.fix
@@ -481,5 +483,5 @@ def test_two_sizes_that_all_meet_in_equally_often_come_in_another_order(tmp_path
 def test_other_sizes_are_told_as_such(run: Run, tmp_path: Path) -> None:
     found = first(run, tmp_path)
     assert found.kind == "split_mismatch"
-    assert "No size is wrong" not in found.cause
+    assert "Both sizes are usual" not in found.cause
     assert "exchange the sizes first" in found.fix

@@ -189,7 +189,13 @@ def _with_near_misses(
                     if sent.channel not in explained
                     and not {sent.channel, issue.channel} <= usual
                     and (near := _near_miss(sent, issue.channel, groups, numbers))
-                    and (near.differs != "numbering" or not {sent.channel, issue.channel} & usual)
+                    and (
+                        near.differs != "numbering"
+                        or (
+                            not {sent.channel, issue.channel} & usual
+                            and _are_numbers(near, issue, logs)
+                        )
+                    )
                 ),
                 None,
             )
@@ -215,6 +221,35 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
         if seq < issue.seq
     }
     return call.site in sites
+
+
+def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
+    """Whether it shows that two ends of a message name numbers, and not the ranks that bear them.
+
+    Those ranks exchange messages of these lines among themselves, and none that met with these.
+    """
+    sent, wanted = near.channel, issue.channel
+    pairs = {(sent.source, sent.destination), (wanted.source, wanted.destination)}
+    for log in (logs[rank] for pair in pairs for rank in pair if rank in logs):
+        for key, count in log.last_channel_seq.items():
+            other = logs.get(key.source + key.destination - log.rank)
+            is_met = other is not None and bool(min(count, other.last_channel_seq.get(key, 0)))
+            if is_met and (key.source, key.destination) in pairs:
+                return False
+    sites = {call.site for call in (near.send, issue.recv) if call is not None}
+    named = {sent.destination, wanted.source}
+    return any(
+        sites & _sites(logs[rank], key)
+        for rank in named & logs.keys()
+        for key in logs[rank].last_channel_seq
+        if not {key.source, key.destination} & {sent.source, wanted.destination}
+    )
+
+
+def _sites(log: RankLog, key: ChannelKey) -> set[str | None]:
+    """The lines from which a rank made the messages of a channel."""
+    rows = log.channel_rows(key)
+    return {rows.vocabulary.appearances[n].site for n in {*rows.appearance}}
 
 
 def _counted_from_0(

@@ -24,7 +24,6 @@ from collectrace.align.diagnosis.circles import (
     odd_tally,
     outnumbered,
     reordered,
-    stayed_away,
     takers,
     unclosed,
     unserved,
@@ -53,7 +52,6 @@ from collectrace.align.judging.circles.outnumbered import Outnumbered
 from collectrace.align.judging.circles.reordered import Reordered
 from collectrace.align.judging.circles.short_sender import short_sender
 from collectrace.align.judging.circles.shorter_run import loop_that_ended, shorter_run
-from collectrace.align.judging.circles.stayed_away import StayedAway
 from collectrace.align.judging.circles.takers import Uneven
 from collectrace.align.judging.circles.unclosed import Unclosed
 from collectrace.align.judging.circles.unsent import Unsent
@@ -119,7 +117,6 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     LeftOnce: left_once.reason,
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
-    StayedAway: stayed_away.reason,
     Newcomers: newcomers.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""

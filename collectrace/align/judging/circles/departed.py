@@ -18,7 +18,6 @@ from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
 from collectrace.align.judging.circles.reordered import Reordered, reordered
 from collectrace.align.judging.circles.short_sender import short_sender
-from collectrace.align.judging.circles.stayed_away import StayedAway, stayed_away
 from collectrace.align.judging.circles.takers import Uneven, uneven
 from collectrace.align.judging.circles.unclosed import Unclosed, unclosed
 from collectrace.align.judging.circles.unsent import Unsent, unsent
@@ -37,7 +36,6 @@ Departure = (
     | LeftOnce
     | Reordered
     | Outnumbered
-    | StayedAway
     | Newcomers
 )
 """What the rank to blame, ``rank``, did otherwise than its like, or than before."""
@@ -56,7 +54,6 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     left_once,
     reordered,
     outnumbered,
-    stayed_away,
     newcomers,
 )
 """Each proves a departure by itself; the first that does tells who."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
@@ -105,7 +106,8 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
 
     A collective of them all tells that it is the same round: the one that the rank went on to, to
     which the others come behind what it left out, and most have begun with that; or the one that
-    it left out, in which most wait. Where all do, two rounds before are enough.
+    it left out, in which most wait: not where it may have been told to go on, or makes one more of
+    several messages in a row. Where all wait there, two rounds before are enough.
     """
     if not left.skipped:
         return False
@@ -116,7 +118,12 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
     if left.made.peer is None and left.made.group == group.name:
         stream, row = StreamKey(left.made.group, left.made.device), left.made.seq
         came = {program.rank for program in programs_ if _has_begun(program, stream)}
-    elif isinstance(left.key, StreamKey) and left.key.group == group.name and mine is not None:
+    elif (
+        isinstance(left.key, StreamKey)
+        and left.key.group == group.name
+        and mine is not None
+        and not (left.row > 1 or announced.was_told(mine, case.comparison.groups))
+    ):
         stream, row = left.key, mine.last_seq[left.key] + 1
         came = set()
     else:

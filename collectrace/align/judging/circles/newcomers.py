@@ -6,13 +6,13 @@ others are in the midst of a round, and wait for what should have come of it, be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.circles.stayed_away import frames_of, is_within
 from collectrace.align.judging.own_round import kept_round, program_of, stacks_of
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import StreamKey
@@ -58,14 +58,16 @@ def _of_row(case: Case, stream: StreamKey | None, row: int | None) -> Newcomers 
     others = tuple(rank for rank in members if rank not in calls)
     if len(calls) < 2 or len(others) <= len(calls):
         return None
-    ways = {(call.op, frames_of(case, rank, call)) for rank, call in calls.items()}
+    ways = {(call.op, _frames(case, rank, call)) for rank, call in calls.items()}
     if len(ways) != 1 or not all(_is_new(case, rank) for rank in calls):
         return None
     ((_, way),) = ways
+    if any(_was_told(case, rank) for rank in members):
+        return None  # they are where they were told to be, or should be
     for rank in others:
         waiting = [waited_for(case, one) for one in case.standings[rank].waiting]
         if any(
-            one is None or not is_within(case, frames_of(case, rank, one), way) for one in waiting
+            one is None or not _is_within(case, _frames(case, rank, one), way) for one in waiting
         ):
             return None
         if way in stacks_of(case, rank):
@@ -78,10 +80,23 @@ def _of_row(case: Case, stream: StreamKey | None, row: int | None) -> Newcomers 
     return Newcomers(ranks, calls[ranks[0]], others)
 
 
+def _frames(case: Case, rank: int, call: Call) -> tuple[str, ...]:
+    """The user's frames above a call; its line, where they are not known."""
+    return case.stack(rank, call) or (call.site or "",)
+
+
+def _is_within(case: Case, waiting: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether each loop around a call is around a collective as well, by their frames."""
+    loops = case.loops(waiting)
+    return bool(loops) and {*loops} <= {*case.loops(row)}
+
+
 def _is_new(case: Case, rank: int) -> bool:
-    """Whether a rank is in a call that it never made before, and nothing can have told it to."""
+    """Whether a rank is in a call that it never made before."""
     program = program_of(case, rank)
-    if program is None:
-        return False
-    *steps, last = program.steps
-    return last not in steps and not announced.was_told(program.log, case.comparison.groups)
+    return program is not None and program.steps[-1] not in program.steps[:-1]
+
+
+def _was_told(case: Case, rank: int) -> bool:
+    log = case.log(rank)
+    return log is None or announced.was_told(log, case.comparison.groups)

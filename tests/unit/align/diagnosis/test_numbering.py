@@ -128,3 +128,40 @@ def test_who_failed_before_it_answered_was_meant_all_the_same(tmp_path: Path) ->
         assert not {2, 3} & {*one.suspects}
         assert "counted from 0" not in one.cause + one.fix
         assert "number" not in one.headline
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_halves_that_exchange_with_each_other_name_ranks(group: bool, tmp_path: Path) -> None:
+    """The first half leaves its part out: nothing shows that the second meant itself."""
+    run = Run(world=4)
+    if group:
+        run.group("a", [0, 1], description="row")
+        run.group("b", [2, 3], description="row")
+    run.all("barrier")
+    for n in (0, 1):
+        stuck(run.rank(n), run.rank(n).call("barrier"))
+    for n in (2, 3):
+        rank = run.rank(n)
+        call = rank.send(3 - n, site="swap.py:5")
+        rank.recv(3 - n, site="swap.py:6")
+        stuck(rank, call)
+    for one in errors(aligned(run, tmp_path)):
+        assert not {2, 3} & {*one.suspects}
+        assert "counted from 0" not in one.cause
+        assert "get_global_rank" not in one.fix
+
+
+def test_ranks_that_had_met_are_no_numbers(tmp_path: Path) -> None:
+    run = Run(world=6)
+    run.group("a", [0, 1, 2], description="ring")
+    run.group("b", [3, 4, 5], description="ring")
+    for n in range(3):
+        run.rank(3 + n).send((n + 1) % 3, site="swap.py:3", tag=4)
+        run.rank((n + 1) % 3).recv(3 + n, site="swap.py:4", tag=4)
+    for rank in run:
+        n, base = rank.rank % 3, 0
+        call = rank.send(base + (n + 1) % 3, site="ring.py:8")
+        rank.recv(base + (n - 1) % 3, site="ring.py:9")
+        stuck(rank, call if rank.rank > 2 else rank.call("barrier"))
+    for one in errors(aligned(run, tmp_path)):
+        assert not {3, 4, 5} & {*one.suspects}

@@ -167,3 +167,35 @@ def test_a_thread_that_only_one_rank_has_is_no_sharing(tmp_path: Path) -> None:
     found = first(aligned(run, tmp_path))
     assert found.suspects == (3,)
     assert "Threads" not in found.cause
+
+
+def test_an_error_of_many_groups_has_the_suspects_of_all(tmp_path: Path) -> None:
+    run = Run(world=6)
+    for n in (0, 3):
+        run.group(f"tp{n}", range(n, n + 3), description="mesh_tp")
+    for rank in run:
+        count = 8 if rank.rank % 3 == 2 else 4
+        rank.call("all_reduce", f"tp{rank.rank // 3 * 3}", shape=[count], site="t.py:9")
+    run.finish()
+    leader, other = judged(run, tmp_path)
+    assert (leader.suspects, other.suspects) == ((2, 5), (5,))
+    assert other.cause is leader
+
+
+def test_two_errors_of_many_groups_are_two_where_ranks_ended_otherwise(tmp_path: Path) -> None:
+    """Of one group a rank raised, of the other one is busy: the one is not the other."""
+    run = Run(world=6)
+    for n in (0, 3):
+        run.group(f"tp{n}", range(n, n + 3), description="mesh_tp")
+    for rank in run:
+        name = f"tp{rank.rank // 3 * 3}"
+        rank.call("all_reduce", name, site="t.py:9")
+        if rank.rank == 2:
+            rank.exit("exception", error="ValueError", message="bad", site="t.py:8")
+        elif rank.rank == 5:
+            rank.beat(60)
+        else:
+            rank.stuck_in(rank.call("all_reduce", name, site="t.py:9"))
+    found = [one for one in judged(run, tmp_path) if one.severity == "error"]
+    assert sorted(one.suspects for one in found) == [(2,), (5,)]
+    assert all(one.cause is None for one in found)

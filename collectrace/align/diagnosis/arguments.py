@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines
+from collectrace.align.diagnosis import decided, either_first, loop_lines
 from collectrace.align.diagnosis.callers import (
     closed,
     is_in_helper,
@@ -55,6 +55,11 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         "input_split_sizes[j] on rank i must equal output_split_sizes[i] on rank j: exchange the "
         "sizes first (all_to_all_single of the counts) and use what was received."
     )
+    turn = either_first.reason(case, candidate)
+    if turn is not None:
+        return Reason(
+            f"{text}. {turn.cause}", f"{turn.fix}\nIf a size is wrong all the same: {fix}"
+        )
     own = _own_sizes(case, source)
     if own:
         listed = words.listed([f"{n} on {words.ranks(ranks)}" for n, ranks in own.items()])

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Hashable
 
 from collectrace import words
-from collectrace.align.diagnosis.callers import at_its_line
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -21,8 +20,6 @@ from collectrace.signature import is_user
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """Sizes that the ranks had met in equally often, by the calls before; else None."""
-    if candidate.kind != "split_mismatch" or candidate.cause is not None:
-        return None
     sides = called(candidate)
     calls = {_size(call): call for _, call in sides}
     sites = {(call.op, call.site) for call in calls.values()}
@@ -36,16 +33,15 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     times = made.pop()
     if made or times < habit.ENOUGH:
         return None
-    (first, call), *_ = sides
     by_size: dict[str, list[int]] = {}
     for side, one in sides:
         by_size.setdefault(words.tensors(one), []).extend(side.ranks)
     who = "; ".join(f"{words.ranks(ranks)} with {size}" for size, ranks in by_size.items())
     return Reason(
-        f"Both sizes are usual: up to here each rank had called {call.op}"
-        f"{at_its_line(case, first.ranks[0], call)} with {words.listed([*by_size])} equally often, "
-        f"{times:,} times each. Here they are at it {who}. So it seems that they come to these "
-        "calls in another order, or that some are past one of them.",
+        f"Both sizes are usual: up to here each rank had made this call with "
+        f"{words.listed([*by_size])} equally often, {times:,} times each. Here they are at it "
+        f"{who}. So it seems that they come to these calls in another order, or that some are past "
+        "one of them.",
         "Make these calls in the same order on every rank, and all of them: order them by what all "
         "ranks share, as a name or an index, never by values of a rank's own.",
     )

@@ -463,10 +463,10 @@ def branches(
 def test_two_sizes_that_all_meet_in_equally_often_come_in_another_order(tmp_path: Path) -> None:
     found = first(branches(), tmp_path)
     assert (found.kind, found.suspects) == ("split_mismatch", ())
-    assert found.cause.startswith(
-        "Both sizes are usual: up to here each rank had called all_to_all"
-    )
-    assert "float32[8] and float32[12] equally often, 4 times each." in found.cause
+    assert (
+        "Both sizes are usual: up to here each rank had made this call with float32[8] and "
+        "float32[12] equally often, 4 times each."
+    ) in found.cause
     assert "rank 0 with float32[8]; rank 1 with float32[12]" in found.cause
     assert "Make these calls in the same order on every rank, and all of them" in found.fix
     assert "If a size is wrong all the same: input_split_sizes" in found.fix

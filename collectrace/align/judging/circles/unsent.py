@@ -132,8 +132,9 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     Then whoever waits for it is the one that forgot that. By a collective in which it got something
     of the hub since it last made the message; or where a condition that leads past it reads what
     had come from anybody: by the names of what the rank receives into, and of the functions that do
-    so. Or reads an attribute of which it is not seen what it was given, or a table of the module.
-    What a rank has only gathered, whatever of, tells what came of its own work; so does a gradient.
+    so. Or reads an attribute that a function set which received something, or a table of the
+    module. What a rank has only gathered, whatever of, tells what came of its own work; so does a
+    gradient.
 
     Args:
         case: the run.

@@ -324,3 +324,64 @@ def test_who_has_asked_for_nothing_may_wait_for_what_is_not_to_come(tmp_path: Pa
 
 def test_two_rounds_of_answers_are_no_habit(tmp_path: Path) -> None:
     assert told(stages(asked=True, rounds=2), tmp_path).suspects == ()
+
+
+# -- a collective that one rank left out, and in which all others wait -----------------------------
+
+
+def summing(rounds: int = 2, *, plan: str = "", blocks: int = 1) -> Run:
+    """Stages hand on and sum; in the end the third, past the sum, is at a receive of the next step.
+
+    Args:
+        rounds: that all came through.
+        plan: an op by which all are told some numbers at the start.
+        blocks: that the third receives in a row, at the end of each round.
+
+    """
+    run = Run(world=4)
+    if plan:
+        run.all(plan, site="plan.py:3", dtype="int64", shape=[4])
+    for _ in range(rounds):
+        for rank in run:
+            hand_on(rank, blocks)
+            rank.call("all_reduce", site="stage.py:9")
+    for rank in run:
+        hand_on(rank, blocks)
+        if rank.rank == 2:
+            stuck((rank, rank.recv(1, site="stage.py:5")))
+        else:
+            stuck((rank, rank.call("all_reduce", site="stage.py:9")))
+    return run
+
+
+def hand_on(rank: Rank, blocks: int) -> None:
+    if rank.rank == 1:
+        for _ in range(blocks):
+            rank.send(2, site="stage.py:6")
+    if rank.rank == 2:
+        if blocks == 1:
+            rank.recv(1, site="stage.py:5")
+        rank.send(3, site="stage.py:6")
+        for _ in range(blocks if blocks > 1 else 0):
+            rank.recv(1, site="stage.py:5")
+    if rank.rank == 3:
+        rank.recv(2, site="stage.py:5")
+
+
+def test_two_rounds_are_enough_where_all_others_wait_in_what_was_left_out(tmp_path: Path) -> None:
+    found = told(summing(), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", (2,))
+    assert "Ranks 0-1,3, more than half of the group, kept to one round." in found.cause
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(summing(1), id="one round is no habit"),
+        pytest.param(summing(plan="broadcast"), id="it may have been told to go on"),
+        pytest.param(summing(4, plan="scatter"), id="of itself alone, at whatever time"),
+        pytest.param(summing(blocks=2), id="one more of several in a row, which may be due"),
+    ],
+)
+def test_who_may_rightly_go_on_is_not_blamed(run: Run, tmp_path: Path) -> None:
+    assert told(run, tmp_path).suspects == ()

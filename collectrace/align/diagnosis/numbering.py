@@ -27,9 +27,9 @@ def sentence(case: Case, issue: ChannelIssue, suspects: Sequence[int]) -> str:
         for rank, way, number, peer in named
         for call in (calls[way],)
     ]
-    number = "a rank in the group" if near.numbered.name else "such a number"
+    passed = "a rank in the group" if near.numbered.name else "such a number"
     text = (
-        f" {words.upper('; '.join(told))}: most likely {number} was passed where a global "
+        f" {words.upper('; '.join(told))}: most likely {passed} was passed where a global "
         "rank is asked for."
     )
     more = sorted({*suspects} - {rank for rank, *_ in named})

@@ -6,12 +6,14 @@ count, or in what had never come before.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from collectrace import ops
+from collectrace.align.judging.case import Case, once_of_rank
 from collectrace.align.matching import programs
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
@@ -41,8 +43,8 @@ class Told(NamedTuple):
     """All between the two from that line are of one; else they are a model's parameters, say."""
 
 
-def between(log: RankLog, begin: int, end: int) -> Iterator[Told]:
-    """What a rank called between two offsets of its log, one of each kind."""
+def between(log: RankLog, begin: int = -1, end: int = sys.maxsize) -> Iterator[Told]:
+    """What a rank called between two offsets of its log, one of each kind; or in all of it."""
     for key in programs.keys_of(log):
         rows = rows_of(log, key)
         seen, stop = rows.vocabulary.appearances, bisect_left(rows.offset, end)
@@ -68,24 +70,22 @@ def telling(
             yield told
 
 
-def was_told(log: RankLog, groups: Mapping[str, GroupInfo]) -> bool:
+@once_of_rank
+def was_told(case: Case, rank: int) -> bool:
     """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.
 
-    Messages are what it works on, and so are sums.
+    Messages are what it works on, and so are sums. True where its log is not there.
     """
-    for told in between(log, -1, _NEVER):
-        if not came_to(log.rank, told) or not is_user(told.call):
+    log, groups = case.log(rank), case.comparison.groups
+    for told in between(log) if log is not None else ():
+        if not came_to(rank, told) or not is_user(told.call):
             continue
         if carries_numbers(told.call):
             return True
         is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
         if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
-    return False
-
-
-_NEVER: Final = 1 << 62
-"""An offset behind every line."""
+    return log is None
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:

@@ -7,6 +7,7 @@ step is saved; an exchange by itself may be the same each time all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from collectrace.align.judging.case import Case, once_of_rank
 from collectrace.align.judging.own_round import LeftRound, program_of
@@ -18,15 +19,16 @@ from collectrace.align.reading.evidence import ChannelKey
 @once_of_rank
 def left_own_order(case: Case, rank: int) -> LeftRound | None:
     """The message of an exchange that a rank made before one that had always come earlier."""
-    program = program_of(case, rank)
-    before, now = _exchanges(program) if program is not None else ([], range(0))
-    if program is None or not now or not _agree(program, before, len(now)):
+    found = _present(case, rank)
+    if found is None:
         return None
-    steps, at, place = program.steps, now[-1], before[-1][len(now) - 1]
-    usual = [steps[n] for n in before[-1]]
-    if [steps[n] for n in now[:-1]] != usual[: len(now) - 1] or steps[at] == steps[place]:
+    program, usual, now, rounds = found
+    steps, at, place = program.steps, now[-1], usual[len(now) - 1]
+    is_kept = [steps[n] for n in now[:-1]] == [steps[n] for n in usual[: len(now) - 1]]
+    ahead = [steps[n] for n in usual[len(now) :]]
+    if not is_kept or steps[at] == steps[place]:
         return None
-    if steps[at] not in usual[len(now) :]:
+    if steps[at] not in ahead:
         return None  # it is none of the exchange's
     made, due = program.call(at), program.call(place)
     if made is None or due is None or made.thread != due.thread:
@@ -38,8 +40,8 @@ def left_own_order(case: Case, rank: int) -> LeftRound | None:
         before=program.call(at - 1),
         key=program.keys[program.sources[place]],
         extra=0,
-        skipped=usual[len(now) :].index(steps[at]) + 1,
-        rounds=len(before),
+        skipped=ahead.index(steps[at]) + 1,
+        rounds=rounds,
         row=1,
     )
 
@@ -47,24 +49,35 @@ def left_own_order(case: Case, rank: int) -> LeftRound | None:
 @once_of_rank
 def keeps_order(case: Case, rank: int) -> bool:
     """Whether a rank is in an exchange in which it has kept the order of each one before."""
-    program = program_of(case, rank)
-    before, now = _exchanges(program) if program is not None else ([], range(0))
-    if program is None or not now or not _agree(program, before, len(now)):
+    found = _present(case, rank)
+    if found is None:
         return False
-    steps = program.steps
-    return [steps[n] for n in now] == [steps[n] for n in before[-1][: len(now)]]
+    program, usual, now, _ = found
+    return [program.steps[n] for n in now] == [program.steps[n] for n in usual[: len(now)]]
 
 
-def _agree(program: Program, exchanges: list[range], length: int) -> bool:
-    """Whether exchanges began alike, so many messages far, and often enough to say: always."""
-    begun = {tuple(program.steps[n] for n in one[:length]) for one in exchanges}
-    return len(exchanges) >= habit.ENOUGH and len(begun) == 1 and len(exchanges[-1]) >= length
+class _Present(NamedTuple):
+    """The exchange that a rank is in."""
+
+    program: Program
+    usual: range
+    """The steps of the latest before, as long as it at least."""
+    now: range
+    rounds: int
+    """Exchanges before, which all began alike as far as this one has come."""
 
 
-def _exchanges(program: Program) -> tuple[list[range], range]:
-    """The steps of each exchange that a collective ended, and of the present one; empty: none."""
-    *before, now = _runs(program)
-    return [one for one in before if one], now
+def _present(case: Case, rank: int) -> _Present | None:
+    """None where a rank is in none, or exchanges did not begin alike, or not often enough."""
+    program = program_of(case, rank)
+    if program is None:
+        return None
+    *runs, now = _runs(program)
+    before = [one for one in runs if one]
+    begun = {tuple(program.steps[n] for n in one[: len(now)]) for one in before}
+    if not now or len(before) < habit.ENOUGH or len(begun) != 1 or len(before[-1]) < len(now):
+        return None
+    return _Present(program, before[-1], now, len(before))
 
 
 def _runs(program: Program) -> Iterator[range]:

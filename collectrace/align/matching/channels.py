@@ -8,6 +8,7 @@ whose messages they took, and in which order (``taking``); else messages are cou
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -176,7 +177,7 @@ def _with_near_misses(
     sends = [i for i in issues if i.attribute == "absent" and i.send is not None]
     usual = {i.channel for i in issues if _is_usual(i, logs)}
     unmade = _counted_from_0([i for i in issues if i.attribute == "absent"], groups)
-    groups = {**groups, **{info.name: info for info in unmade}}
+    groups = groups if unmade is None else {**groups, unmade.name: unmade}
     numbers = _numbers(groups) if sends else {}
     explained: set[ChannelKey] = set()
     out: list[ChannelIssue] = []
@@ -214,13 +215,7 @@ def _is_usual(issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
     log = logs.get(channel.source if issue.send is not None else channel.destination)
     if log is None or call is None:
         return False
-    rows = log.channel_rows(channel)
-    sites = {
-        rows.vocabulary.appearances[appearance].site
-        for seq, appearance in zip(rows.seq, rows.appearance, strict=True)
-        if seq < issue.seq
-    }
-    return call.site in sites
+    return call.site in _sites(log, channel, issue.seq)
 
 
 def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog]) -> bool:
@@ -246,34 +241,36 @@ def _are_numbers(near: NearMiss, issue: ChannelIssue, logs: Mapping[int, RankLog
     )
 
 
-def _sites(log: RankLog, key: ChannelKey) -> set[str | None]:
-    """The lines from which a rank made the messages of a channel."""
+def _sites(log: RankLog, key: ChannelKey, before: int = sys.maxsize) -> set[str | None]:
+    """The lines from which a rank made the messages of a channel, up to one."""
     rows = log.channel_rows(key)
-    return {rows.vocabulary.appearances[n].site for n in {*rows.appearance}}
+    made = {n for seq, n in zip(rows.seq, rows.appearance, strict=True) if seq < before}
+    return {rows.vocabulary.appearances[n].site for n in made}
 
 
 def _counted_from_0(
     absent: Sequence[ChannelIssue], groups: Mapping[str, GroupInfo]
-) -> list[GroupInfo]:
-    """Ranks that name each other by their numbers among themselves, though they made no group.
+) -> GroupInfo | None:
+    """Ranks that name each other by their numbers among themselves, as if they were a group.
 
-    Where that tells of every message of theirs that met nobody which other it was meant for.
+    It has no name, for they made none. Only where that tells of every message of theirs that met
+    nobody which other it was meant for.
     """
     sent = {i.channel for i in absent if i.send is not None}
     asked = {i.channel for i in absent if i.recv is not None}
     ranks = tuple(sorted({key.source for key in sent}))
     known = any(info.ranks == ranks for info in groups.values())
     if known or len(ranks) < 2 or ranks[0] == 0 or len({key.group for key in (*sent, *asked)}) > 1:
-        return []
+        return None
     if any(key.destination >= len(ranks) for key in sent):
-        return []
+        return None
     meant = {
         key._replace(source=ranks.index(key.source), destination=ranks[key.destination])
         for key in sent
     }
     if meant != asked or len(meant) < len(sent):
-        return []
-    return [replace(absent[0].group, name="", description="", ranks=ranks)]
+        return None
+    return replace(absent[0].group, name="", description="", ranks=ranks)
 
 
 _Numbers = Mapping[int, Mapping[str, int]]

@@ -65,6 +65,11 @@ class Program:
         """Whose it is."""
         return self.log.rank
 
+    @property
+    def ends_anew(self) -> bool:
+        """Whether the rank never made its last step before."""
+        return bool(self.steps) and self.steps[-1] not in self.steps[:-1]
+
     def call(self, at: int) -> Call | None:
         """The call of a step."""
         key, row = self.keys[self.sources[at]], self.rows[at]

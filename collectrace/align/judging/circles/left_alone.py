@@ -122,7 +122,7 @@ def _left_out_alone(case: Case, group: GroupInfo, left: LeftRound, others: Seque
         isinstance(left.key, StreamKey)
         and left.key.group == group.name
         and mine is not None
-        and not (left.row > 1 or announced.was_told(mine, case.comparison.groups))
+        and not (left.row > 1 or announced.was_told(case, left.rank))
     ):
         stream, row = left.key, mine.last_seq[left.key] + 1
         came = set()
@@ -273,7 +273,7 @@ def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
 def _is_first(case: Case, left: LeftRound) -> bool:
     """Whether a rank is in the call for which it left its round, and has never made it before."""
     program = program_of(case, left.rank)
-    if program is None or program.steps[-1] in program.steps[:-1]:
+    if program is None or not program.ends_anew:
         return False
     return program.call(len(program.steps) - 1) == left.made
 

@@ -81,10 +81,10 @@ def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
     at = _gap(mine, channel)
     if at is None or not _is_made_each_time(theirs, channel):
         return None
-    which = mine.keys.index(channel)
-    last = max((n for n in range(at) if mine.sources[n] == which), default=None)
-    calls = [mine.call(n) for n in (last, at - 1, at)] if last is not None else []
-    due, before, behind = calls if None not in calls and calls else (None, None, None)
+    last = max((n for n in _places(mine, channel) if n < at), default=None)
+    if last is None:
+        return None
+    due, before, behind = (mine.call(n) for n in (last, at - 1, at))
     if due is None or before is None or behind is None:
         return None
     if len({call.thread for call in (due, before, behind)}) > 1:
@@ -137,7 +137,7 @@ def _may_tell(log: RankLog, until: Call, waiter: int) -> bool:
 
     Not by an object of which each was of one size: one that says something else has another.
     """
-    for told in announced.between(log, -1, announced.offset_of(log, until)):
+    for told in announced.between(log, end=announced.offset_of(log, until)):
         key = told.key
         if not isinstance(key, ChannelKey) or (key.source, key.destination) != (log.rank, waiter):
             continue

@@ -15,7 +15,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import kept_round, program_of, stacks_of
 from collectrace.align.ranks import waitgraph
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.ranks.standing import Waiting
 from collectrace.records import Call
 
 
@@ -42,15 +42,12 @@ def newcomers(case: Case, candidate: Candidate) -> Newcomers | None:
     """
     if all(edge.waiting.channel is None for edge in candidate.cycle):
         return None
-    found = (
-        _of_row(case, edge.waiting.stream, edge.waiting.seq)
-        for edge in candidate.cycle
-        if edge.waiting.stream is not None and edge.waiting.seq is not None
-    )
+    found = (_of_row(case, edge.waiting) for edge in candidate.cycle)
     return next((one for one in found if one is not None), None)
 
 
-def _of_row(case: Case, stream: StreamKey | None, row: int | None) -> Newcomers | None:
+def _of_row(case: Case, wait: Waiting) -> Newcomers | None:
+    stream, row = wait.stream, wait.seq
     if stream is None or row is None:
         return None
     members = case.comparison.groups[stream.group].ranks
@@ -62,7 +59,7 @@ def _of_row(case: Case, stream: StreamKey | None, row: int | None) -> Newcomers 
     if len(ways) != 1 or not all(_is_new(case, rank) for rank in calls):
         return None
     ((_, way),) = ways
-    if any(_was_told(case, rank) for rank in members):
+    if any(announced.was_told(case, rank) for rank in members):
         return None  # they are where they were told to be, or should be
     for rank in others:
         waiting = [waited_for(case, one) for one in case.standings[rank].waiting]
@@ -94,9 +91,4 @@ def _is_within(case: Case, waiting: Sequence[str], row: Sequence[str]) -> bool:
 def _is_new(case: Case, rank: int) -> bool:
     """Whether a rank is in a call that it never made before."""
     program = program_of(case, rank)
-    return program is not None and program.steps[-1] not in program.steps[:-1]
-
-
-def _was_told(case: Case, rank: int) -> bool:
-    log = case.log(rank)
-    return log is None or announced.was_told(log, case.comparison.groups)
+    return program is not None and program.ends_anew

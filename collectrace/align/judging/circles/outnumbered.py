@@ -74,5 +74,4 @@ def _is_new(case: Case, rank: int, others: tuple[int, ...]) -> bool:
     program = program_of(case, rank)
     if program is None or any(left_own_round(case, one) is not None for one in others):
         return False
-    *steps, last = program.steps
-    return last not in steps and not announced.was_told(program.log, case.comparison.groups)
+    return program.ends_anew and not announced.was_told(case, rank)

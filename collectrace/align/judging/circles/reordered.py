@@ -42,8 +42,7 @@ def reordered(case: Case, candidate: Candidate) -> Reordered | None:
     if len(found) != 1 or not all(keeps_order(case, rank) for rank in others):
         return None
     (left,) = found
-    log = case.log(left.rank)
-    if log is None or announced.was_told(log, case.comparison.groups):
+    if announced.was_told(case, left.rank):
         return None
     is_awaited = awaits(cycle, left) and not is_to_another(case, left)
     return Reordered(left, others) if is_awaited else None

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from collectrace import ops
 from collectrace.align.judging import announced, choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -25,12 +24,11 @@ from collectrace.align.judging.own_round import (
 )
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
-from collectrace.align.matching.programs import Key, Program
+from collectrace.align.matching.programs import Program
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.align.reading.rows import Rows
-from collectrace.align.reading.vocabulary import Appearance
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -176,37 +174,22 @@ def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[s
     """
     names, kept = set[str](), set[str]()
     known = {chains.scope(one) for one in usual}
-    for key in program.keys:
-        for seen in _came(program, key):
-            apart = [one for one in seen.where if chains.scope(one) not in known]
-            for frame in apart:
-                names.add(chains.scope(frame)[1].rpartition(".")[2])
-                kept |= _set_in(case, frame)
-            for line in case.statements(chains.site(seen.where[0]))[-1:] if seen.where else ():
-                pattern = _BUFFER if isinstance(key, ChannelKey) else _NAME
-                names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
+    for told in announced.between(program.log):
+        is_message = isinstance(told.key, ChannelKey)
+        if not announced.came_to(program.rank, told) or not (is_message or _is_of_each(told.call)):
+            continue
+        for frame in (one for one in told.where if chains.scope(one) not in known):
+            names.add(chains.scope(frame)[1].rpartition(".")[2])
+            kept |= _set_in(case, frame)
+        pattern = _BUFFER if is_message else _NAME
+        for line in case.statements(chains.site(told.where[0]))[-1:] if told.where else ():
+            names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
     return names - _OF_NOTHING, kept
 
 
-def _came(program: Program, key: Key) -> list[Appearance]:
-    """The calls of a stream or channel by which something came to a rank, one of each kind.
-
-    But for sums that are no numbers of things: they are the same for all.
-    """
-    rows = announced.rows_of(program.log, key)
-    seen, examples = rows.vocabulary.appearances, rows.vocabulary.examples
-    if isinstance(key, ChannelKey):
-        return [seen[n] for n in {*rows.appearance}] if key.destination == program.rank else []
-    pairs = {*zip(rows.appearance, rows.meaning, strict=True)}
-    return [
-        seen[n]
-        for n, meaning in pairs
-        if is_user(call := examples[meaning])
-        and call.op not in ops.BARRIERS
-        and call.op not in ops.TO_ROOT
-        and not (call.op in ops.ROOTED and call.root == program.rank)
-        and not (call.op == "all_reduce" and not announced.carries_numbers(call))
-    ]
+def _is_of_each(call: Call) -> bool:
+    """Whether a collective of the user's may tell ranks apart: sums that count nothing do not."""
+    return is_user(call) and (call.op != "all_reduce" or announced.carries_numbers(call))
 
 
 def _set_in(case: Case, frame: str) -> set[str]:
@@ -234,6 +217,7 @@ _GRADIENT: Final = re.compile(r"[\w.]+\.grad\b")
 _TURN: Final = re.compile(r"\bfor .* in\b")
 """What a loop gives a value, which decides nothing."""
 _ATTRIBUTE: Final = re.compile(r"\.([A-Za-z_]\w*)\b(?! *\()")
+"""One that is read, and not called."""
 _TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|(?:\bin|[!=]=) [A-Z][A-Z_\d]+\b")
 """A look into what the module gives all ranks: a plan."""
 _OF_NOTHING: Final = frozenset({"dist", "torch", "distributed", "self", "rank"})

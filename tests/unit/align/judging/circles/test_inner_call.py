@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
-from collectrace.align.judging.judge import judge
-from tests.support.judging import case_of
+from tests.support.judging import of_circles
 from tests.support.synthetic import Rank, Run
 
 END = "main.py:9"
@@ -18,10 +17,7 @@ MANY = [32]
 
 
 def found(run: Run, folder: Path) -> LeftInner | None:
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((told for one in circles if (told := left_inner(case, one)) is not None), None)
+    return of_circles(left_inner, run, folder)
 
 
 def of_hosts(hosts: int) -> Run:

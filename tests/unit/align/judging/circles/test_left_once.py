@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging.circles.left_once import LeftOnce, left_once
-from collectrace.align.judging.judge import judge
-from tests.support.judging import aligned, case_of, errors
+from tests.support.judging import aligned, errors, of_circles
 from tests.support.synthetic import Rank, Run
 
 
@@ -91,10 +90,7 @@ def _note(issue, peer: int, note: str, *, is_long: bool) -> None:  # type: ignor
 
 
 def found(run: Run, folder: Path) -> LeftOnce | None:
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((told for one in circles if (told := left_once(case, one)) is not None), None)
+    return of_circles(left_once, run, folder)
 
 
 def test_who_made_it_each_time_before_and_since(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from collectrace.align.judging.circles.newcomers import Newcomers, newcomers
-from collectrace.align.judging.judge import judge
 from collectrace.records import Call
-from tests.support.judging import aligned, case_of, errors
+from tests.support.judging import aligned, errors, of_circles
 from tests.support.synthetic import Rank, Run
 
 SCRIPT = """for batch in loader:
@@ -87,10 +86,7 @@ def _made(rank: Rank, what: str, world: int, script: str) -> Call | None:
 
 
 def found(run: Run, folder: Path) -> Newcomers | None:
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((told for one in circles if (told := newcomers(case, one)) is not None), None)
+    return of_circles(newcomers, run, folder)
 
 
 def test_who_came_there_while_all_others_keep_their_round(tmp_path: Path) -> None:

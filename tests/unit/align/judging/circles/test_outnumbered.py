@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
-from collectrace.align.judging.judge import judge
 from collectrace.records import Call
-from tests.support.judging import aligned, case_of, errors
+from tests.support.judging import aligned, errors, of_circles
 from tests.support.synthetic import Rank, Run
 
 DENSE, EXPERTS = "optim.py:5", "optim.py:6"
@@ -62,10 +61,7 @@ def _last(rank: Rank, first: Collection[int], thread: str | None) -> Call:
 
 
 def found(run: Run, folder: Path) -> Outnumbered | None:
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((told for one in circles if (told := outnumbered(case, one)) is not None), None)
+    return of_circles(outnumbered, run, folder)
 
 
 def test_who_came_first_where_nobody_else_of_its_group_did(tmp_path: Path) -> None:

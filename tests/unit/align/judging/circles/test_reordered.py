@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging.circles.reordered import Reordered, reordered
-from collectrace.align.judging.judge import judge
-from tests.support.judging import aligned, case_of, errors
+from tests.support.judging import aligned, errors, of_circles
 from tests.support.synthetic import Rank, Run
 
 
@@ -71,10 +70,7 @@ def halos(
 
 
 def found(run: Run, folder: Path) -> Reordered | None:
-    case = case_of(run, folder)
-    circles = [one for one in judge(case) if one.kind == "deadlock"]
-    assert circles
-    return next((told for one in circles if (told := reordered(case, one)) is not None), None)
+    return of_circles(reordered, run, folder)
 
 
 def test_who_changed_its_order_alone(tmp_path: Path) -> None:

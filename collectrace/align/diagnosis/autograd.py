@@ -53,7 +53,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return None
     rank, call = missing.rank, missing.calls[0]
     outside = missing.who.stack or ()
-    stacks = [case.stack(rank, one) or (one.site or "",) for one in missing.calls]
+    stacks = [case.frames_or_line(rank, one) for one in missing.calls]
     if any(_is_chosen(case, stack, outside) for stack in stacks):
         return None
     who, makers = words.ranks(missing.who.ranks), words.ranks(missing.makers.ranks)

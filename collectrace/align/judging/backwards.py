@@ -130,7 +130,7 @@ def autograd_function(case: Case, rank: int, call: Call) -> str:
 
     Empty where it comes from none that is known: what else has that name may be anything.
     """
-    frame = frame_of_function(case, case.stack(rank, call) or (call.site or "",))
+    frame = frame_of_function(case, case.frames_or_line(rank, call))
     return chains.function(frame).rpartition("<locals>.")[2] or ("backward" if frame else "")
 
 

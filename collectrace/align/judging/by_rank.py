@@ -228,7 +228,7 @@ def _places_of(case: Case, candidate: Candidate, since: Parting) -> tuple[int, l
 def _place(case: Case, side: Side, rank: int, call: Call | None) -> _Place:
     if call is None:
         return _Place(side.ranks, None, ())
-    return _Place(side.ranks, call, case.stack(rank, call) or (call.site or "",))
+    return _Place(side.ranks, call, case.frames_or_line(rank, call))
 
 
 def _is_whole(case: Case, candidate: Candidate) -> bool:

@@ -287,6 +287,10 @@ class Case:
         found = log.stack(call) if log is not None else None
         return tuple(found.frames) if found is not None else ()
 
+    def frames_or_line(self, rank: int, call: Call) -> tuple[str, ...]:
+        """The user's frames above a rank's call, innermost first; else its line."""
+        return self.stack(rank, call) or (call.site or "",)
+
     def _state(self, ranks: Sequence[int]) -> State:
         return Counter(self.standings[r].state for r in ranks).most_common(1)[0][0]
 

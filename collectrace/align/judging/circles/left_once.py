@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.circles.unsent import may_be_told
+from collectrace.align.judging.may_be_told import may_be_told
 from collectrace.align.judging.own_round import kept_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program

@@ -55,7 +55,7 @@ def _of_row(case: Case, wait: Waiting) -> Newcomers | None:
     others = tuple(rank for rank in members if rank not in calls)
     if len(calls) < 2 or len(others) <= len(calls):
         return None
-    ways = {(call.op, _frames(case, rank, call)) for rank, call in calls.items()}
+    ways = {(call.op, case.frames_or_line(rank, call)) for rank, call in calls.items()}
     if len(ways) != 1 or not all(_is_new(case, rank) for rank in calls):
         return None
     ((_, way),) = ways
@@ -64,7 +64,8 @@ def _of_row(case: Case, wait: Waiting) -> Newcomers | None:
     for rank in others:
         waiting = [waited_for(case, one) for one in case.standings[rank].waiting]
         if any(
-            one is None or not _is_within(case, _frames(case, rank, one), way) for one in waiting
+            one is None or not _is_within(case, case.frames_or_line(rank, one), way)
+            for one in waiting
         ):
             return None
         if way in stacks_of(case, rank):
@@ -75,11 +76,6 @@ def _of_row(case: Case, wait: Waiting) -> Newcomers | None:
             return None
     ranks = tuple(calls)
     return Newcomers(ranks, calls[ranks[0]], others)
-
-
-def _frames(case: Case, rank: int, call: Call) -> tuple[str, ...]:
-    """The user's frames above a call; its line, where they are not known."""
-    return case.stack(rank, call) or (call.site or "",)
 
 
 def _is_within(case: Case, waiting: Sequence[str], row: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from collectrace import ops
 from collectrace.align.judging import announced
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.circles.unsent import may_be_told
+from collectrace.align.judging.may_be_told import may_be_told
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments

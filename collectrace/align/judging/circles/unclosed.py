@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.circles.unsent import may_be_told
+from collectrace.align.judging.may_be_told import may_be_told
 from collectrace.align.judging.own_round import program_of
 from collectrace.align.judging.uneven_round import SOME, closings, per_round
 from collectrace.align.matching import programs

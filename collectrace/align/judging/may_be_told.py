@@ -1,0 +1,117 @@
+"""Whether a rank may have gone past a message by what others had told it, and so rightly."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from collectrace.align.judging import announced, choices
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.programs import Program
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.bindings import assignments
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+_BUFFER: Final = re.compile(
+    r"\bi?recv(?:_object_list)?[(,] *(?:(?:tensor|object_list) *= *)?"
+    r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*) *[,)\[]"
+)
+"""What is received into, the last of its names: also where it is handed on with the op."""
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_GRADIENT: Final = re.compile(r"[\w.]+\.grad\b")
+"""Of what was received it tells nothing."""
+_TURN: Final = re.compile(r"\bfor .* in\b")
+"""What a loop gives a value, which decides nothing."""
+_ATTRIBUTE: Final = re.compile(r"\.([A-Za-z_]\w*)\b(?! *\()")
+"""One that is read, and not called."""
+_TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|(?:\bin|[!=]=) [A-Z][A-Z_\d]+\b")
+"""A look into what the module gives all ranks: a plan."""
+_OF_NOTHING: Final = frozenset({"dist", "torch", "distributed", "self", "rank"})
+"""Names that stand in whatever line."""
+_GATHERED: Final = re.compile(r"[\w.]+ *(\+|-|\*|/|\||&)=")
+
+
+def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
+    """Whether a rank may have gone past a message by what others had told it, or by a plan of all.
+
+    Then whoever waits for it is the one that forgot that. By a collective in which it got something
+    of the hub since it last made the message; or where a condition that leads past it reads what
+    had come from anybody: by the names of what the rank receives into, and of the functions that do
+    so. Or reads an attribute that a function set which received something, or a table of the
+    module. What a rank has only gathered, whatever of, tells what came of its own work; so does a
+    gradient.
+
+    Args:
+        case: the run.
+        program: of the rank that left the message out.
+        left_out: the message, as the rank had made it before.
+        made: what it called instead.
+        hub: whom the message was for.
+
+    """
+    if _was_told_all(case, program, left_out, made, hub):
+        return True
+    usual = case.stack(program.rank, left_out)
+    site = left_out.site
+    past = choices.of_call(case, usual, case.stack(program.rank, made))
+    if past is None:  # a line on the way may decide by itself
+        sites = [chains.site(frame) for frame in usual]
+        past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
+    lines = [_GRADIENT.sub("", _TURN.sub("", line)) for line in past or case.ways(site)]
+    if any(map(_TABLE.search, lines)):
+        return True
+    told, kept = _told_by_name(case, program, usual)
+    if kept & {name for line in lines for name in _ATTRIBUTE.findall(line)}:
+        return True
+    read = {name for line in lines for name in _NAME.findall(line)}
+    for line in case.assigned(site):
+        text = _GRADIENT.sub("", line.split(" ", 2)[-1])
+        given = [(name.rpartition(".")[2], ast.unparse(value)) for name, value in assignments(text)]
+        values = [value for name, value in given if name in read]
+        if not given and not _GATHERED.match(text):
+            values = [text]
+        read |= {name for value in values for name in _NAME.findall(value)}
+    return bool(told & read)
+
+
+def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[set[str], set[str]]:
+    """The names of what a rank got of others and of the functions that got it; of what those set.
+
+    ``usual``: the frames above the message that was left out; their functions tell nothing.
+    """
+    names, kept = set[str](), set[str]()
+    known = {chains.scope(one) for one in usual}
+    for told in announced.between(program.log):
+        is_message = isinstance(told.key, ChannelKey)
+        if not announced.came_to(program.rank, told) or not (is_message or _is_of_each(told.call)):
+            continue
+        for frame in (one for one in told.where if chains.scope(one) not in known):
+            names.add(chains.scope(frame)[1].rpartition(".")[2])
+            kept |= _set_in(case, frame)
+        pattern = _BUFFER if is_message else _NAME
+        for line in case.statements(chains.site(told.where[0]))[-1:] if told.where else ():
+            names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
+    return names - _OF_NOTHING, kept
+
+
+def _is_of_each(call: Call) -> bool:
+    """Whether a collective of the user's may tell ranks apart: sums that count nothing do not."""
+    return is_user(call) and (call.op != "all_reduce" or announced.carries_numbers(call))
+
+
+def _set_in(case: Case, frame: str) -> set[str]:
+    """The names that the innermost function around a frame's line gives a value."""
+    line = chains.line(frame)
+    scopes = case.bindings(chains.site(frame)).scopes[1:]
+    around = [one for one in scopes if one.span.holds(line)]
+    return {*around[-1].times} if around else set()
+
+
+def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
+    """Whether a collective from the hub came between a message and what was called instead."""
+    told = announced.telling(program.log, case.comparison.groups, left_out, made)
+    return any(one.call.root == hub for one in told)

@@ -16,6 +16,7 @@ from collectrace.align.diagnosis import (
     list_shift,
     numbering,
     object_lists,
+    odd_end,
     odd_message,
     partners,
     rank_words,
@@ -294,6 +295,7 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     )
     known = (
         odd_message.reason(case, candidate)
+        or odd_end.reason(case, candidate)
         or crossed.reason(case, issue)
         or list_shift.reason(case, issue)
     )

@@ -20,6 +20,7 @@ from collectrace.align.judging.caught import by_handler, caught
 from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.gone_in_round import gone_in_round
+from collectrace.align.judging.odd_end import odd_end
 from collectrace.align.judging.odd_message import odd_message
 from collectrace.align.judging.owed import owed
 from collectrace.align.judging.own_number import by_own_number
@@ -121,7 +122,7 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
         )
     if issue.before is not None and issue.before.next is not None:
         return (issue.channel.destination,)
-    odd = odd_message(case, candidate)
+    odd = odd_message(case, candidate) or odd_end(case, candidate)
     return (odd.rank,) if odd is not None else ()
 
 

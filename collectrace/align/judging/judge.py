@@ -5,7 +5,7 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collectrace.align.judging import blame, patience, reach, sisters
@@ -13,6 +13,7 @@ from collectrace.align.judging.by_number import is_of_numbers, named_alike
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdict
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.odd_end import odd_end
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
 from collectrace.align.judging.raised_alike import raised_alike
@@ -23,7 +24,7 @@ from collectrace.findings import KINDS, Severity
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
-Causes = Mapping[Candidate, Candidate]
+Causes = dict[Candidate, Candidate]
 """What led to a candidate, where something did."""
 
 
@@ -38,6 +39,7 @@ def judge(case: Case) -> list[Candidate]:
     for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
         candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
     causes = find_causes(case, found)
+    causes |= _held_up_by_several(case, found, causes)
     hidden = reach.beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]
     for candidate, leader in causes.items():
@@ -98,6 +100,33 @@ def find_causes(case: Case, found: Sequence[Candidate]) -> Causes:
     return causes
 
 
+def _held_up_by_several(case: Case, found: Sequence[Candidate], causes: Causes) -> Causes:
+    """Absences of ranks that a mismatch and those that repeat it held up, each another."""
+    roots = [one for one in found if one.severity == "error" and one not in causes]
+    roots.sort(key=_place)
+    more: Causes = {}
+    for effect in roots:
+        if KINDS[effect.kind].is_absence:
+            those = (one for one in roots if _explain(case, causes, one, effect))
+            if (leader := next(those, None)) is not None:
+                more[effect] = leader
+    return more
+
+
+def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
+    """Whether a mismatch and those that repeat it held up all that did not come to something.
+
+    As where the messages of one rank end several of its peers.
+    """
+    if leader is effect or not KINDS[leader.kind].is_passable:
+        return False
+    those = [leader, *(one for one, cause in causes.items() if cause is leader)]
+    those = [one for one in those if one.kind == leader.kind]
+    return bool(effect.absent) and all(
+        any(_leads_to(case, one, effect, rank) for one in those) for rank in effect.absent
+    )
+
+
 def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether each of two follows from the other, and of the first alone it is known who did it."""
     if one.severity != "error" or other.suspects or not one.suspects:
@@ -106,9 +135,12 @@ def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:
 
 
 def _same(case: Case, one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates are one error, seen in two groups."""
+    """Whether two candidates are one error, seen in two groups, or at two peers of a rank."""
     left = deviation(case, one)
     if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
+        return True
+    odd = odd_end(case, one)
+    if odd is not None and odd == odd_end(case, other):
         return True
     return sisters.repeats(case, one, other)
 

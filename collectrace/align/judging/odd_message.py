@@ -22,6 +22,8 @@ from collectrace.records import Call
 from collectrace.signature import channel_text, is_user
 
 End = Literal["source", "destination"]
+Made = tuple[tuple[str, ...], str]
+"""A rank's end of a message: the frames above it, and what its other end must agree in."""
 
 
 class OddMessage(NamedTuple):
@@ -79,19 +81,19 @@ def _of_hub(
     """Of ranks whose messages all have one other end. ``log``: of the rank at this one."""
     channel, rank = issue.channel, log.rank
     hub = channel.destination if end == "source" else channel.source
-    mine, kind = _made(log, channel, issue.seq), (channel_text(usual),)
+    mine, kind = made(log, channel, issue.seq), (channel_text(usual),)
     lines = {line for line, _ in mine}
     if len(lines) != 1 or {text for _, text in mine[:-1]} != {*kind}:
         return None
     likes = []
     for like in issue.group.ranks:
-        one, other = _with(channel, end, like), case.log(like)
+        one, other = with_other(channel, end, like), case.log(like)
         if like in (rank, hub) or other is None or one not in other.last_channel_seq:
             continue
-        made = _made(other, one, issue.seq)
-        if not programs.is_whole(other) or {*made} != {(line, *kind) for line in lines}:
+        theirs = made(other, one, issue.seq)
+        if not programs.is_whole(other) or {*theirs} != {(line, *kind) for line in lines}:
             return None
-        if len(made) == issue.seq:
+        if len(theirs) == issue.seq:
             likes.append(like)
     if len(likes) + 1 < CAN_OUTVOTE:
         return None
@@ -104,19 +106,19 @@ def _of_turn(
     """Of ranks that each have one such channel: the n-th messages of all are compared."""
     channel, likes = issue.channel, []
     rank, hub = log.rank, channel.destination if end == "source" else channel.source
-    *done, (lines, _) = _made(log, channel, issue.seq)
+    *done, (lines, _) = made(log, channel, issue.seq)
     now = lines, channel_text(usual)
     for other in issue.group.ranks:
         theirs = case.log(other)
         own = _channels_like(theirs, channel, end) if theirs is not None else []
         if theirs is None or not programs.is_whole(theirs) or len(own) > 1:
             return None
-        made = _made(theirs, own[0], issue.seq) if own else []
+        sent = made(theirs, own[0], issue.seq) if own else []
         if other == rank or not own:
             continue
-        if made != [*done, now][: len(made)]:
+        if sent != [*done, now][: len(sent)]:
             return None
-        if len(made) == issue.seq:
+        if len(sent) == issue.seq:
             likes.append(other)
     if len(likes) + 1 < CAN_OUTVOTE:
         return None
@@ -134,19 +136,21 @@ def _channels_like(log: RankLog, channel: ChannelKey, end: End) -> list[ChannelK
     ]
 
 
-def _with(channel: ChannelKey, end: End, rank: int) -> ChannelKey:
+def with_other(channel: ChannelKey, end: End, rank: int) -> ChannelKey:
+    """The channel with another rank at one end."""
     if end == "source":
         return channel._replace(source=rank)
     return channel._replace(destination=rank)
 
 
-def _made(log: RankLog, channel: ChannelKey, seq: int) -> list[tuple[tuple[str, ...], str]]:
-    """The frames above each of a rank's messages up to one, and what its other end must agree in.
+def made(log: RankLog, channel: ChannelKey, seq: int | None = None) -> list[Made]:
+    """A rank's ends of the messages up to one, or of all.
 
     Of a rank that has not come to that all that it made.
     """
     rows = log.channel_rows(channel)
-    known, stop = rows.vocabulary, bisect_right(rows.seq, seq)
+    known = rows.vocabulary
+    stop = len(rows) if seq is None else bisect_right(rows.seq, seq)
     texts = {n: channel_text(known.examples[n]) for n in set(rows.meaning[:stop])}
     return [
         (known.appearances[appearance].where, texts[meaning])

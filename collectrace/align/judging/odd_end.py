@@ -1,0 +1,147 @@
+"""The one rank at an end of every message that does not fit, where the others' fit each other.
+
+As where all exchange with all in bfloat16, and one in float32; or where the halo of one is wider.
+Its peers did with others, from the same lines and in the same message of the row, what they meant
+to do with it. Of dtypes that is enough. Sizes may well be a rank's own: there it must have sent and
+awaited the usual one in each message before, or send what is awaited of it in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from collectrace.align.judging import announced
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.odd_message import Made, made, with_other
+from collectrace.align.matching import habit, programs
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.signature import channel_text, is_user
+
+Way = Literal["dtype", "changed", "permuted"]
+
+
+class OddEnd(NamedTuple):
+    """Who is at an end of every message that does not fit."""
+
+    rank: int
+    peers: tuple[int, ...]
+    """At the other ends; at least two."""
+    others: tuple[int, ...]
+    """With whom these exchanged messages that fit, from the same lines; of all at least three."""
+    way: Way
+    """It has another dtype; or a size as it never had; or sends the same in another order."""
+
+
+@once
+def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
+    """The rank that is at odds with several which agree with each other; None: there is none."""
+    source = candidate.source
+    if not isinstance(source, ChannelIssue) or source.attribute not in ("dtype", "count"):
+        return None
+    alike = [
+        one
+        for one in case.comparison.channels
+        if (one.group.name, one.attribute) == (source.group.name, source.attribute)
+    ]
+    common = set.intersection(*({*_ends(one.channel)} for one in alike))
+    if len(common) != 1 or not all(map(_is_of_two, alike)):
+        return None
+    (rank,) = common
+    log = case.log(rank)
+    if log is None or not programs.is_whole(log):
+        return None
+    peers = {end for one in alike for end in _ends(one.channel)} - common
+    others, ways = set[int](), set[Way]()
+    for one in alike:
+        fitting = {n for n in one.group.ranks if n != rank and _fits(case, one, rank, n)}
+        way = _way(case, log, one, fitting)
+        if way is None:
+            return None
+        others |= fitting
+        ways.add(way)
+    if len(peers) < CAN_OUTVOTE - 1 or not others or len(peers | others) < CAN_OUTVOTE:
+        return None
+    if len(ways) > 1:
+        return None
+    return OddEnd(rank, tuple(sorted(peers)), tuple(sorted(others)), ways.pop())
+
+
+def _ends(channel: ChannelKey) -> tuple[int, int]:
+    return channel.source, channel.destination
+
+
+def _is_of_two(issue: ChannelIssue) -> bool:
+    """Whether a message has two ends of the user's own, which name each other."""
+    if issue.send is None or issue.recv is None or issue.is_from_any or issue.taken:
+        return False
+    return is_user(issue.send) and is_user(issue.recv)
+
+
+def _fits(case: Case, issue: ChannelIssue, rank: int, other: int) -> bool:
+    """Whether the peer of a rank exchanged with another what it meant to exchange with the rank."""
+    is_sent = issue.channel.source == rank
+    peer = issue.channel.destination if is_sent else issue.channel.source
+    if other == peer:
+        return False
+    channel = with_other(issue.channel, "source" if is_sent else "destination", other)
+    meant = _message(case, peer, issue.channel, issue)
+    source, destination = (_message(case, end, channel, issue) for end in _ends(channel))
+    if meant is None or source is None or destination is None or source[1] != destination[1]:
+        return False
+    return meant == (destination if is_sent else source)
+
+
+def _message(case: Case, rank: int, channel: ChannelKey, issue: ChannelIssue) -> Made | None:
+    """A rank's end of the message of a channel that has the number of one that does not fit.
+
+    Of its text only what those differ in.
+    """
+    log = case.log(rank)
+    if log is None or not programs.is_whole(log) or channel not in log.last_channel_seq:
+        return None
+    messages = made(log, channel, issue.seq)
+    if len(messages) < issue.seq:
+        return None
+    frames, text = messages[-1]
+    return frames, text.partition("|")[0] if issue.attribute == "dtype" else text
+
+
+def _way(case: Case, log: RankLog, issue: ChannelIssue, fitting: Iterable[int]) -> Way | None:
+    """In what the end of a rank is odd; None: it may be its own affair."""
+    if issue.attribute == "dtype":
+        return "dtype" if fitting else None
+    mine, is_sent = made(log, issue.channel), issue.channel.source == log.rank
+    if _may_be_told(case, log, issue, mine[issue.seq - 1][0]):
+        return None
+    before = {text for _, text in mine[: issue.seq - 1]}
+    usual = issue.recv if is_sent else issue.send
+    if usual is not None and issue.seq > habit.ENOUGH and before == {channel_text(usual)}:
+        return "changed"
+    for other in fitting:
+        channel = with_other(issue.channel, "source" if is_sent else "destination", other)
+        theirs = case.log(other)
+        if theirs is not None and sorted(mine) == sorted(made(theirs, channel)):
+            return "permuted"
+    return None
+
+
+def _may_be_told(case: Case, log: RankLog, issue: ChannelIssue, frames: Sequence[str]) -> bool:
+    """Whether a rank may have been told of the size since its message before, or has told of it.
+
+    By something else than what the lines of the message exchange.
+    """
+    offsets = log.channel_rows(issue.channel).offset
+    begin = offsets[issue.seq - 2] if issue.seq > 1 else -1
+    return any(
+        announced.carries_numbers(told.call)
+        or (
+            announced.came_to(log.rank, told)
+            and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
+        )
+        for told in announced.between(log, begin, offsets[issue.seq - 1])
+        if told.where != frames
+    )

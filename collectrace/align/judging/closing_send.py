@@ -42,6 +42,15 @@ def is_open(issue: ChannelIssue) -> bool:
     return bool(has_met(issue)) or issue.seq - 1 + issue.taken == 0
 
 
+def is_settled(issue: ChannelIssue) -> bool:
+    """Whether messages met before both on the way of the send and on that of the receive.
+
+    So each goes where it always went, and neither was meant for the other.
+    """
+    differs = issue.near is not None and issue.near.differs in _ENDS
+    return differs and has_met(issue) > 0 and issue.seq - 1 + issue.taken > 0
+
+
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
     """The circle of waits that a near miss closes, if there is one."""
     if issue.near is None or issue.near.differs not in _ENDS:

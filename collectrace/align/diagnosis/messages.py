@@ -17,6 +17,7 @@ from collectrace.align.diagnosis import (
     numbering,
     object_lists,
     odd_end,
+    odd_line,
     odd_message,
     partners,
     rank_words,
@@ -296,6 +297,7 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     known = (
         odd_message.reason(case, candidate)
         or odd_end.reason(case, candidate)
+        or odd_line.reason(case, candidate)
         or crossed.reason(case, issue)
         or list_shift.reason(case, issue)
     )

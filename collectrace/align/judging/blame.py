@@ -21,6 +21,7 @@ from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.gone_in_round import gone_in_round
 from collectrace.align.judging.odd_end import odd_end
+from collectrace.align.judging.odd_line import odd_line
 from collectrace.align.judging.odd_message import odd_message
 from collectrace.align.judging.owed import owed
 from collectrace.align.judging.own_number import by_own_number
@@ -122,7 +123,8 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
         )
     if issue.before is not None and issue.before.next is not None:
         return (issue.channel.destination,)
-    odd = odd_message(case, candidate) or odd_end(case, candidate)
+    rules = odd_message, odd_end, odd_line
+    odd = next((one for rule in rules if (one := rule(case, candidate)) is not None), None)
     return (odd.rank,) if odd is not None else ()
 
 

@@ -58,6 +58,10 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     usual = case.stack(program.rank, left_out)
     site = left_out.site
     past = choices.of_call(case, usual, case.stack(program.rank, made))
+    if past is not None:
+        ahead = _made_before(program, made)
+        gone_by = _gone_by(case, usual, case.stack(program.rank, ahead)) if ahead else set()
+        past = [line for line in past if line not in gone_by]
     if past is None:  # a line on the way may decide by itself
         sites = [chains.site(frame) for frame in usual]
         past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
@@ -76,6 +80,30 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
             values = [text]
         read |= {name for value in values for name in _NAME.findall(value)}
     return bool(told & read)
+
+
+def _made_before(program: Program, made: Call) -> Call | None:
+    """What a rank called before a call of its program."""
+    places = (n for n in reversed(range(1, len(program.steps))) if program.call(n) == made)
+    at = next(places, 0)
+    return program.call(at - 1) if at else None
+
+
+def _gone_by(case: Case, usual: Sequence[str], ahead: Sequence[str]) -> set[str]:
+    """The ways past a call that lie behind it, and ahead of what was made before it was left out.
+
+    In one run of a function: these were gone by in the turn before, and in this one the call itself
+    would have come first.
+    """
+    outside = len(usual) - 1
+    if len(ahead) <= outside or tuple(ahead[len(ahead) - outside :]) != tuple(usual[1:]):
+        return set()
+    frame = ahead[len(ahead) - outside - 1]
+    if chains.scope(frame) != chains.scope(usual[0]):
+        return set()
+    first, last = chains.line(usual[0]), chains.line(frame)
+    ways = case.ways(chains.site(usual[0]))
+    return {way for way in ways if first < statements.number_of(way) <= last}
 
 
 def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[set[str], set[str]]:

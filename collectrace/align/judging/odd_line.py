@@ -72,10 +72,10 @@ def _of_end(case: Case, issue: ChannelIssue, end: End) -> OddLine | None:
         way, theirs = with_other(channel, end, like), case.log(like)
         if like in (rank, hub) or theirs is None or way not in theirs.last_channel_seq:
             continue
-        usual = _lines(made(theirs, way))
+        done = _lines(made(theirs, way))
         if not _is_treated_alike(case, other, way, treated) or not programs.is_whole(theirs):
             return None
-        here = _odd_one(mine, usual)
+        here = _odd_one(mine, done)
         if here is None or at not in (None, here):
             return None
         at = here

@@ -10,6 +10,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.shorter_run import all_go_on, number_told
 from collectrace.align.judging.circles.unanswered import left_out_an_answer
+from collectrace.align.judging.may_be_told import may_be_told
 from collectrace.align.judging.own_round import (
     LeftRound,
     call_place,
@@ -253,21 +254,34 @@ def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
     """Whether a rank has come out of a loop in which all others go on as in every round.
 
     It may be that their loop was to end, too; but they are the most, as where one calls something
-    else than the others. Not where a loop is around all: then it may be another turn of that.
+    else than the others. Not where a loop is around all: then it may be another turn of that. A hub
+    may be in a loop of its own, where it waits for the very message that the rank made in each
+    round; unless it may have told the rank to leave.
     """
     if left.skipped or left.extra or left.rounds < habit.ENOUGH or left.before is None:
         return False
     gone = set(case.loops(case.stack(left.rank, left.made)))
     was_in = set(case.loops(case.stack(left.rank, left.before))) - gone
+    hubs = list[int]()
     for rank in others:
         waiting = case.standings[rank].waiting
         call = waited_for(case, waiting[0]) if len(waiting) == 1 else None
         if call is None or not kept_round(case, rank):
             return False
         inside = set(case.loops(case.stack(rank, call)))
-        if not inside & was_in or inside & gone:
+        if inside & was_in and not inside & gone:
+            continue
+        if waiting[0].channel != left.key or not inside:
             return False
-    return True
+        hubs.append(rank)
+    if not hubs:
+        return True
+    program, is_of_most = program_of(case, left.rank), len(others) - len(hubs) >= CAN_OUTVOTE - 1
+    return (
+        is_of_most
+        and program is not None
+        and not may_be_told(case, program, left.usual, left.made, hubs[0])
+    )
 
 
 def _is_first(case: Case, left: LeftRound) -> bool:

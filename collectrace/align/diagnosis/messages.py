@@ -19,6 +19,7 @@ from collectrace.align.diagnosis import (
     odd_end,
     odd_line,
     odd_message,
+    odd_tag,
     partners,
     rank_words,
     sisters,
@@ -102,7 +103,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     if candidate.cause is not None:
         cause += f" {words.upper(other)} {_why_not(case, candidate.cause, peer)}."
         return Wording(headline, cause, FOLLOWS)
-    known = partners.reason(case, candidate)
+    known = odd_tag.reason(case, candidate) or partners.reason(case, candidate)
     if known is not None:
         return Wording(headline, f"{cause} {known.cause}", known.fix)
     left = gone_in_round.reason(case, candidate)

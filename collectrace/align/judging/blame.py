@@ -7,6 +7,7 @@ is a suspect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, Literal
 
 from collectrace.align.judging import patience, refusals, sisters, threads
@@ -23,6 +24,7 @@ from collectrace.align.judging.gone_in_round import gone_in_round
 from collectrace.align.judging.odd_end import odd_end
 from collectrace.align.judging.odd_line import odd_line
 from collectrace.align.judging.odd_message import odd_message
+from collectrace.align.judging.odd_tag import odd_tag
 from collectrace.align.judging.owed import owed
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers, is_kept_out
@@ -113,9 +115,11 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
         return tuple(sorted(begun.rank for begun in senders(case, issue)))
     if issue.attribute == "absent":
         gone, debtor = gone_in_round(case, candidate), owed(case, candidate)
+        odd = odd_tag(case, candidate)
         return (
             culprits(case, candidate)
             or named_by_number(issue)
+            or ((odd.rank,) if odd is not None else ())
             or ((debtor,) if debtor is not None else ())
             or ((gone.rank,) if gone is not None else ())
             or out_of_program(case, candidate)
@@ -124,8 +128,8 @@ def suspects_of_message(case: Case, candidate: Candidate, issue: ChannelIssue) -
     if issue.before is not None and issue.before.next is not None:
         return (issue.channel.destination,)
     rules = odd_message, odd_end, odd_line
-    odd = next((one for rule in rules if (one := rule(case, candidate)) is not None), None)
-    return (odd.rank,) if odd is not None else ()
+    found = (one.rank for rule in rules if (one := rule(case, candidate)) is not None)
+    return tuple(islice(found, 1))
 
 
 # -- rules 6 and 7: absence ------------------------------------------------------------------

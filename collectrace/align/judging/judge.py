@@ -14,6 +14,7 @@ from collectrace.align.judging.candidate import Candidate, IncompleteRow, Verdic
 from collectrace.align.judging.candidates import candidates
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.odd_end import odd_end
+from collectrace.align.judging.odd_tag import odd_tag
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.program import deviation
 from collectrace.align.judging.raised_alike import raised_alike
@@ -139,9 +140,10 @@ def _same(case: Case, one: Candidate, other: Candidate) -> bool:
     left = deviation(case, one)
     if left is not None and left is deviation(case, other) and one.suspects == other.suspects:
         return True
-    odd = odd_end(case, one)
-    if odd is not None and odd == odd_end(case, other):
-        return True
+    for rule in (odd_end, odd_tag):
+        odd = rule(case, one)
+        if odd is not None and odd == rule(case, other):
+            return True
     return sisters.repeats(case, one, other)
 
 

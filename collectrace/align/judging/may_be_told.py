@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.judging import announced, choices
@@ -12,7 +12,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -30,9 +30,14 @@ _ATTRIBUTE: Final = re.compile(r"\.([A-Za-z_]\w*)\b(?! *\()")
 """One that is read, and not called."""
 _TABLE: Final = re.compile(r"\b[A-Z][A-Z_\d]+(?:\.get\(|\[)|(?:\bin|[!=]=) [A-Z][A-Z_\d]+\b")
 """A look into what the module gives all ranks: a plan."""
+_SAYS_NOTHING: Final = frozenset({"barrier", "all_reduce", "reduce"})
 _OF_NOTHING: Final = frozenset({"dist", "torch", "distributed", "self", "rank"})
 """Names that stand in whatever line."""
 _GATHERED: Final = re.compile(r"[\w.]+ *(\+|-|\*|/|\||&)=")
+_OBJECTS: Final = ("send_object_list", "recv_object_list")
+"""An example of a message may be of either end."""
+_OF_AN_OBJECT: Final = 2
+"""Messages: its size, and the object."""
 
 
 def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: int) -> bool:
@@ -68,7 +73,7 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
     lines = [_GRADIENT.sub("", _TURN.sub("", line)) for line in past or case.ways(site)]
     if any(map(_TABLE.search, lines)):
         return True
-    told, kept = _told_by_name(case, program, usual)
+    told, kept = _told_by_name(case, program, usual, hub)
     if kept & {name for line in lines for name in _ATTRIBUTE.findall(line)}:
         return True
     read = {name for line in lines for name in _NAME.findall(line)}
@@ -106,16 +111,22 @@ def _gone_by(case: Case, usual: Sequence[str], ahead: Sequence[str]) -> set[str]
     return {way for way in ways if first < statements.number_of(way) <= last}
 
 
-def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[set[str], set[str]]:
+def _told_by_name(
+    case: Case, program: Program, usual: Sequence[str], hub: int
+) -> tuple[set[str], set[str]]:
     """The names of what a rank got of others and of the functions that got it; of what those set.
 
-    ``usual``: the frames above the message that was left out; their functions tell nothing.
+    Not of messages of those with whom ``hub`` has to do through this rank alone: it knew nothing of
+    what they say. ``usual``: the frames above the message that was left out; their functions tell
+    nothing.
     """
     names, kept = set[str](), set[str]()
     known = {chains.scope(one) for one in usual}
     for told in announced.between(program.log):
         is_message = isinstance(told.key, ChannelKey)
         if not announced.came_to(program.rank, told) or not (is_message or _is_of_each(told.call)):
+            continue
+        if isinstance(told.key, ChannelKey) and not share(case, told.key.source, hub, program.rank):
             continue
         for frame in (one for one in told.where if chains.scope(one) not in known):
             names.add(chains.scope(frame)[1].rpartition(".")[2])
@@ -124,6 +135,34 @@ def _told_by_name(case: Case, program: Program, usual: Sequence[str]) -> tuple[s
         for line in case.statements(chains.site(told.where[0]))[-1:] if told.where else ():
             names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
     return names - _OF_NOTHING, kept
+
+
+def share(case: Case, source: int, hub: int, rank: int) -> bool:
+    """Whether two ranks may know of something by messages other than those of a third.
+
+    Or by a collective of both, unless it only waits or sums.
+    """
+    known, reached = {hub}, [hub]
+    while reached:
+        one = reached.pop()
+        more = {*_neighbours(case, one)} - known - {rank}
+        known |= more
+        reached += more
+    return source in known
+
+
+def _neighbours(case: Case, rank: int) -> Iterator[int]:
+    """The other ends of a rank's messages, and who shares collectives with it that may tell."""
+    log = case.log(rank)
+    if log is None:
+        yield from case.standings
+        return
+    for channel in log.last_channel_seq:
+        yield from (channel.source, channel.destination)
+    for told in announced.between(log):
+        tells = told.call.op not in _SAYS_NOTHING or announced.carries_numbers(told.call)
+        if tells and not isinstance(told.key, ChannelKey):
+            yield from case.comparison.groups[told.key.group].ranks
 
 
 def _is_of_each(call: Call) -> bool:
@@ -143,3 +182,25 @@ def _was_told_all(case: Case, program: Program, left_out: Call, made: Call, hub:
     """Whether a collective from the hub came between a message and what was called instead."""
     told = announced.telling(program.log, case.comparison.groups, left_out, made)
     return any(one.call.root == hub for one in told)
+
+
+def may_have_told(log: RankLog, until: Call, waiter: int) -> bool:
+    """Whether a rank may have told another, before some call, that a message is not to come.
+
+    Not by an object of which each was of one size: one that says something else has another.
+    """
+    for told in announced.between(log, end=announced.offset_of(log, until)):
+        key = told.key
+        if not isinstance(key, ChannelKey) or (key.source, key.destination) != (log.rank, waiter):
+            continue
+        if announced.carries_numbers(told.call) and not _is_object_of_one_size(log, key, told):
+            return True
+    return False
+
+
+def _is_object_of_one_size(log: RankLog, key: ChannelKey, told: announced.Told) -> bool:
+    rows = log.channel_rows(key)
+    known = rows.vocabulary.appearances
+    pairs = zip(rows.appearance, rows.meaning, strict=True)
+    kinds = {meaning for seen, meaning in pairs if known[seen].where == told.where}
+    return told.call.api in _OBJECTS and len(kinds) <= _OF_AN_OBJECT

@@ -18,6 +18,7 @@ from collectrace.align.diagnosis.callers import at_depth, closed, named, telling
 from collectrace.align.diagnosis.circles import (
     fewer_steps,
     fewer_visits,
+    handed_on,
     inner_call,
     left_once,
     newcomers,
@@ -38,6 +39,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.departed import Departure, departed
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits
+from collectrace.align.judging.circles.handed_on import HandedOn
 from collectrace.align.judging.circles.inner_call import LeftInner
 from collectrace.align.judging.circles.left_alone import (
     awaits,
@@ -115,6 +117,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     FewerVisits: fewer_visits.reason,
     LeftInner: inner_call.reason,
     LeftOnce: left_once.reason,
+    HandedOn: handed_on.reason,
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
     Newcomers: newcomers.reason,

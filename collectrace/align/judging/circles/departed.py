@@ -10,6 +10,7 @@ from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
+from collectrace.align.judging.circles.handed_on import HandedOn, handed_on
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
 from collectrace.align.judging.circles.left_once import LeftOnce, left_once
@@ -34,6 +35,7 @@ Departure = (
     | FewerVisits
     | LeftInner
     | LeftOnce
+    | HandedOn
     | Reordered
     | Outnumbered
     | Newcomers
@@ -52,6 +54,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     fewer_visits,
     left_inner,
     left_once,
+    handed_on,
     reordered,
     outnumbered,
     newcomers,

@@ -7,17 +7,16 @@ and so on, until the last that is asked for never comes.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.may_be_told import may_be_told
+from collectrace.align.judging.may_be_told import may_be_told, may_have_told
 from collectrace.align.judging.own_round import kept_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading.evidence import ChannelKey, RankLog
+from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
 
@@ -89,7 +88,7 @@ def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
         return None
     if len({call.thread for call in (due, before, behind)}) > 1:
         return None  # calls of several threads have no order to leave
-    if may_be_told(case, mine, due, behind, waiter) or _may_tell(mine.log, behind, waiter):
+    if may_be_told(case, mine, due, behind, waiter) or may_have_told(mine.log, behind, waiter):
         return None
     return LeftOnce(rank, waiter, due, before, behind, counts[0])
 
@@ -130,31 +129,3 @@ def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
 def _places(program: Program, channel: ChannelKey) -> list[int]:
     which = program.keys.index(channel)
     return [n for n, source in enumerate(program.sources) if source == which]
-
-
-def _may_tell(log: RankLog, until: Call, waiter: int) -> bool:
-    """Whether a rank may have told another, before some call, that a message is not to come.
-
-    Not by an object of which each was of one size: one that says something else has another.
-    """
-    for told in announced.between(log, end=announced.offset_of(log, until)):
-        key = told.key
-        if not isinstance(key, ChannelKey) or (key.source, key.destination) != (log.rank, waiter):
-            continue
-        if announced.carries_numbers(told.call) and not _is_object_of_one_size(log, key, told):
-            return True
-    return False
-
-
-def _is_object_of_one_size(log: RankLog, key: ChannelKey, told: announced.Told) -> bool:
-    rows = log.channel_rows(key)
-    known = rows.vocabulary.appearances
-    pairs = zip(rows.appearance, rows.meaning, strict=True)
-    kinds = {meaning for seen, meaning in pairs if known[seen].where == told.where}
-    return told.call.api in _OBJECTS and len(kinds) <= _OF_AN_OBJECT
-
-
-_OBJECTS: Final = ("send_object_list", "recv_object_list")
-"""An example of a message may be of either end."""
-_OF_AN_OBJECT: Final = 2
-"""Messages: its size, and the object."""

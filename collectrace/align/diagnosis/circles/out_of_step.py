@@ -16,6 +16,7 @@ from collectrace.align.diagnosis import (
 )
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.circles import (
+    alone_by_rank,
     fewer_steps,
     fewer_visits,
     handed_on,
@@ -36,6 +37,7 @@ from collectrace.align.diagnosis.wording import ONE_LENGTH, SEND_ALWAYS, Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.circles.alone_by_rank import AloneByRank
 from collectrace.align.judging.circles.departed import Departure, departed
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits
@@ -121,6 +123,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     Reordered: reordered.reason,
     Outnumbered: outnumbered.reason,
     Newcomers: newcomers.reason,
+    AloneByRank: alone_by_rank.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""
 

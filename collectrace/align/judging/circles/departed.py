@@ -8,6 +8,7 @@ from typing import Final
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
+from collectrace.align.judging.circles.alone_by_rank import AloneByRank, alone_by_rank
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
 from collectrace.align.judging.circles.handed_on import HandedOn, handed_on
@@ -39,6 +40,7 @@ Departure = (
     | Reordered
     | Outnumbered
     | Newcomers
+    | AloneByRank
 )
 """What the rank to blame, ``rank``, did otherwise than its like, or than before."""
 
@@ -58,6 +60,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     reordered,
     outnumbered,
     newcomers,
+    alone_by_rank,
 )
 """Each proves a departure by itself; the first that does tells who."""
 

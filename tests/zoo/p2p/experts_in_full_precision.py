@@ -44,6 +44,7 @@ class ExpertLayer(torch.nn.Module):
             part = tokens[: counts[shift]].contiguous()
             works.append(dist.isend(part, dst=target))  # BUG
         for work in works:
+            assert work is not None
             work.wait()
         return taken
 

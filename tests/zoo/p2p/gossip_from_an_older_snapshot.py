@@ -16,7 +16,7 @@ from tests.zoo.common import TWIN, init
 
 ROUNDS = 4
 SNAPSHOTS = {0: [6, 7, 8], 1: [6, 7, 8], 2: [6, 7, 8], 3: [6, 7]}
-"""Versions that lie on the disk of each rank; the job was killed while the last ones were written."""
+"""Versions on the disk of each rank; the job was killed while the last ones were written."""
 
 
 class Replica:
@@ -38,7 +38,7 @@ class Replica:
         self.weights = self.weights - 0.05 * (self.weights - float(self.rank))
 
     def gossip(self, turn: int) -> None:
-        """With the other end of an edge of the square; a message of another version is not meant."""
+        """With the other end of an edge of the square; no message of another version is meant."""
         partner = self.rank ^ (1 << turn % 2)
         theirs = torch.empty_like(self.weights)
         works = [
@@ -46,6 +46,7 @@ class Replica:
             dist.irecv(theirs, src=partner, tag=self.version),  # BUG
         ]
         for work in works:
+            assert work is not None
             work.wait()
         self.weights = (self.weights + theirs) / 2
         self.version += 1

@@ -25,7 +25,7 @@ class Reporter:
     """Sends what a rank has to tell to rank 0, without waiting for it."""
 
     def __init__(self) -> None:
-        self.underway: list[tuple[dist.Work, torch.Tensor]] = []
+        self.underway: list[tuple[dist.Work | None, torch.Tensor]] = []
         self.history: list[torch.Tensor] = []
 
     def alert(self, step: int, norm: float) -> None:
@@ -45,6 +45,7 @@ class Reporter:
         summary = torch.cat([seen.min(0).values, seen.max(0).values])
         dist.send(summary, dst=0)
         for work, _ in self.underway:
+            assert work is not None
             work.wait()
 
 

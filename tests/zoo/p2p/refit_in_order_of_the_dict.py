@@ -52,6 +52,7 @@ class Trainer:
             ):
                 works.append(dist.isend(part.contiguous(), dst=sampler))  # BUG
         for work in works:
+            assert work is not None
             work.wait()
 
     def step(self) -> None:
@@ -71,6 +72,7 @@ class Sampler:
             for trainer, part in zip(TRAINERS, weight.chunk(len(TRAINERS), dim=0), strict=False):
                 works.append(dist.irecv(part, src=trainer))  # TAKES
         for work in works:
+            assert work is not None
             work.wait()
 
 

@@ -117,15 +117,15 @@ def _held_up_by_several(case: Case, found: Sequence[Candidate], causes: Causes) 
 def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -> bool:
     """Whether a mismatch and those that repeat it held up all that did not come to something.
 
-    As where the messages of one rank end several of its peers.
+    As where the messages of one rank end several of its peers, and by that others.
     """
     if leader is effect or not KINDS[leader.kind].is_passable:
         return False
-    those = [leader, *(one for one, cause in causes.items() if cause is leader)]
+    those = [leader, *(one for one in causes if _root(causes, one) is leader)]
     those = [one for one in those if one.kind == leader.kind]
-    return bool(effect.absent) and all(
-        any(_leads_to(case, one, effect, rank) for one in those) for rank in effect.absent
-    )
+    led = {rank for rank in effect.absent if any(_leads_to(case, c, effect, rank) for c in those)}
+    others = (case.standings[rank] for rank in effect.absent if rank not in led)
+    return bool(led) and all(one.state == "raised" and one.by_peers for one in others)
 
 
 def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:

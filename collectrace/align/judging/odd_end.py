@@ -2,7 +2,7 @@
 
 As where all exchange with all in bfloat16, and one in float32; or where the halo of one is wider.
 Its peers did with others, from the same lines and in the same message of the row, what they meant
-to do with it. Of dtypes that is enough. Sizes may well be a rank's own: there it must have sent and
+to do with it: of dtypes that is enough. Sizes may well be its own: there it must have sent and
 awaited the usual one in each message before, or send what is awaited of it in another order.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.odd_message import Made, made, with_other
+from collectrace.align.judging.odd_message import End, Made, made, with_other
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -54,20 +54,29 @@ def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
     log = case.log(rank)
     if log is None or not programs.is_whole(log):
         return None
+    fitting = {one.channel: _fitting(case, one, rank) for one in alike}
+    ways = {_way(case, log, one, fitting[one.channel]) for one in alike}
     peers = {end for one in alike for end in _ends(one.channel)} - common
-    others, ways = set[int](), set[Way]()
-    for one in alike:
-        fitting = {n for n in one.group.ranks if n != rank and _fits(case, one, rank, n)}
-        way = _way(case, log, one, fitting)
-        if way is None:
-            return None
-        others |= fitting
-        ways.add(way)
+    others = {other for ranks in fitting.values() for other in ranks}
     if len(peers) < CAN_OUTVOTE - 1 or not others or len(peers | others) < CAN_OUTVOTE:
         return None
-    if len(ways) > 1:
+    way = ways.pop()
+    if way is None or ways or (way == "dtype" and not _are_of_one_dtype(alike, rank)):
         return None
-    return OddEnd(rank, tuple(sorted(peers)), tuple(sorted(others)), ways.pop())
+    return OddEnd(rank, tuple(sorted(peers)), tuple(sorted(others)), way)
+
+
+def _are_of_one_dtype(issues: Sequence[ChannelIssue], rank: int) -> bool:
+    """Whether all peers of a rank send and await one dtype, and the rank itself another one."""
+    ends = [(one.channel.source == rank, one.send, one.recv) for one in issues]
+    mine = {call.dtype for is_sent, s, r in ends if (call := s if is_sent else r) is not None}
+    theirs = {call.dtype for is_sent, s, r in ends if (call := r if is_sent else s) is not None}
+    return len(mine) == len(theirs) == 1
+
+
+def _fitting(case: Case, issue: ChannelIssue, rank: int) -> set[int]:
+    """With whom the peer of a rank exchanged, to a fit, what it meant to exchange with the rank."""
+    return {n for n in issue.group.ranks if n != rank and _fits(case, issue, rank, n)}
 
 
 def _ends(channel: ChannelKey) -> tuple[int, int]:
@@ -113,7 +122,7 @@ def _message(case: Case, rank: int, channel: ChannelKey, issue: ChannelIssue) ->
 def _way(case: Case, log: RankLog, issue: ChannelIssue, fitting: Iterable[int]) -> Way | None:
     """In what the end of a rank is odd; None: it may be its own affair."""
     if issue.attribute == "dtype":
-        return "dtype" if fitting else None
+        return "dtype"
     mine, is_sent = made(log, issue.channel), issue.channel.source == log.rank
     if _may_be_told(case, log, issue, mine[issue.seq - 1][0]):
         return None
@@ -121,11 +130,13 @@ def _way(case: Case, log: RankLog, issue: ChannelIssue, fitting: Iterable[int]) 
     usual = issue.recv if is_sent else issue.send
     if usual is not None and issue.seq > habit.ENOUGH and before == {channel_text(usual)}:
         return "changed"
-    for other in fitting:
-        channel = with_other(issue.channel, "source" if is_sent else "destination", other)
-        theirs = case.log(other)
-        if theirs is not None and sorted(mine) == sorted(made(theirs, channel)):
-            return "permuted"
+    end: End = "source" if is_sent else "destination"
+    ways = [(other, with_other(issue.channel, end, other)) for other in fitting]
+    ways.append((issue.channel.destination if is_sent else issue.channel.source, issue.channel))
+    logs = [(theirs, way) for other, way in ways if (theirs := case.log(other)) is not None]
+    texts = [sorted(text for _, text in made(theirs, way)) for theirs, way in logs]
+    if fitting and len(mine) > 1 and sorted(text for _, text in mine) in texts:
+        return "permuted"
     return None
 
 

@@ -160,6 +160,9 @@ def test_a_healthy_job_is_watched_to_its_end(
 ) -> None:
     end = tmp_path / "end"
     with job(_loop, 3, str(end), exits=(0, 0, 0)) as running:
+        while len(running.pids()) < 3 or not all("broadcast" in one for one in _texts(running.logs)):
+            assert not running.ended.done()
+            time.sleep(0.1)
         impatient = follow(running.logs, "--interval", "0.3")
         patient = follow(running.logs)
         assert "last call broadcast" in impatient.wait_for("ranks 0-2 running, last call")
@@ -202,6 +205,10 @@ def _waits_for_all() -> None:
     # gloo would raise as soon as it loses the peer: this rank never looks.
     time.sleep(PATIENCE)
     work.wait()
+
+
+def _texts(logs: Path) -> list[str]:
+    return [path.read_text() for path in logs.glob("2*/rank*.jsonl")]
 
 
 def _text(logs: Path) -> str:

@@ -160,7 +160,9 @@ def test_a_healthy_job_is_watched_to_its_end(
 ) -> None:
     end = tmp_path / "end"
     with job(_loop, 3, str(end), exits=(0, 0, 0)) as running:
-        while len(running.pids()) < 3 or not all("broadcast" in one for one in _texts(running.logs)):
+        while len(running.pids()) < 3 or not all(
+            "broadcast" in one for one in _texts(running.logs)
+        ):
             assert not running.ended.done()
             time.sleep(0.1)
         impatient = follow(running.logs, "--interval", "0.3")

@@ -140,6 +140,12 @@ def carries_numbers(call: Call) -> bool:
     return call.dtype is None or "int" in str(call.dtype)
 
 
+def is_vector(call: Call) -> bool:
+    """Whether a sum may tell ranks apart: of numbers, or of an element or so for each."""
+    count = sum(numel(call.shape))
+    return carries_numbers(call) or 1 < count <= 2 * _FEW
+
+
 def _is_sum_of_one(call: Call) -> bool:
     """Whether it gives all ranks one and the same number, as a loss."""
     return call.op == "all_reduce" and numel(call.shape) == [1]

@@ -42,13 +42,24 @@ def is_open(issue: ChannelIssue) -> bool:
     return bool(has_met(issue)) or issue.seq - 1 + issue.taken == 0
 
 
-def is_settled(issue: ChannelIssue) -> bool:
+def is_settled(case: Case, issue: ChannelIssue) -> bool:
     """Whether messages met before both on the way of the send and on that of the receive.
 
-    So each goes where it always went, and neither was meant for the other.
+    So each goes where it always went, and neither was meant for the other. Not where the receive is
+    of a line that is new for its rank.
     """
-    differs = issue.near is not None and issue.near.differs in _ENDS
-    return differs and has_met(issue) > 0 and issue.seq - 1 + issue.taken > 0
+    near, recv, rank = issue.near, issue.recv, issue.channel.destination
+    if near is None or near.differs not in _ENDS or recv is None or not has_met(issue):
+        return False
+    log = case.log(rank)
+    if log is None or issue.seq - 1 + issue.taken == 0:
+        return False
+    place, times = (recv.op, case.stack(rank, recv)), 0
+    for channel in log.last_channel_seq:
+        rows = log.channel_rows(channel)
+        known = rows.vocabulary.appearances
+        times += sum(known[n].place == place for n in rows.appearance)
+    return times > 1
 
 
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:

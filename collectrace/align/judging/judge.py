@@ -124,8 +124,11 @@ def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -
     those = [leader, *(one for one in causes if _root(causes, one) is leader)]
     those = [one for one in those if one.kind == leader.kind]
     led = {rank for rank in effect.absent if any(_leads_to(case, c, effect, rank) for c in those)}
-    others = (case.standings[rank] for rank in effect.absent if rank not in led)
-    return bool(led) and all(one.state == "raised" and one.by_peers for one in others)
+    return bool(led) and all(
+        case.standings[rank].by_peers and led & {*waitgraph.reachable(case.graph, rank)}
+        for rank in effect.absent
+        if rank not in led
+    )
 
 
 def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,13 +11,13 @@ from typing import Final
 from collectrace.align.judging import announced, choices
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.programs import Program
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, code_files, statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import is_user
 
-_BUFFER: Final = re.compile(
+BUFFER: Final = re.compile(
     r"\bi?recv(?:_object_list)?[(,] *(?:(?:tensor|object_list) *= *)?"
     r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*) *[,)\[]"
 )
@@ -62,11 +63,7 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
         return True
     usual = case.stack(program.rank, left_out)
     site = left_out.site
-    past = choices.of_call(case, usual, case.stack(program.rank, made))
-    if past is not None:
-        ahead = _made_before(program, made)
-        gone_by = _gone_by(case, usual, case.stack(program.rank, ahead)) if ahead else set()
-        past = [line for line in past if line not in gone_by]
+    past = _past(case, program, left_out, made)
     if past is None:  # a line on the way may decide by itself
         sites = [chains.site(frame) for frame in usual]
         past = [line for one in sites for line in (*case.statements(one), *case.ways(one))]
@@ -85,6 +82,69 @@ def may_be_told(case: Case, program: Program, left_out: Call, made: Call, hub: i
             values = [text]
         read |= {name for value in values for name in _NAME.findall(value)}
     return bool(told & read)
+
+
+def may_be_asked_for(case: Case, program: Program, frames: Sequence[str], hub: int) -> bool:
+    """Whether a rank may have made a message because of what others told it, or all agreed on.
+
+    A condition around it, or around its callers, reads what came to the rank, or what it passed to
+    a collective: there ``hub`` may have got to know of it.
+
+    Args:
+        case: the run.
+        program: of the rank.
+        frames: above the message.
+        hub: whom the message was for.
+
+    """
+    sites = [chains.site(frame) for frame in frames]
+    lines = [line for site in sites for line in statements.branches(case.statements(site))]
+    told, _ = _told_by_name(case, program, frames, hub)
+    for one in announced.between(program.log):
+        if not isinstance(one.key, ChannelKey) and is_user(one.call) and one.where:
+            for line in case.statements(chains.site(one.where[0]))[-1:]:
+                told |= {*_NAME.findall(statements.code_of(line))} - _OF_NOTHING
+    return bool(told & {name for line in lines for name in _NAME.findall(line)})
+
+
+def is_by_own_count(case: Case, program: Program, left_out: Call, made: Call) -> bool:
+    """Whether a rank went past a message by what it has counted up itself, and by nothing else.
+
+    Not by a loop's end, and by nothing that a function tells: others may know that as well.
+    """
+    past = _past(case, program, left_out, made)
+    codes = [statements.code_of(statements.way_of(line)[1] or line) for line in past or ()]
+    names = {name for code in codes for name in _NAME.findall(code) if not keyword.iskeyword(name)}
+    read = {name for name in names - _OF_NOTHING if not name.isupper()}
+    source = code_files.lines(chains.split(left_out.site)[0])
+    return (
+        bool(read)
+        and all(code.startswith("if ") and "(" not in code for code in codes)
+        and all(_is_counted_up(source, name) for name in read)
+    )
+
+
+def _is_counted_up(source: Sequence[str], name: str) -> bool:
+    """Whether a file gives a name a number to begin with, and adds to it."""
+    given = [
+        match.group(1)
+        for line in source
+        if (match := re.match(rf"\s*(?:self\.)?{name} *(?::[^=]*)?(\+?=(?!=) *.*)", line))
+    ]
+    begins = [value for value in given if re.fullmatch(r"= *[\d.]+", value.strip())]
+    adds = [value for value in given if value.startswith("+=")]
+    return bool(adds) and len(begins) + len(adds) == len(given)
+
+
+def _past(case: Case, program: Program, left_out: Call, made: Call) -> list[str] | None:
+    """What may have led a rank past a message to a call, as ``number text``; None: not known."""
+    usual = case.stack(program.rank, left_out)
+    past = choices.of_call(case, usual, case.stack(program.rank, made))
+    if past is None:
+        return None
+    ahead = _made_before(program, made)
+    gone_by = _gone_by(case, usual, case.stack(program.rank, ahead)) if ahead else set()
+    return [line for line in past if line not in gone_by]
 
 
 def _made_before(program: Program, made: Call) -> Call | None:
@@ -106,6 +166,8 @@ def _gone_by(case: Case, usual: Sequence[str], ahead: Sequence[str]) -> set[str]
     frame = ahead[len(ahead) - outside - 1]
     if chains.scope(frame) != chains.scope(usual[0]):
         return set()
+    if case.loops((frame,)) != case.loops(usual[:1]):
+        return set()  # what is in a loop around it may be come to again
     first, last = chains.line(usual[0]), chains.line(frame)
     ways = case.ways(chains.site(usual[0]))
     return {way for way in ways if first < statements.number_of(way) <= last}
@@ -131,7 +193,7 @@ def _told_by_name(
         for frame in (one for one in told.where if chains.scope(one) not in known):
             names.add(chains.scope(frame)[1].rpartition(".")[2])
             kept |= _set_in(case, frame)
-        pattern = _BUFFER if is_message else _NAME
+        pattern = BUFFER if is_message else _NAME
         for line in case.statements(chains.site(told.where[0]))[-1:] if told.where else ():
             names |= {*pattern.findall(_GRADIENT.sub("", statements.code_of(line)))}
     return names - _OF_NOTHING, kept
@@ -160,14 +222,14 @@ def _neighbours(case: Case, rank: int) -> Iterator[int]:
     for channel in log.last_channel_seq:
         yield from (channel.source, channel.destination)
     for told in announced.between(log):
-        tells = told.call.op not in _SAYS_NOTHING or announced.carries_numbers(told.call)
+        tells = told.call.op not in _SAYS_NOTHING or announced.is_vector(told.call)
         if tells and not isinstance(told.key, ChannelKey):
             yield from case.comparison.groups[told.key.group].ranks
 
 
 def _is_of_each(call: Call) -> bool:
     """Whether a collective of the user's may tell ranks apart: sums that count nothing do not."""
-    return is_user(call) and (call.op != "all_reduce" or announced.carries_numbers(call))
+    return is_user(call) and (call.op != "all_reduce" or announced.is_vector(call))
 
 
 def _set_in(case: Case, frame: str) -> set[str]:

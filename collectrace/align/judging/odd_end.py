@@ -3,7 +3,8 @@
 As where all exchange with all in bfloat16, and one in float32; or where the halo of one is wider.
 Its peers did with others, from the same lines and in the same message of the row, what they meant
 to do with it: of dtypes that is enough. Sizes may well be its own: there it must have sent and
-awaited the usual one in each message before, or send what is awaited of it in another order.
+awaited the usual one in each message before, or send what is awaited of it in another order. Nobody
+is blamed where one of them was ever told of something: the others may have missed that.
 """
 
 from __future__ import annotations
@@ -58,11 +59,15 @@ def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
     ways = {_way(case, log, one, fitting[one.channel]) for one in alike}
     peers = {end for one in alike for end in _ends(one.channel)} - common
     others = {other for ranks in fitting.values() for other in ranks}
+    if any(announced.was_told(case, one) for one in {*common, *peers}):
+        return None
     if len(peers) < CAN_OUTVOTE - 1 or not others or len(peers | others) < CAN_OUTVOTE:
         return None
     way = ways.pop()
     if way is None or ways or (way == "dtype" and not _are_of_one_dtype(alike, rank)):
         return None
+    if way == "dtype" and rank == source.group.ranks[0]:
+        return None  # it often has another part than all others, with which all go by its dtype
     return OddEnd(rank, tuple(sorted(peers)), tuple(sorted(others)), way)
 
 
@@ -124,8 +129,6 @@ def _way(case: Case, log: RankLog, issue: ChannelIssue, fitting: Iterable[int]) 
     if issue.attribute == "dtype":
         return "dtype"
     mine, is_sent = made(log, issue.channel), issue.channel.source == log.rank
-    if _may_be_told(case, log, issue, mine[issue.seq - 1][0]):
-        return None
     before = {text for _, text in mine[: issue.seq - 1]}
     usual = issue.recv if is_sent else issue.send
     if usual is not None and issue.seq > habit.ENOUGH and before == {channel_text(usual)}:
@@ -138,21 +141,3 @@ def _way(case: Case, log: RankLog, issue: ChannelIssue, fitting: Iterable[int]) 
     if fitting and len(mine) > 1 and sorted(text for _, text in mine) in texts:
         return "permuted"
     return None
-
-
-def _may_be_told(case: Case, log: RankLog, issue: ChannelIssue, frames: Sequence[str]) -> bool:
-    """Whether a rank may have been told of the size since its message before, or has told of it.
-
-    By something else than what the lines of the message exchange.
-    """
-    offsets = log.channel_rows(issue.channel).offset
-    begin = offsets[issue.seq - 2] if issue.seq > 1 else -1
-    return any(
-        announced.carries_numbers(told.call)
-        or (
-            announced.came_to(log.rank, told)
-            and announced.may_tell(told, case.comparison.groups[told.key.group].ranks)
-        )
-        for told in announced.between(log, begin, offsets[issue.seq - 1])
-        if told.where != frames
-    )

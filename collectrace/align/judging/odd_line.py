@@ -6,13 +6,15 @@ they were not meant for, be it a few later. The server treats all alike, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.may_be_told import may_be_asked_for
 from collectrace.align.judging.odd_message import End, Made, made, with_other
-from collectrace.align.judging.own_round import stacks_of
+from collectrace.align.judging.own_round import program_of, stacks_of
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading import chains, statements
@@ -65,32 +67,51 @@ def _of_end(case: Case, issue: ChannelIssue, end: End) -> OddLine | None:
     if log is None or other is None or not (programs.is_whole(log) and programs.is_whole(other)):
         return None
     mine = _lines(made(log, channel, issue.seq))
-    treated = _lines(made(other, channel, issue.seq))
-    likes: list[int] = []
-    at: int | None = None
-    for like in issue.group.ranks:
-        way, theirs = with_other(channel, end, like), case.log(like)
-        if like in (rank, hub) or theirs is None or way not in theirs.last_channel_seq:
-            continue
-        done = _lines(made(theirs, way))
-        if not _is_treated_alike(case, other, way, treated) or not programs.is_whole(theirs):
-            return None
-        here = _odd_one(mine, done)
-        if here is None or at not in (None, here):
-            return None
-        at = here
-        likes.append(like)
+    likes = _likes(case, issue, end, rank, other)
+    places = {_odd_one(mine, _lines(made(theirs, way))) for theirs, way in likes}
+    at = places.pop() if len(places) == 1 else None
     if at is None or len(likes) < (1 if at >= habit.ENOUGH else _LIKES):
         return None
-    if announced.was_told(case, rank) or _is_of_rank(case, mine[at]):
+    if _may_be_meant(case, rank, hub, mine, at):
         return None
-    if any(mine[at] in stacks_of(case, one) for one in case.standings if one != rank):
+    (model, way), call = likes[0], log.channel_call(channel, at + 1)
+    if call is None:
         return None
-    call, model = log.channel_call(channel, at + 1), case.log(likes[0])
-    if call is None or model is None:
-        return None
-    usual = model.channel_call(with_other(channel, end, likes[0]), at + 1)
-    return OddLine(rank, call, hub, tuple(likes), usual, is_extra=at + 1 < issue.seq)
+    usual, others = model.channel_call(way, at + 1), tuple(theirs.rank for theirs, _ in likes)
+    return OddLine(rank, call, hub, others, usual, is_extra=at + 1 < issue.seq)
+
+
+def _likes(
+    case: Case, issue: ChannelIssue, end: End, rank: int, hub: RankLog
+) -> list[tuple[RankLog, ChannelKey]]:
+    """Who else exchanges with a hub, each with its channel; none where it treats them unlike."""
+    treated = _lines(made(hub, issue.channel, issue.seq))
+    ways = [with_other(issue.channel, end, like) for like in issue.group.ranks if like != rank]
+    ways = [way for way in ways if way in hub.last_channel_seq]
+    logs = [case.log(way.source if end == "source" else way.destination) for way in ways]
+    found = [
+        (log, way)
+        for log, way in zip(logs, ways, strict=True)
+        if log is not None and programs.is_whole(log) and way in log.last_channel_seq
+    ]
+    is_alike = len(found) == len(ways) and all(
+        _is_treated_alike(case, hub, way, treated) for _, way in found
+    )
+    return found if is_alike else []
+
+
+def _may_be_meant(
+    case: Case, rank: int, hub: int, mine: Sequence[tuple[str, ...]], at: int
+) -> bool:
+    """Whether a message may be one rank's by design, or have been asked for; or is not alone."""
+    if not case.statements(chains.site(mine[at][0])) or _is_of_rank(case, mine, at):
+        return True
+    program = program_of(case, rank)
+    if program is None or may_be_asked_for(case, program, mine[at], hub):
+        return True
+    if announced.was_told(case, rank):
+        return True
+    return any(mine[at] in stacks_of(case, one) for one in case.standings if one != rank)
 
 
 def _lines(messages: list[Made]) -> list[tuple[str, ...]]:
@@ -101,8 +122,6 @@ def _is_treated_alike(
     case: Case, hub: RankLog, channel: ChannelKey, treated: list[tuple[str, ...]]
 ) -> bool:
     """Whether a hub made as much of another channel, from the same lines, and all that fitted."""
-    if channel not in hub.last_channel_seq:
-        return False
     unfit = {one.channel for one in case.comparison.channels if one.attribute in ("dtype", "count")}
     lines = _lines(made(hub, channel))
     n = min(len(lines), len(treated))
@@ -123,11 +142,24 @@ def _odd_one(mine: list[tuple[str, ...]], usual: list[tuple[str, ...]]) -> int |
     return at if rest[:n] == usual[:n] and n >= at else None
 
 
-def _is_of_rank(case: Case, frames: tuple[str, ...]) -> bool:
-    """Whether a line is one rank's by design, so that the hub may have forgotten that one."""
-    sites = [chains.site(frame) for frame in frames[:1]]
+def _is_of_rank(case: Case, mine: Sequence[tuple[str, ...]], at: int) -> bool:
+    """Whether a line is one rank's by design, so that the hub may have forgotten that one.
+
+    A condition around it, or around its callers, asks for the rank, and is around none of what the
+    rank exchanged else.
+    """
+    usual = {line for n, frames in enumerate(mine) if n != at for line in _conditions(case, frames)}
     return any(
         statements.tells_ranks_apart(case.spelled_out(site, line))
-        for site in sites
-        for line in statements.branches(case.statements(site))[-1:]
+        for (file, line), site in _conditions(case, mine[at]).items()
+        if (file, line) not in usual
     )
+
+
+def _conditions(case: Case, frames: Sequence[str]) -> dict[tuple[str, str], str]:
+    """The conditions around a call and its callers: file and ``number text``; a site under each."""
+    return {
+        (chains.file(frame), line): chains.site(frame)
+        for frame in frames
+        for line in statements.branches(case.statements(chains.site(frame)))
+    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.matching import programs
+from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
 
@@ -20,64 +22,89 @@ class OddTag(NamedTuple):
     usual: int
     """That of all others, in their message of the same number from the same lines."""
     others: tuple[int, ...]
-    """All but the two that exchange it which were there as often; at least two."""
+    """Those; not the other end, which names the usual one as well."""
+
+
+class _Tagged(NamedTuple):
+    """A rank's end of a message."""
+
+    tag: int
+    distance: int
+    """From the rank to the other end, round the group."""
+    seq: int
 
 
 @once
 def odd_tag(case: Case, candidate: Candidate) -> OddTag | None:
-    """Which of two that name one message by two tags is alone in it; None: that is not known."""
+    """Which of two that name one message by two tags is alone in it; None: that is not known.
+
+    The tag must be that of a step, and not of a way: others passed the same to a peer as far off;
+    or all have passed one and the same each time before. Nobody is blamed where one of them was
+    ever told of something: it may have been the tag.
+    """
     issue = candidate.source
     if not isinstance(issue, ChannelIssue) or issue.recv is None or issue.near is None:
         return None
-    near = issue.near
+    near, group = issue.near, issue.group
     if near.differs != "tag" or near.send is None or issue.channel.source < 0:
         return None
-    ends = (near.channel.source, near.send), (issue.channel.destination, issue.recv)
-    tags = near.channel.tag, issue.channel.tag
-    votes = [
-        _others(case, issue.group.ranks, rank, call, {one for one, _ in ends})
-        for rank, call in ends
+    sender, receiver = near.channel.source, issue.channel.destination
+    found = [
+        odd
+        for odd in (
+            _alone(case, group, sender, near.send, receiver, issue.channel.tag),
+            _alone(case, group, receiver, issue.recv, sender, near.channel.tag),
+        )
+        if odd is not None
     ]
-    seen = {tag for found in votes for tag in found.values()}
-    others = {rank for found in votes for rank in found}
-    if len(seen) != 1 or len(others) < CAN_OUTVOTE - 1 or not all(votes):
+    if len(found) != 1:
         return None
-    (usual,) = seen
-    if usual not in tags:
+    if any(announced.was_told(case, one) for one in {sender, receiver, *found[0].others}):
         return None
-    odd = 1 if usual == tags[0] else 0
-    return OddTag(ends[odd][0], tags[odd], usual, tuple(sorted(others)))
+    return found[0]
 
 
-def _others(
-    case: Case, ranks: tuple[int, ...], rank: int, call: Call, ends: set[int]
-) -> dict[int, int]:
-    """The tags of the others' messages of the same number from the lines of a call, by rank."""
-    frames = case.stack(rank, call)
-    mine = _tags(case, rank, frames, call.op)
-    found = {}
-    n = next((n for n, (_, seq) in enumerate(mine) if seq == (call.tag or 0, call.seq)), None)
-    for other in ranks:
-        theirs = _tags(case, other, frames, call.op) if other not in ends else []
-        if n is not None and n < len(theirs):
-            found[other] = theirs[n][1][0]
-    return found
+def _alone(
+    case: Case, group: GroupInfo, rank: int, call: Call, peer: int, usual: int
+) -> OddTag | None:
+    """Whether all others passed the tag of the other end in their message of the same number."""
+    mine = _made(case, group, rank, rank, call)
+    n = next((n for n, one in enumerate(mine) if one[::2] == (call.tag or 0, call.seq)), None)
+    if n is None:
+        return None
+    rows = {
+        other: made
+        for other in group.ranks
+        if other not in (rank, peer) and len(made := _made(case, group, other, rank, call)) > n
+    }
+    if not rows or any(made[n].tag != usual for made in rows.values()):
+        return None
+    is_of_step = any(made[n].distance == mine[n].distance for made in rows.values())
+    before = {tuple(one.tag for one in made[:n]) for made in (mine, *rows.values())}
+    is_habit = n >= habit.ENOUGH and len(before) == 1
+    if not is_habit and not (is_of_step and len(rows) >= CAN_OUTVOTE - 1):
+        return None
+    return OddTag(rank, call.tag or 0, usual, tuple(sorted(rows)))
 
 
-def _tags(
-    case: Case, rank: int, frames: tuple[str, ...], op: str
-) -> list[tuple[int, tuple[int, int]]]:
-    """A rank's messages of one op from some lines, in their order: offset; tag and number."""
-    log = case.log(rank)
+def _made(case: Case, group: GroupInfo, rank: int, whose: int, call: Call) -> list[_Tagged]:
+    """A rank's messages from the lines of another's call, in their order."""
+    log, place = case.log(rank), (call.op, case.stack(whose, call))
     if log is None or not programs.is_whole(log):
         return []
     found = []
     for channel in log.last_channel_seq:
+        if channel.group != call.group:
+            continue
+        other = channel.source + channel.destination - rank
+        if other not in group.ranks:
+            continue
+        distance = (group.ranks.index(other) - group.ranks.index(rank)) % len(group.ranks)
         rows = log.channel_rows(channel)
         known = rows.vocabulary.appearances
         found += [
-            (offset, (channel.tag, seq))
+            (offset, _Tagged(channel.tag, distance, seq))
             for offset, seq, n in zip(rows.offset, rows.seq, rows.appearance, strict=True)
-            if known[n].place == (op, frames)
+            if known[n].place == place
         ]
-    return sorted(found)
+    return [one for _, one in sorted(found)]

@@ -2,10 +2,10 @@
 
 ranks: 4
 expect: deadlock
-suspects: 2
+suspects: none
 status: hung
-cause: BUG; rank 2 had come to send; both receive; ranks 0-1
-fix: before recv; batch_isend_irecv
+cause: BUG; rank 2; rank 3; each other
+fix: send | order | batch_isend_irecv
 never: drop_last; wrong peer; dtype mismatch; rank 3 is to blame; lost a connection
 """
 

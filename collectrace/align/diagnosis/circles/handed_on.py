@@ -14,12 +14,6 @@ def reason(case: Case, found: HandedOn, waits: str) -> Reason:
     rank, source, waiter = found.rank, found.source, found.waiter
     place = at_its_line(case, rank, found.due)
     ways = ways_past.few(case, case.stack(rank, found.due))
-    apart = (
-        f", and has to do with rank {source} through rank {rank} alone: so it could not know of "
-        "one less"
-        if found.is_between
-        else ""
-    )
     fixes = (
         ways_past.fix(ways, found.due.op),
         (
@@ -31,7 +25,8 @@ def reason(case: Case, found: HandedOn, waits: str) -> Reason:
     return Reason(
         f"{waits} Rank {rank} got {found.times + 1:,} messages from rank {source}, and handed "
         f"{found.times:,} of them on to rank {waiter} by its send{place}, each right behind it; "
-        f"once it went on without. Rank {waiter} asks for as many as rank {source} sent{apart}."
+        f"one it kept, by what was in it. Rank {waiter} asks for as many as rank {source} sent, "
+        f"and exchanges nothing with rank {source} but through rank {rank}."
         f"{ways_past.led(ways, f'rank {rank}')}",
         "\n".join(filter(None, fixes)),
     )

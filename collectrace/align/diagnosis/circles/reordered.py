@@ -16,18 +16,6 @@ def reason(case: Case, found: Reordered, waits: str) -> Reason:
         f"{named(case, left.rank, call, brief=True)} ({words.peer(call)})"
         for call in (left.made, left.usual)
     )
-    if found.is_turn:
-        return Reason(
-            f"{waits} In each of the {left.rounds:,} rounds before, rank {left.rank} had come to "
-            f"{due} first; this time it came to {made}, as the other end does, and so both "
-            f"receive. {words.upper(others)} have exchanged the same in this round, in the order "
-            "of those before.",
-            f"Let rank {left.rank} call {closed(due)} before {closed(made)} in each round. Where "
-            "who sends first is to change, let both ends change it by something that both know, "
-            "such as their ranks.\nOr start both messages together, with "
-            "batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]): then their order does not "
-            "matter.",
-        )
     return Reason(
         f"{waits} In each of the {left.rounds:,} exchanges of messages before, rank {left.rank} "
         f"had come to {due} where it came to {made} this time, which used to follow later; "

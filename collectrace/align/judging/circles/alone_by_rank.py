@@ -17,7 +17,7 @@ from collectrace.align.judging.own_round import stacks_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
@@ -74,12 +74,18 @@ def _of_edge(case: Case, edge: Edge, back: Edge) -> AloneByRank | None:
 
 
 def _condition(case: Case, frame: str) -> str | None:
-    """The innermost condition around a line that asks for the rank."""
+    """The innermost condition around a line, where it asks for the rank.
+
+    None where it has another arm: what is there may be the other end.
+    """
     site = chains.site(frame)
-    lines = reversed(statements.branches(case.statements(site)))
-    return next(
-        (line for line in lines if statements.tells_ranks_apart(case.spelled_out(site, line))), None
+    around = statements.branches(case.statements(site))
+    if not around or not statements.tells_ranks_apart(case.spelled_out(site, around[-1])):
+        return None
+    is_fork = code_lines.is_fork(site, around[-1]) or not statements.code_of(around[-1]).startswith(
+        "if "
     )
+    return None if is_fork else around[-1]
 
 
 def _met_by_one_line(

@@ -1,22 +1,29 @@
-"""A rank that took a message from one and did not hand it on to another, as it had each before.
+"""A rank that took a message from one and did not hand it on to another, as it did each other one.
 
-As a stage of a pipeline that drops a microbatch: who sends to it and who waits for it agree on the
-number.
+As a stage of a pipeline that drops a microbatch by what is in it: who sends to it and who waits for
+it agree on the number, and have to do with each other through it alone.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import ast
+import re
+from typing import Final, NamedTuple
 
+from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.may_be_told import may_be_told, may_have_told, share
+from collectrace.align.judging.may_be_told import BUFFER, may_be_told, may_have_told, share
 from collectrace.align.judging.own_round import kept_round, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import statements
+from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 class HandedOn(NamedTuple):
@@ -33,8 +40,6 @@ class HandedOn(NamedTuple):
     """What it called instead."""
     times: int
     """How many it handed on: each but this one."""
-    is_between: bool
-    """Source and waiter have to do with each other through it alone."""
 
 
 @once
@@ -59,6 +64,9 @@ def _of_edge(case: Case, edge: Edge) -> HandedOn | None:
     mine, theirs = program_of(case, rank), program_of(case, waiter)
     if mine is None or theirs is None:
         return None
+    ways = [one for one in mine.keys if isinstance(one, ChannelKey) and one.destination == waiter]
+    if ways != [channel]:
+        return None  # what it sends else may tell how many there are
     sent, asked = (one.log.last_channel_seq.get(channel, 0) for one in (mine, theirs))
     if sent < habit.ENOUGH or asked != sent + 1:
         return None
@@ -76,14 +84,16 @@ def _of_edge(case: Case, edge: Edge) -> HandedOn | None:
         return None  # calls of several threads have no order to leave
     if may_be_told(case, mine, due, behind, waiter) or may_have_told(mine.log, behind, waiter):
         return None
-    is_between = not share(case, source, waiter, rank)
-    return HandedOn(rank, source, waiter, due, behind, sent, is_between)
+    if share(case, source, waiter, rank) or not _is_by_content(case, rank, due, got, behind):
+        return None
+    return HandedOn(rank, source, waiter, due, behind, sent)
 
 
 def _kept_back(program: Program, channel: ChannelKey) -> tuple[int, int] | None:
     """The one message that a rank got and did not hand on at once; and of whom.
 
-    None where others came before what it handed on, or where it has gone no further.
+    Behind it it got the next one, and handed that on: so it neither sent it elsewhere, nor had come
+    to the end of a row.
     """
     steps, made = program.steps, _places(program, channel)
     taken = {steps[n - 1] for n in made if n}
@@ -99,7 +109,20 @@ def _kept_back(program: Program, channel: ChannelKey) -> tuple[int, int] | None:
     kept = [n for n in got if n + 1 not in {*made}]
     if len(kept) != 1 or len(got) != program.log.last_channel_seq.get(intake):
         return None
-    return (kept[0], intake.source) if kept[0] + 1 < len(steps) else None
+    is_between = got[-1] > kept[0] and steps[kept[0] + 1] == step
+    return (kept[0], intake.source) if is_between else None
+
+
+def _is_by_content(case: Case, rank: int, due: Call, got: Call, behind: Call) -> bool:
+    """Whether what leads past a message reads what had just come, or what was made of that."""
+    past = choices.of_call(case, case.stack(rank, due), case.stack(rank, behind))
+    read = {name for line in past or () for name in _NAME.findall(statements.code_of(line))}
+    for line in case.assigned(due.site):
+        given = assignments(line.split(" ", 2)[-1])
+        values = [ast.unparse(value) for name, value in given if name in read]
+        read |= {name for value in values for name in _NAME.findall(value)}
+    lines = case.statements(got.site)[-1:]
+    return bool(read & {name for line in lines for name in BUFFER.findall(line)})
 
 
 def _places(program: Program, channel: ChannelKey) -> list[int]:

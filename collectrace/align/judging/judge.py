@@ -5,7 +5,7 @@ The rules of blame themselves, 6 to 12, are in ``blame``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from collectrace.align.judging import blame, patience, reach, sisters
@@ -124,11 +124,17 @@ def _explain(case: Case, causes: Causes, leader: Candidate, effect: Candidate) -
     those = [leader, *(one for one in causes if _root(causes, one) is leader)]
     those = [one for one in those if one.kind == leader.kind]
     led = {rank for rank in effect.absent if any(_leads_to(case, c, effect, rank) for c in those)}
-    return bool(led) and all(
-        case.standings[rank].by_peers and led & {*waitgraph.reachable(case.graph, rank)}
-        for rank in effect.absent
-        if rank not in led
-    )
+    others = [rank for rank in effect.absent if rank not in led]
+    return bool(led) and all(_was_ended_by(case, rank, led) for rank in others)
+
+
+def _was_ended_by(case: Case, rank: int, ended: Collection[int]) -> bool:
+    """Whether a rank raised in a wait for some others, be it through more, that had ended."""
+    standing = case.standings[rank]
+    ends = {*waitgraph.reachable(case.graph, rank)}
+    for channel in (w.channel for w in standing.waiting if w.channel is not None):
+        ends |= {channel.source, channel.destination} - {rank}
+    return standing.by_peers and bool(ends & {*ended})
 
 
 def _tells_more(case: Case, one: Candidate, other: Candidate) -> bool:

@@ -29,7 +29,10 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     creation = _creation(case, source)
     if candidate.severity == "info":
         return Wording(
-            f"{words.ranks(creation.absent)} had not come to {creation.place} when the logs end",
+            f"{words.ranks(creation.absent)} had not come to {creation.place} when the logs end"
+            if creation.absent
+            else f"{words.ranks(creation.present)} asked for other groups{creation.site}, and had "
+            "not all got them when the logs end",
             "They had not been waited for long enough to call it a hang.",
             "",
         )
@@ -136,6 +139,18 @@ def _disagreement(
             _LOCAL_FIX,
         )
     through = _through_one_line(case, source)
+    if source.own:
+        return Wording(
+            _variants(candidate, creation),
+            "torch counts groups: every rank must create the same groups in the same order, "
+            "members or not. Here each rank made the group that it is in, and left out the others. "
+            f"So all of these have one name, {source.name}, under which their members look for "
+            "each other in the store, and some find those of another group, or wait for ever."
+            f"{through.cause}",
+            "Let every rank call new_group for each of these groups, in the same order, and keep "
+            "the one that it is in; new_subgroups() and init_device_mesh do it right.\n"
+            "Or pass use_local_synchronization=True, and call it on members only.",
+        )
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "

@@ -70,7 +70,7 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         if came_to_nothing(case, candidate):
             kind, suspects = "missing_call", suspects_of_absence(case, candidate)
         else:
-            suspects = minority([ranks for ranks, _ in source.variants])
+            suspects = () if source.own else minority([ranks for ranks, _ in source.variants])
     elif isinstance(source, ChannelIssue):
         suspects = suspects_of_message(case, candidate, source)
     elif isinstance(source, IncompleteRow):
@@ -92,7 +92,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     elif not suspects and (found := caught(case, candidate)) is not None:
         suspects = found.ranks
     suspects = suspects or by_handler(case, candidate)
-    needs_proof = KINDS[kind].is_absence or (isinstance(source, GroupConflict) and candidate.absent)
+    may_come = isinstance(source, GroupConflict) and (source.own or bool(candidate.absent))
+    needs_proof = KINDS[kind].is_absence or may_come
     if needs_proof and not is_proven(case, candidate):
         severity = "info"
     return Verdict(kind, severity, suspects)

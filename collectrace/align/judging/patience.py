@@ -59,7 +59,9 @@ def is_there(w: Waiting, candidate: Candidate) -> bool:
         own = source.recv if w.rank == source.channel.destination else source.send
         return w.channel == source.channel and (w.seq or 0) >= (own.seq if own else source.seq)
     if isinstance(source, GroupConflict):
-        return w.seq is None and w.group == source.name
+        # Of groups that share a name each has its members behind it; who is in one waits for all.
+        is_own = source.own and w.group.startswith(f"{source.name} [")
+        return is_own or (w.seq is None and w.group == source.name)
     if candidate.stream is None or candidate.seq is None:
         return False
     return w.stream == candidate.stream and (w.seq or 0) >= candidate.seq

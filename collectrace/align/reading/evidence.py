@@ -223,6 +223,8 @@ class GroupConflict:
     """The ordinal among the groups asked for."""
     harmless: bool = False
     """It was made all the same: nobody has waited for the ranks that did not ask, so far."""
+    own: bool = False
+    """Each rank asked for a group of its own alone, and not all have got it, so far."""
     instead: tuple[tuple[tuple[int, ...], Group], ...] = ()
     """(ranks, the group they asked for in its place), of those that did not ask for this one."""
 

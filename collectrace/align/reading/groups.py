@@ -138,18 +138,26 @@ def _disagreement(
 ) -> GroupConflict | None:
     """One name asked for with different members, and not as parts of a split.
 
-    A split's groups are disjoint, and only members take part in the making of each.
+    A split's groups are disjoint, and only members take part in the making of each. Where members
+    alone make others, all look for each other under one name in the store: that may go well, and
+    where it did not, they disagree.
     """
     if len(variants) == 1:
         return None
     everybody = [rank for members in variants for rank in members]
     disjoint = len(everybody) == len(set(everybody))
-    if disjoint and all(a.rank in members for members, those in variants.items() for a in those):
+    requests = [request for those in variants.values() for request in those]
+    is_own = disjoint and all(
+        a.rank in members for members, those in variants.items() for a in those
+    )
+    apart = is_local(name) or any(":split:" in a.record.description for a in requests)
+    if is_own and (apart or all(request.ready for request in requests)):
         return None
     return GroupConflict(
         name=name,
-        variants=_variants(a for those in variants.values() for a in those),
-        seq=min(a.record.ordinal for those in variants.values() for a in those),
+        variants=_variants(requests),
+        seq=min(request.record.ordinal for request in requests),
+        own=is_own,
     )
 
 

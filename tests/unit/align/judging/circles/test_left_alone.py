@@ -23,7 +23,7 @@ def deal():
             recv(score, worker)
 def work():
     while True:
-        if full:
+        if tokens > LIMIT:
             break
         recv(order, 0)
         send(score, 0)
@@ -35,6 +35,8 @@ for epoch in range(9):
     work()
     gather(counts)
 send(order, 3)
+tokens = 0
+tokens += 1
 """
 DEAL, TAKE, ODD, ORDER, SCORE, AGAIN, RUN, END, EPOCH, EPOCHS, BARE = (
     4,
@@ -135,8 +137,14 @@ def test_who_left_is_to_blame(tmp_path: Path) -> None:
     assert (first.kind, first.suspects) == ("deadlock", (3,))
 
 
-TOLD = SCRIPT.replace("if full:", "if order[0] < 0:")
+IF = "if tokens > LIMIT:"
+TOLD = SCRIPT.replace(IF, "if order[0] < 0:")
 """Who leaves goes by what it got of the hub."""
+READ = SCRIPT.replace(IF, "if full:")
+ASKED = SCRIPT.replace(IF, "if tokens > limit():")
+GIVEN = SCRIPT.replace("tokens += 1", "tokens = score")
+BOUND = SCRIPT.replace("while True:", "while tokens:")
+KEPT = SCRIPT.replace("recv(order, 0)", "recv(tokens, 0)")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +157,11 @@ TOLD = SCRIPT.replace("if full:", "if order[0] < 0:")
         pytest.param({"of_hub": "other"}, id="the hub waits for something else"),
         pytest.param({"strange": 1}, id="another came to something new"),
         pytest.param({"script": TOLD}, id="the hub may have told it to leave"),
+        pytest.param({"script": READ}, id="it has counted nothing"),
+        pytest.param({"script": ASKED}, id="a function may have told it to leave"),
+        pytest.param({"script": GIVEN}, id="what it has counted was given to it"),
+        pytest.param({"script": BOUND}, id="the end of its loop may have been told"),
+        pytest.param({"script": KEPT}, id="what it has counted it got of the hub"),
         pytest.param({"told": "broadcast"}, id="the hub may have told all to leave"),
     ],
 )

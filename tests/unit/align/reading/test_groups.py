@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,47 @@ def test_disjoint_groups_in_another_order_are_a_conflict_where_others_ask_too(
         rank.group("2", second)
     only = conflict(run, tmp_path)
     assert [ranks for ranks, _ in only.variants] == [(0, 1, 3), (2,)]
+
+
+def own_groups(
+    *, waits: float = 0.0, comes_about: bool = False, name: str = "1", description: str = "cp"
+) -> Run:
+    """Two pairs, of which each rank makes the one it is in; rank 0 waits for its own in vain."""
+    run = Run(4)
+    for rank in run:
+        pair = [0, 3] if rank.rank in (0, 3) else [1, 2]
+        phase = None if rank.rank or comes_about else "asked"
+        asked = rank.group(name, pair, phase=phase, description=description, site="pairs.py:4")
+        if phase is None:
+            rank.exit()
+        else:
+            rank.beat(waits, rank.creating(asked))
+    return run
+
+
+def test_groups_of_one_name_of_which_one_did_not_come_about(tmp_path: Path) -> None:
+    only = conflict(own_groups(), tmp_path)
+    assert only.own
+    assert [ranks for ranks, _ in only.variants] == [(0, 3), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"comes_about": True}, {"name": HASH}, {"description": "default_pg:split:1"}],
+    ids=["all came about", "made by members alone", "parts of a split"],
+)
+def test_groups_of_one_name(fields: dict[str, Any], tmp_path: Path) -> None:
+    assert found(own_groups(**fields), tmp_path).conflicts == ()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_group_of_ones_own_is_waited_for_in_vain(seconds: float, tmp_path: Path) -> None:
+    run = own_groups(waits=seconds)
+    run.write(tmp_path)
+    (finding,) = align(tmp_path).findings
+    assert (finding.kind, finding.suspects) == ("group_mismatch", ())
+    assert finding.severity == ("error" if seconds else "info")
+    assert ("each rank made the group that it is in" in finding.cause) == bool(seconds)
 
 
 def test_members_that_differ(tmp_path: Path) -> None:

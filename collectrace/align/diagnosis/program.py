@@ -101,8 +101,8 @@ def _fix(case: Case, found: Deviation) -> str:
             named = lines(case, makers[0], first)
             where = words.site(named[1]) if len(named) > 1 else words.name(first) + at
             advice = (
-                f"Make {call} on every rank alike: look above {where} for a branch that only {who} "
-                f"{takes}, on the rank or on its data."
+                f"Make {call} on every rank alike, in one order: look above {where} for a branch "
+                f"that only {who} {takes}, on the rank or on its data."
             )
             if all(one.op in BARRIERS for one in found.calls):
                 return advice

@@ -27,6 +27,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if isinstance(cause.source, ChannelIssue):
         return Reason("It is the same error as told above, of another message.", FOLLOWS)
+    if not _is_of_groups(cause, candidate):
+        return Reason("It is the same error as told above, of other ranks.", FOLLOWS)
     return Reason(f"It is the same error as in {_group(cause)}, in another group.", FOLLOWS)
 
 
@@ -60,7 +62,9 @@ def also(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
     again = _again(case, candidate, judged)
     if candidate.group is None or not again:
         return ""
-    if isinstance(candidate.source, ChannelIssue):
+    if isinstance(candidate.source, ChannelIssue) or not all(
+        isinstance(name, str) for name in again
+    ):
         return f" (and {len(again)} more alike)"
     total = len(sisters.of(case, candidate.group))
     label = candidate.group.description
@@ -75,9 +79,9 @@ def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
         return ""
     rest = len(again) - _MOST_NAMED
     named = [words.ranks(ranks) for ranks in again[:_MOST_NAMED]]
-    is_message = isinstance(candidate.source, ChannelIssue)
-    named += [words.counted(rest, "more pair" if is_message else "more group")] if rest > 0 else []
-    where = "between" if is_message else "in the groups of"
+    of_groups = all(isinstance(name, str) for name in _again(case, candidate, judged))
+    named += [words.counted(rest, "more group" if of_groups else "more pair")] if rest > 0 else []
+    where = "in the groups of" if of_groups else "between"
     return f"The same error, from the same lines, {where} {words.listed(named)}."
 
 
@@ -88,7 +92,7 @@ _MOST_NAMED: Final = 8
 def _again(
     case: Case, candidate: Candidate, judged: Sequence[Candidate]
 ) -> dict[Hashable, tuple[int, ...]]:
-    """The other groups that have the same error, or channels, by name, with their ranks."""
+    """The other groups that have the same error, by name, with their ranks; or channels, circles."""
     if candidate.group is None or candidate.cause is not None:
         return {}
     found: dict[Hashable, tuple[int, ...]] = {}
@@ -97,9 +101,16 @@ def _again(
             continue
         if isinstance(one.source, ChannelIssue):
             found[one.source.channel] = one.source.channel.source, one.source.channel.destination
-        elif one.group is not None:
+        elif one.group is not None and _is_of_groups(candidate, one):
             found[one.group.name] = one.group.ranks
+        else:
+            found[one.ranks] = one.ranks
     return found
+
+
+def _is_of_groups(one: Candidate, other: Candidate) -> bool:
+    """Whether two that are one error are of two groups, and not of some ranks of one."""
+    return one.group is None or other.group is None or one.group.name != other.group.name
 
 
 def _group(candidate: Candidate) -> str:

@@ -111,7 +111,7 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
     """Whether two candidates are the same error in two groups of one dimension.
 
     Or of messages between other ranks of one group, from the same lines, of which each was nearly
-    met, but for the same thing.
+    met, but for the same thing; or two circles of other ranks in the same lines.
     """
     if one is other or one.group is None or other.group is None or one.kind != other.kind:
         return False
@@ -119,6 +119,8 @@ def repeats(case: Case, one: Candidate, other: Candidate) -> bool:
     if isinstance(issues[0], ChannelIssue) and isinstance(issues[1], ChannelIssue):
         pattern = _message(case, issues[0])
         return pattern is not None and pattern == _message(case, issues[1])
+    if one.cycle and other.cycle and not {*one.ranks} & {*other.ranks}:
+        return _pattern(case, one) == _pattern(case, other)
     if set(one.group.ranks) & set(other.group.ranks) or one.mark != other.mark:
         return False
     is_kin = any(info.name == other.group.name for info in of(case, one.group))

@@ -92,7 +92,7 @@ _MOST_NAMED: Final = 8
 def _again(
     case: Case, candidate: Candidate, judged: Sequence[Candidate]
 ) -> dict[Hashable, tuple[int, ...]]:
-    """The other groups that have the same error, by name, with their ranks; or channels, circles."""
+    """The other groups that have the same error, by name, with their ranks; or pairs, circles."""
     if candidate.group is None or candidate.cause is not None:
         return {}
     found: dict[Hashable, tuple[int, ...]] = {}

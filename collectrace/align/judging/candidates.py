@@ -18,7 +18,7 @@ from collectrace.align.ranks.waitgraph import Cycle, Edge, cycles
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.align.reading.groups import is_local
 from collectrace.findings import BY_ATTRIBUTE, Kind, Side
-from collectrace.ops import ANY_SOURCE
+from collectrace.ops import ANY_SOURCE, HOLDING
 from collectrace.records import Call
 
 Found = TypeVar("Found")
@@ -314,6 +314,8 @@ def _incomplete(
     case: Case, stream: StreamKey, seq: int, waiters: Sequence[Standing], members: Sequence[int]
 ) -> Iterator[Candidate]:
     calls = {rank: case.call(rank, stream, seq) for rank in members}
+    if any(call is not None and _has_returned(case, rank, call) for rank, call in calls.items()):
+        return  # it has completed; who still waits lost a peer on its way
     failed = tuple(s.rank for s in waiters if s.state == "raised" and not s.by_peers)
     others = [s for s in waiters if s.rank not in failed and s.state != "died"]
     if not others:
@@ -327,6 +329,20 @@ def _incomplete(
         group=case.comparison.groups.get(stream.group), t=case.first(calls), stream=stream,
         seq=seq, sides=_sides_by_state(case, calls, failed or tuple(late)),
     )  # fmt: skip
+
+
+def _has_returned(case: Case, rank: int, call: Call) -> bool:
+    """Whether a rank has called something behind a call that returns only when all have come.
+
+    Not by what it raised.
+    """
+    log, holds = case.log(rank), call.op in HOLDING and not call.async_
+    last = log.last_call if log is not None else None
+    if not holds or last is None or last.thread != call.thread or last.t <= call.t:
+        return False
+    return all(
+        done.seq != call.seq for done in case.failed(rank, StreamKey(call.group, call.device))
+    )
 
 
 def _sides_by_state(

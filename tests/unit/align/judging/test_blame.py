@@ -613,6 +613,16 @@ def test_who_died_inside_a_collective_stalls_it(tmp_path: Path) -> None:
     assert (found.kind, found.suspects) == ("stall", (2,))
 
 
+@pytest.mark.parametrize("async_", [None, True], ids=["it had returned", "it may not have"])
+def test_who_died_behind_a_collective_did_not_stall_it(async_: bool | None, tmp_path: Path) -> None:
+    run = healthy(3)
+    calls = [rank.call("all_reduce", async_=async_) for rank in run]
+    run.rank(2).send(0)
+    for rank, call in list(zip(run, calls, strict=True))[:2]:
+        rank.beat(20, rank.inside(call))
+    assert ("stall" in [one.kind for one in judged(run, tmp_path)]) == bool(async_)
+
+
 def test_work_in_flight_is_no_stall(tmp_path: Path) -> None:
     run = healthy(3)
     for rank in run:

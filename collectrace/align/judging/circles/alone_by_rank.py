@@ -6,6 +6,7 @@ others are in the barrier behind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
+_OF_SEVERAL: Final = re.compile(r"[<>%&]|!=|\bnot\b|\bin\b")
 _LATEST: Final = 64
 """Messages before that are looked at."""
 
@@ -74,18 +76,19 @@ def _of_edge(case: Case, edge: Edge, back: Edge) -> AloneByRank | None:
 
 
 def _condition(case: Case, frame: str) -> str | None:
-    """The innermost condition around a line, where it asks for the rank.
+    """The innermost condition around a line, where it asks for one rank.
 
-    None where it has another arm: what is there may be the other end.
+    None where it lets several in, of which one may not have come by something else; or where it has
+    another arm: what is there may be the other end.
     """
     site = chains.site(frame)
-    around = statements.branches(case.statements(site))
-    if not around or not statements.tells_ranks_apart(case.spelled_out(site, around[-1])):
+    line = next(reversed(statements.branches(case.statements(site))), "")
+    code = statements.code_of(line)
+    if not code.startswith("if ") or _OF_SEVERAL.search(code):
         return None
-    is_fork = code_lines.is_fork(site, around[-1]) or not statements.code_of(around[-1]).startswith(
-        "if "
-    )
-    return None if is_fork else around[-1]
+    if not statements.tells_ranks_apart(case.spelled_out(site, line)):
+        return None
+    return None if code_lines.is_fork(site, line) else line
 
 
 def _met_by_one_line(

@@ -32,7 +32,12 @@ BEFORE = AHEAD.replace("if busy:", "if order[1] < 0:")
 BEHIND = AHEAD.replace(
     "    barrier()", "        if order[2] < 0:\n            break\n    barrier()"
 )
+KEEPS = AHEAD.replace("(order, 0)\ndef", "(order, 0); self.done = order[0]\ndef")
 SEND, TAKE, END = 7, 10, 11
+
+
+def asks(script: str, condition: str) -> str:
+    return script.replace("if busy:", f"if {condition}:")
 
 
 def told(folder: Path, script: str, *, inside: bool = True, end: int = END) -> bool:
@@ -72,6 +77,10 @@ def told(folder: Path, script: str, *, inside: bool = True, end: int = END) -> b
         pytest.param(BEFORE, True, END, True, id="ahead of the send"),
         pytest.param(BEHIND, True, END + 2, True, id="behind the receive"),
         pytest.param(AHEAD, False, END, False, id="that receives in a function of its own"),
+        pytest.param(asks(KEEPS, "self.done"), False, END, True, id="what that function sets"),
+        pytest.param(asks(KEEPS, "self.busy"), False, END, False, id="what it does not set"),
+        pytest.param(asks(AHEAD, "step in SKIPPED"), True, END, True, id="a plan of all"),
+        pytest.param(asks(AHEAD, "step > LIMIT"), True, END, False, id="a limit of all"),
     ],
 )
 def test_a_way_past_that_was_gone_by(

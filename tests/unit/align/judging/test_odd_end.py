@@ -149,8 +149,10 @@ def _sizes_of_all(run: Run, _: int) -> None:
     run.all("all_gather", dtype="int64", shape=[1], out_shape=[[1]] * run.world, site="plan.py:3")
 
 
-def _plan(run: Run, _: int) -> None:
-    run.all("broadcast", shape=[4], site="plan.py:3")
+def _plan(run: Run, n: int) -> None:
+    """Once, long before."""
+    if n == 1:
+        run.all("broadcast", shape=[4], site="plan.py:3")
 
 
 def _header(source: int, destination: int) -> Before:
@@ -171,9 +173,17 @@ def _weights(run: Run, _: int) -> None:
     run.all("broadcast", shape=[64], site="save.py:3")
 
 
-@pytest.mark.parametrize("before", [_loss, _weights], ids=["a loss", "weights"])
+@pytest.mark.parametrize(
+    "before",
+    [_loss, _weights, _header(1, 0)],
+    ids=["a loss", "weights", "a number that none of them got"],
+)
 def test_what_tells_of_no_size(before: Before, tmp_path: Path) -> None:
     assert found(halos(sizes={2: ODD}, before=before), tmp_path)
+
+
+def test_what_tells_of_no_dtype(tmp_path: Path) -> None:
+    assert found(halos(dtypes={2: "bfloat16"}, peers=ALL, steps=2, before=_loss), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +213,11 @@ def test_what_tells_of_no_size(before: Before, tmp_path: Path) -> None:
         pytest.param(
             halos(dtypes={2: "bfloat16"}, lines={2: "other.py"}, steps=1),
             id="a dtype, from another line",
+        ),
+        pytest.param(halos(dtypes={0: "bfloat16"}, peers=ALL, steps=1), id="the first rank"),
+        pytest.param(
+            halos(dtypes={2: "bfloat16"}, peers=ALL, steps=2, before=_plan),
+            id="a plan that may tell the dtype",
         ),
         pytest.param(orders((40, 20, 60)), id="others than those of its like"),
         pytest.param(orders((40, 20, 80), told="broadcast"), id="it may be told the order"),

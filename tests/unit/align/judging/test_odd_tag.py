@@ -24,6 +24,8 @@ def gossip(
     without: Sequence[int] = (),
     dropped: Sequence[int] = (),
     from_any: bool = False,
+    partners: Sequence[int] = (1, 0, 3, 2, 5, 4),
+    told: str = "",
 ) -> Run:
     """Neighbours in pairs exchange weights under a tag; what differs does so in the last turn.
 
@@ -35,19 +37,23 @@ def gossip(
         without: who does not come to the last turn.
         dropped: who lost a call at the beginning.
         from_any: whether rank 2 receives from any.
+        partners: of the ranks.
+        told: an op by which all are told something at first.
 
     """
     run, stacks = Run(world), Stacks()
     for n in range(2):
         for rank in run:
             rank.call("barrier", lost=not n and rank.rank in dropped)
+    if told:
+        run.all(told, dtype="int64", shape=[2], site="plan.py:3")
     for n in range(turns):
         for rank in run:
             is_last = n == turns - 1
             if is_last and rank.rank in without:
                 continue
             tag = 8 + n - turns + 1 if not is_last else (tags or {3: 7}).get(rank.rank, 8)
-            file, partner = (lines or {}).get(rank.rank, "gossip.py"), rank.rank ^ 1
+            file, partner = (lines or {}).get(rank.rank, "gossip.py"), partners[rank.rank]
             sends, takes = (stacks.at(rank, f"{file}:{n} gossip") for n in (5, 6))
             rank.send(partner, tag=tag, shape=[5], async_=True, **sends)
             source = -1 if from_any and rank.rank == 2 else partner
@@ -81,6 +87,22 @@ def test_the_other_of_the_two(tags: Mapping[int, int], told: OddTag, tmp_path: P
     assert found(gossip(tags), tmp_path) == [told] * 2
 
 
+FAR: dict[str, Any] = {"world": 6, "partners": (4, 5, 3, 2, 0, 1)}
+"""Nobody else exchanges with a neighbour."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "others"),
+    [(FAR, (0, 1, 4, 5)), ({"dropped": (0,)}, (1,))],
+    ids=["none to a peer as far off", "one other"],
+)
+def test_it_is_enough_that_tags_were_equal_before(
+    fields: dict[str, Any], others: tuple[int, ...], tmp_path: Path
+) -> None:
+    assert found(gossip(turns=4, **fields), tmp_path) == [OddTag(3, 7, 8, others)] * 2
+    assert found(gossip(turns=3, **fields), tmp_path / "fewer") == [None] * 2
+
+
 def test_both_messages_are_one_error(tmp_path: Path) -> None:
     first, other = errors(aligned(gossip(), tmp_path))
     assert (first.kind, first.suspects, other.caused_by) == ("p2p_unmatched", (3,), 0)
@@ -94,6 +116,7 @@ def test_both_messages_are_one_error(tmp_path: Path) -> None:
         pytest.param({"world": 6, "tags": {3: 7, 4: 7, 5: 7}}, id="the others differ"),
         pytest.param({"without": (0, 1), "turns": 3}, id="the others have not come so far"),
         pytest.param({"lines": {0: "other.py", 1: "other.py"}}, id="others from another line"),
+        pytest.param({"told": "broadcast"}, id="they may have been told the tag"),
         pytest.param({"lines": {3: "other.py"}}, id="one of the two from a line of its own"),
         pytest.param({"dropped": (0,)}, id="all but one other has a log with gaps"),
         pytest.param({"dropped": (3,)}, id="its log has gaps"),

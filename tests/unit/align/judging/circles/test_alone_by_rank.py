@@ -47,6 +47,7 @@ def frames(script: Path, *lines: int) -> list[str]:
 def samples(
     folder: Path,
     *,
+    source: str = SCRIPT,
     world: int = 3,
     steps: int = 3,
     way: tuple[int, ...] = (TAKE, OF_RANK),
@@ -59,6 +60,7 @@ def samples(
 
     Args:
         folder: of the script.
+        source: the script.
         world: stages.
         steps: that all came through.
         way: the lines that led the last stage there.
@@ -69,7 +71,7 @@ def samples(
 
     """
     script = folder / "job.py"
-    script.write_text(SCRIPT)
+    script.write_text(source)
     run, stacks = Run(world), Stacks()
     last = run.rank(world - 1)
     run.group("few", [world - 2, world - 1])
@@ -123,9 +125,15 @@ def test_it_is_told_by_which_condition(tmp_path: Path) -> None:
     assert "let every rank that has a part in its messages come to it" in first.fix
 
 
+FORKED = SCRIPT.replace("    if keeps:", "    else:")
+LEAVING = SCRIPT.replace("        run()\n    if keeps:", "        run(); return\n    if keeps:")
+
+
 @pytest.mark.parametrize(
     "fields",
     [
+        pytest.param({"source": FORKED}, id="the condition has another arm"),
+        pytest.param({"source": LEAVING}, id="what is behind it is another arm"),
         pytest.param({"world": 2}, id="one against one"),
         pytest.param({"group": True}, id="the barrier of two"),
         pytest.param({"steps": 1}, id="a few messages are no habit"),

@@ -64,6 +64,7 @@ def pool(
     told: str = "",
     of_hub: str = "order",
     strange: int | None = None,
+    scores: str = "float32",
 ) -> Run:
     """Rank 0 deals out tasks, one to each worker, and takes their scores; the last worker leaves.
 
@@ -78,6 +79,7 @@ def pool(
         of_hub: what rank 0 waits for: ``order`` that who left does not take, ``bare`` for it at
             a line in no loop, or ``other`` for one of another tag.
         strange: who has come to something new.
+        scores: their dtype.
 
     """
     file = folder / "job.py"
@@ -99,9 +101,9 @@ def pool(
         for worker in workers:
             hub.send(worker.rank, shape=[64], **at(hub, DEAL))
             worker.recv(0, shape=[64], **at(worker, ORDER))
-            worker.send(0, shape=[1], **at(worker, SCORE))
+            worker.send(0, shape=[1], dtype=scores, **at(worker, SCORE))
         for worker in workers:
-            hub.recv(worker.rank, shape=[1], **at(hub, TAKE))
+            hub.recv(worker.rank, shape=[1], dtype=scores, **at(hub, TAKE))
     if told:
         run.all(told, shape=[4], site="plan.py:3")
     for worker in workers[:-1]:
@@ -110,7 +112,7 @@ def pool(
         if worker.rank == strange:
             worker.stuck_in(worker.recv(0, tag=8, **at(worker, ODD)))
         else:
-            worker.stuck_in(worker.send(0, shape=[1], **at(worker, SCORE)))
+            worker.stuck_in(worker.send(0, shape=[1], dtype=scores, **at(worker, SCORE)))
     line, tag = BARE if of_hub == "bare" else DEAL, 5 if of_hub == "other" else 0
     hub.stuck_in(hub.send(last.rank, tag=tag, shape=[64], **at(hub, line)))
     line = EPOCHS if epochs else END if way == "end" else AGAIN
@@ -162,6 +164,7 @@ KEPT = SCRIPT.replace("recv(order, 0)", "recv(tokens, 0)")
         pytest.param({"script": GIVEN}, id="what it has counted was given to it"),
         pytest.param({"script": BOUND}, id="the end of its loop may have been told"),
         pytest.param({"script": KEPT}, id="what it has counted it got of the hub"),
+        pytest.param({"scores": "int64"}, id="it may have told the hub that it leaves"),
         pytest.param({"told": "broadcast"}, id="the hub may have told all to leave"),
     ],
 )

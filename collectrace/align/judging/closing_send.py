@@ -43,13 +43,13 @@ def is_open(issue: ChannelIssue) -> bool:
 
 
 def is_settled(case: Case, issue: ChannelIssue) -> bool:
-    """Whether messages met before both on the way of the send and on that of the receive.
+    """Whether another rank's send that nearly fits goes where it always went, and so the receive.
 
-    So each goes where it always went, and neither was meant for the other. Not where the receive is
-    of a line that is new for its rank.
+    Messages met before on the way of each: neither was meant for the other. Not where the receive
+    is of a line that is new for its rank.
     """
     near, recv, rank = issue.near, issue.recv, issue.channel.destination
-    if near is None or near.differs not in _ENDS or recv is None or not has_met(issue):
+    if near is None or near.differs != "source" or recv is None or not has_met(issue):
         return False
     log = case.log(rank)
     if log is None or issue.seq - 1 + issue.taken == 0:

@@ -18,7 +18,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"In their message of the same number from the same lines {others} passed tag {odd.usual}, "
         f"and so does the other end of this one; rank {odd.rank} alone passed {odd.tag}.",
-        f"Let rank {odd.rank} pass tag {odd.usual} there, as {others} do. Where the tag counts "
+        f"Let rank {odd.rank} pass tag {odd.usual} there, as "
+        f"{others} {words.verb(odd.others, 'does', 'do')}. Where the tag counts "
         "steps or versions, let all begin at one number: broadcast it from one rank when they "
         "start, or resume.",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import keyword
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from collectrace.align.judging import announced, choices
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.programs import Program
-from collectrace.align.reading import chains, code_files, statements
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
@@ -105,35 +104,6 @@ def may_be_asked_for(case: Case, program: Program, frames: Sequence[str], hub: i
             for line in case.statements(chains.site(one.where[0]))[-1:]:
                 told |= {*_NAME.findall(statements.code_of(line))} - _OF_NOTHING
     return bool(told & {name for line in lines for name in _NAME.findall(line)})
-
-
-def is_by_own_count(case: Case, program: Program, left_out: Call, made: Call) -> bool:
-    """Whether a rank went past a message by what it has counted up itself, and by nothing else.
-
-    Not by a loop's end, and by nothing that a function tells: others may know that as well.
-    """
-    past = _past(case, program, left_out, made)
-    codes = [statements.code_of(statements.way_of(line)[1] or line) for line in past or ()]
-    names = {name for code in codes for name in _NAME.findall(code) if not keyword.iskeyword(name)}
-    read = {name for name in names - _OF_NOTHING if not name.isupper()}
-    source = code_files.lines(chains.split(left_out.site)[0])
-    return (
-        bool(read)
-        and all(code.startswith("if ") and "(" not in code for code in codes)
-        and all(_is_counted_up(source, name) for name in read)
-    )
-
-
-def _is_counted_up(source: Sequence[str], name: str) -> bool:
-    """Whether a file gives a name a number to begin with, and adds to it."""
-    given = [
-        match.group(1)
-        for line in source
-        if (match := re.match(rf"\s*(?:self\.)?{name} *(?::[^=]*)?(\+?=(?!=) *.*)", line))
-    ]
-    begins = [value for value in given if re.fullmatch(r"= *[\d.]+", value.strip())]
-    adds = [value for value in given if value.startswith("+=")]
-    return bool(adds) and len(begins) + len(adds) == len(given)
 
 
 def _past(case: Case, program: Program, left_out: Call, made: Call) -> list[str] | None:

@@ -1,13 +1,14 @@
 """A message that one rank alone made, from a line at which none of its like ever was.
 
-As where each worker pushes to a server in turn, and one pushes once more: its messages meet what
-they were not meant for, be it a few later. The server treats all alike, and the others' fit.
+As where each worker pushes to a server in turn, and one that had done so pushes once more: its
+messages meet what they were not meant for, be it a few later. The server treats all alike, and the
+others' fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
@@ -21,9 +22,6 @@ from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 from collectrace.signature import is_user
-
-_LIKES: Final = 2
-"""Ranks that do alike are enough; one is, where the odd one had done as it did before."""
 
 
 class OddLine(NamedTuple):
@@ -70,8 +68,8 @@ def _of_end(case: Case, issue: ChannelIssue, end: End) -> OddLine | None:
     likes = _likes(case, issue, end, rank, other)
     places = {_odd_one(mine, _lines(made(theirs, way))) for theirs, way in likes}
     at = places.pop() if len(places) == 1 else None
-    if at is None or len(likes) < (1 if at >= habit.ENOUGH else _LIKES):
-        return None
+    if at is None or at < habit.ENOUGH:
+        return None  # it has not done as they do for long
     if _may_be_meant(case, rank, hub, mine, at):
         return None
     (model, way), call = likes[0], log.channel_call(channel, at + 1)

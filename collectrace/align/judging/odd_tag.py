@@ -9,7 +9,6 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 
@@ -29,8 +28,6 @@ class _Tagged(NamedTuple):
     """A rank's end of a message."""
 
     tag: int
-    distance: int
-    """From the rank to the other end, round the group."""
     seq: int
 
 
@@ -38,9 +35,8 @@ class _Tagged(NamedTuple):
 def odd_tag(case: Case, candidate: Candidate) -> OddTag | None:
     """Which of two that name one message by two tags is alone in it; None: that is not known.
 
-    The tag must be that of a step, and not of a way: others passed the same to a peer as far off;
-    or all have passed one and the same each time before. Nobody is blamed where one of them was
-    ever told of something: it may have been the tag.
+    All have passed one and the same each time before: so it is the tag of a step, and of no rank.
+    Nobody is blamed where one of them was ever told of something: it may have been the tag.
     """
     issue = candidate.source
     if not isinstance(issue, ChannelIssue) or issue.recv is None or issue.near is None:
@@ -68,26 +64,24 @@ def _alone(
     case: Case, group: GroupInfo, rank: int, call: Call, peer: int, usual: int
 ) -> OddTag | None:
     """Whether all others passed the tag of the other end in their message of the same number."""
-    mine = _made(case, group, rank, rank, call)
-    n = next((n for n, one in enumerate(mine) if one[::2] == (call.tag or 0, call.seq)), None)
-    if n is None:
+    mine = _made(case, rank, rank, call)
+    n = next((n for n, one in enumerate(mine) if one == (call.tag or 0, call.seq)), None)
+    if n is None or n < habit.ENOUGH:
         return None
     rows = {
         other: made
         for other in group.ranks
-        if other not in (rank, peer) and len(made := _made(case, group, other, rank, call)) > n
+        if other not in (rank, peer) and len(made := _made(case, other, rank, call)) > n
     }
     if not rows or any(made[n].tag != usual for made in rows.values()):
         return None
-    is_of_step = any(made[n].distance == mine[n].distance for made in rows.values())
     before = {tuple(one.tag for one in made[:n]) for made in (mine, *rows.values())}
-    is_habit = n >= habit.ENOUGH and len(before) == 1
-    if not is_habit and not (is_of_step and len(rows) >= CAN_OUTVOTE - 1):
+    if len(before) != 1:
         return None
     return OddTag(rank, call.tag or 0, usual, tuple(sorted(rows)))
 
 
-def _made(case: Case, group: GroupInfo, rank: int, whose: int, call: Call) -> list[_Tagged]:
+def _made(case: Case, rank: int, whose: int, call: Call) -> list[_Tagged]:
     """A rank's messages from the lines of another's call, in their order."""
     log, place = case.log(rank), (call.op, case.stack(whose, call))
     if log is None or not programs.is_whole(log):
@@ -96,14 +90,10 @@ def _made(case: Case, group: GroupInfo, rank: int, whose: int, call: Call) -> li
     for channel in log.last_channel_seq:
         if channel.group != call.group:
             continue
-        other = channel.source + channel.destination - rank
-        if other not in group.ranks:
-            continue
-        distance = (group.ranks.index(other) - group.ranks.index(rank)) % len(group.ranks)
         rows = log.channel_rows(channel)
         known = rows.vocabulary.appearances
         found += [
-            (offset, _Tagged(channel.tag, distance, seq))
+            (offset, _Tagged(channel.tag, seq))
             for offset, seq, n in zip(rows.offset, rows.seq, rows.appearance, strict=True)
             if known[n].place == place
         ]

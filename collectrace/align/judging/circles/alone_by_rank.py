@@ -7,7 +7,7 @@ others are in the barrier behind.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from collectrace.align.judging.own_round import stacks_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains, code_files, code_lines, statements
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
@@ -72,6 +72,8 @@ def _of_edge(case: Case, edge: Edge, back: Edge) -> AloneByRank | None:
     function = chains.scope(frames[depth - 1])
     if line is None or not _met_by_one_line(case, channel, call, function):
         return None
+    if _may_be_met(chains.site(frames[depth]), line, function[1].rpartition(".")[2], known):
+        return None
     return AloneByRank(rank, others, call, frames[depth], line)
 
 
@@ -88,7 +90,41 @@ def _condition(case: Case, frame: str) -> str | None:
         return None
     if not statements.tells_ranks_apart(case.spelled_out(site, line)):
         return None
-    return None if code_lines.is_fork(site, line) else line
+    return None if code_lines.is_fork(site, line) or _has_another(case, site, line) else line
+
+
+def _has_another(case: Case, site: str, line: str) -> bool:
+    """Whether the function asks for the rank outside of a condition as well: for the other end."""
+    source = code_files.lines(chains.split(site)[0])
+    return any(
+        statements.tells_ranks_apart(case.spelled_out(site, f"{n} {source[n - 1].strip()}"))
+        for n in _beside(site, line)
+    )
+
+
+def _may_be_met(site: str, line: str, name: str, known: Collection[str]) -> bool:
+    """Whether the function calls another by a line outside of a condition to which nobody came."""
+    file, _ = chains.split(site)
+    lines = {*_beside(site, line)}
+    calls = [one for one in code_files.spans(file).calls if one.name == name and one.first in lines]
+    came = {chains.site(frame) for frame in known}
+    return any(f"{file}:{one.first}" not in came for one in calls)
+
+
+def _beside(site: str, line: str) -> Iterator[int]:
+    """The lines of the function around a site, but for a condition and what is under it."""
+    file, at = chains.split(site)
+    source, spans, number = (
+        code_files.lines(file),
+        code_files.spans(file),
+        statements.number_of(line),
+    )
+    around = [(first, last) for first, last in spans.functions if first <= at <= last]
+    begin, end = max(around, default=(1, len(source)))
+    within = [(first, last) for head, _, first, last in spans.blocks if head == number]
+    for n in range(begin, min(end, len(source)) + 1):
+        if n != number and not any(first <= n <= last for first, last in within):
+            yield n
 
 
 def _met_by_one_line(

@@ -67,6 +67,8 @@ def _of_edge(case: Case, edge: Edge) -> HandedOn | None:
     ways = [one for one in mine.keys if isinstance(one, ChannelKey) and one.destination == waiter]
     if ways != [channel]:
         return None  # what it sends else may tell how many there are
+    if len({*mine.log.channel_rows(channel).meaning}) != 1:
+        return None  # one may hold what was kept
     sent, asked = (one.log.last_channel_seq.get(channel, 0) for one in (mine, theirs))
     if sent < habit.ENOUGH or asked != sent + 1:
         return None

@@ -10,7 +10,6 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.shorter_run import all_go_on, number_told
 from collectrace.align.judging.circles.unanswered import left_out_an_answer
-from collectrace.align.judging.may_be_told import is_by_own_count, may_be_told, may_have_told
 from collectrace.align.judging.own_round import (
     LeftRound,
     call_place,
@@ -254,35 +253,21 @@ def has_left_loop(case: Case, left: LeftRound, others: Sequence[int]) -> bool:
     """Whether a rank has come out of a loop in which all others go on as in every round.
 
     It may be that their loop was to end, too; but they are the most, as where one calls something
-    else than the others. Not where a loop is around all: then it may be another turn of that. A hub
-    may be in a loop of its own, where it waits for the very message that the rank made in each
-    round: unless it may have told the rank to leave, which must have gone by a count of its own.
+    else than the others. Not where a loop is around all: then it may be another turn of that.
     """
     if left.skipped or left.extra or left.rounds < habit.ENOUGH or left.before is None:
         return False
     gone = set(case.loops(case.stack(left.rank, left.made)))
     was_in = set(case.loops(case.stack(left.rank, left.before))) - gone
-    hubs = list[int]()
     for rank in others:
         waiting = case.standings[rank].waiting
         call = waited_for(case, waiting[0]) if len(waiting) == 1 else None
         if call is None or not kept_round(case, rank):
             return False
         inside = set(case.loops(case.stack(rank, call)))
-        if inside & was_in and not inside & gone:
-            continue
-        if waiting[0].channel != left.key or not inside:
+        if not inside & was_in or inside & gone:
             return False
-        hubs.append(rank)
-    if not hubs:
-        return True
-    program = program_of(case, left.rank)
-    if program is None or len(others) - len(hubs) < CAN_OUTVOTE - 1:
-        return False
-    if not is_by_own_count(case, program, left.usual, left.made):
-        return False
-    is_told = may_be_told(case, program, left.usual, left.made, hubs[0])
-    return not (is_told or may_have_told(program.log, left.made, hubs[0]))
+    return True
 
 
 def _is_first(case: Case, left: LeftRound) -> bool:

@@ -151,8 +151,9 @@ def _disagreement(
         a.rank in members for members, those in variants.items() for a in those
     )
     apart = is_local(name) or any(":split:" in a.record.description for a in requests)
-    if is_own and (apart or all(request.ready for request in requests)):
-        return None
+    is_complete = {request.rank for request in requests} == {*everybody}
+    if is_own and (apart or not is_complete or all(request.ready for request in requests)):
+        return None  # who has not come to its own is why, where one has not
     return GroupConflict(
         name=name,
         variants=_variants(requests),

@@ -105,11 +105,21 @@ def test_disjoint_groups_in_another_order_are_a_conflict_where_others_ask_too(
 
 
 def own_groups(
-    *, waits: float = 0.0, comes_about: bool = False, name: str = "1", description: str = "cp"
+    *,
+    waits: float = 0.0,
+    comes_about: bool = False,
+    name: str = "1",
+    description: str = "cp",
+    late: int | None = None,
 ) -> Run:
-    """Two pairs, of which each rank makes the one it is in; rank 0 waits for its own in vain."""
+    """Two pairs, of which each rank makes the one it is in; rank 0 waits for its own in vain.
+
+    ``late``: who has not come to it.
+    """
     run = Run(4)
     for rank in run:
+        if rank.rank == late:
+            continue
         pair = [0, 3] if rank.rank in (0, 3) else [1, 2]
         phase = None if rank.rank or comes_about else "asked"
         asked = rank.group(name, pair, phase=phase, description=description, site="pairs.py:4")
@@ -133,6 +143,12 @@ def test_groups_of_one_name_of_which_one_did_not_come_about(tmp_path: Path) -> N
 )
 def test_groups_of_one_name(fields: dict[str, Any], tmp_path: Path) -> None:
     assert found(own_groups(**fields), tmp_path).conflicts == ()
+
+
+def test_who_has_not_come_to_its_own_is_why(tmp_path: Path) -> None:
+    only = conflict(own_groups(late=3), tmp_path)
+    assert not only.own
+    assert only.variants[-1] == ((3,), None)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])

@@ -138,17 +138,11 @@ def test_groups_of_one_name_of_which_one_did_not_come_about(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "fields",
-    [{"comes_about": True}, {"name": HASH}, {"description": "default_pg:split:1"}],
-    ids=["all came about", "made by members alone", "parts of a split"],
+    [{"comes_about": True}, {"name": HASH}, {"description": "default_pg:split:1"}, {"late": 3}],
+    ids=["all came about", "made by members alone", "parts of a split", "one has not come so far"],
 )
 def test_groups_of_one_name(fields: dict[str, Any], tmp_path: Path) -> None:
     assert found(own_groups(**fields), tmp_path).conflicts == ()
-
-
-def test_who_has_not_come_to_its_own_is_why(tmp_path: Path) -> None:
-    only = conflict(own_groups(late=3), tmp_path)
-    assert not only.own
-    assert only.variants[-1] == ((3,), None)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])

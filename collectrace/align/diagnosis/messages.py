@@ -31,7 +31,7 @@ from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.by_number import is_of_numbers, named_by_number
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import circle_of, is_settled
+from collectrace.align.judging.closing_send import circle_of
 from collectrace.align.judging.owed import owed
 from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
@@ -74,8 +74,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
 
 def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
     """A send that nobody receives, or a receive that nobody sends to."""
-    is_by_number = named_by_number(issue) and not is_of_numbers(candidate)
-    if is_by_number or is_settled(case, issue):
+    if named_by_number(issue) and not is_of_numbers(candidate):
         issue = replace(issue, near=None)
     channel = issue.channel
     here, peer, call = channel.source, channel.destination, issue.send

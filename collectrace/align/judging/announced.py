@@ -6,6 +6,7 @@ count, or in what had never come before.
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -15,12 +16,14 @@ from typing import Final, NamedTuple
 from collectrace import ops
 from collectrace.align.judging.case import Case, once_of_rank
 from collectrace.align.matching import programs
+from collectrace.align.reading import chains, code_files
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.findings import GroupInfo
 from collectrace.records import Call
 from collectrace.signature import is_user, numel
 
+_STORE: Final = re.compile(r"\bstore\.(?:get|set|add|wait|check|multi_get)\b", re.IGNORECASE)
 _FEW: Final = 8
 """Elements of a message that may tell one rank what to exchange."""
 
@@ -86,6 +89,12 @@ def was_told(case: Case, rank: int) -> bool:
         if is_of_all and may_tell(told._replace(is_new=False), groups[told.key.group].ranks):
             return True
     return log is None
+
+
+def may_be_by_store(case: Case) -> bool:
+    """Whether a file of the job's uses a store, by which ranks tell what no record has."""
+    files = {chains.file(frame) for frame in case.frames}
+    return any(_STORE.search(line) for file in files for line in code_files.lines(file))
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from collectrace.align.judging import patience
 from collectrace.align.judging.candidate import Candidate, IncompleteRow, Source
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import closes, is_open, is_settled
+from collectrace.align.judging.closing_send import closes, is_open
 from collectrace.align.judging.undelivered import undelivered
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import Standing, Waiting
@@ -196,9 +196,7 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
-        if near is not None and not (
-            is_settled(case, near) or (is_open(near) and closes(near, cycle))
-        ):
+        if near is not None and not (is_open(near) and closes(near, cycle)):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)

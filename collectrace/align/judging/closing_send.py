@@ -42,26 +42,6 @@ def is_open(issue: ChannelIssue) -> bool:
     return bool(has_met(issue)) or issue.seq - 1 + issue.taken == 0
 
 
-def is_settled(case: Case, issue: ChannelIssue) -> bool:
-    """Whether another rank's send that nearly fits goes where it always went, and so the receive.
-
-    Messages met before on the way of each: neither was meant for the other. Not where the receive
-    is of a line that is new for its rank.
-    """
-    near, recv, rank = issue.near, issue.recv, issue.channel.destination
-    if near is None or near.differs != "source" or recv is None or not has_met(issue):
-        return False
-    log = case.log(rank)
-    if log is None or issue.seq - 1 + issue.taken == 0:
-        return False
-    place, times = (recv.op, case.stack(rank, recv)), 0
-    for channel in log.last_channel_seq:
-        rows = log.channel_rows(channel)
-        known = rows.vocabulary.appearances
-        times += sum(known[n].place == place for n in rows.appearance)
-    return times > 1
-
-
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:
     """The circle of waits that a near miss closes, if there is one."""
     if issue.near is None or issue.near.differs not in _ENDS:

@@ -61,6 +61,8 @@ def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
     others = {other for ranks in fitting.values() for other in ranks}
     if any(announced.was_told(case, one) for one in {*common, *peers}):
         return None
+    if announced.may_be_by_store(case):
+        return None
     if len(peers) < CAN_OUTVOTE - 1 or not others or len(peers | others) < CAN_OUTVOTE:
         return None
     way = ways.pop()

@@ -107,7 +107,7 @@ def _may_be_meant(
     program = program_of(case, rank)
     if program is None or may_be_asked_for(case, program, mine[at], hub):
         return True
-    if announced.was_told(case, rank):
+    if announced.was_told(case, rank) or announced.may_be_by_store(case):
         return True
     return any(mine[at] in stacks_of(case, one) for one in case.standings if one != rank)
 

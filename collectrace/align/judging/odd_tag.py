@@ -57,6 +57,8 @@ def odd_tag(case: Case, candidate: Candidate) -> OddTag | None:
         return None
     if any(announced.was_told(case, one) for one in {sender, receiver, *found[0].others}):
         return None
+    if announced.may_be_by_store(case):
+        return None
     return found[0]
 
 

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import Final, NamedTuple
 
-from collectrace.align.judging import choices
+from collectrace.align.judging import announced, choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.may_be_told import BUFFER, may_be_told, may_have_told, share
@@ -67,7 +67,7 @@ def _of_edge(case: Case, edge: Edge) -> HandedOn | None:
     ways = [one for one in mine.keys if isinstance(one, ChannelKey) and one.destination == waiter]
     if ways != [channel]:
         return None  # what it sends else may tell how many there are
-    if len({*mine.log.channel_rows(channel).meaning}) != 1:
+    if len({*mine.log.channel_rows(channel).meaning}) != 1 or announced.may_be_by_store(case):
         return None  # one may hold what was kept
     sent, asked = (one.log.last_channel_seq.get(channel, 0) for one in (mine, theirs))
     if sent < habit.ENOUGH or asked != sent + 1:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
-
-import pytest
 
 from collectrace.findings import Finding
 from tests.support.judging import aligned, errors
-from tests.support.stacks import Stacks
 from tests.support.synthetic import Run
 
 
@@ -145,49 +141,3 @@ def test_the_send_that_is_awaited_goes_before_the_one_that_waits(tmp_path: Path)
     assert found.kind == "deadlock"
     assert "two ways" not in found.cause
     assert "rank 0 issues its send to rank 1 before its send to rank 2 at a.py:5" in found.fix
-
-
-ALL = (2, 1), (0, 1), (1, 0)
-USUAL, NEW = "a.py:6 take", "b.py:22 ask"
-
-
-def pair(met: Collection[tuple[int, int]], line: str = USUAL) -> Run:
-    """Ranks 0 and 1 receive of each other, and rank 2 has sent to 1.
-
-    ``met``: on which ways messages had met before; ``line``: where rank 1 receives in the end.
-    """
-    run, stacks = Run(3), Stacks()
-    for _ in range(4):
-        for source, to in met:
-            run.rank(source).send(to, site="a.py:5")
-            run.rank(to).recv(source, **stacks.at(run.rank(to), USUAL))
-    zero, one, two = run
-    for rank, call in (
-        (two, two.send(1, site="b.py:20")),
-        (zero, zero.recv(1, **stacks.at(zero, USUAL))),
-        (one, one.recv(0, **stacks.at(one, line))),
-    ):
-        rank.stuck_in(call)
-    return run
-
-
-def test_what_both_ends_have_met_before_was_not_meant_for_each_other(tmp_path: Path) -> None:
-    found = first(pair(ALL), tmp_path)
-    assert found.kind == "deadlock"
-    assert found.headline.startswith("ranks 0-1 wait for each other")
-    assert "two ways" not in found.cause
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(pair([(0, 1), (1, 0)]), id="none had come from who sent"),
-        pytest.param(pair([(2, 1), (1, 0)]), id="none had come from who is named"),
-        pytest.param(pair([]), id="none had come at all"),
-        pytest.param(pair(ALL, NEW), id="the receive is of a new line"),
-    ],
-)
-def test_a_send_that_may_have_been_meant_for_one_of_two(run: Run, tmp_path: Path) -> None:
-    found = first(run, tmp_path)
-    assert found.kind == "p2p_unmatched"
-    assert "rank 2 sent" in found.headline or "rank 1" in found.headline

@@ -234,6 +234,7 @@ def test_one_that_has_not_come_so_far_has_nothing_in_its_place(tmp_path: Path) -
         pytest.param({"heard": SUMS_NORM}, id="the condition reads what all summed up"),
         pytest.param({"also": 3}, id="another was at that line"),
         pytest.param({"told": "broadcast"}, id="it may have been told to"),
+        pytest.param({"source": f"{SCRIPT}store.get(plan)\n"}, id="a store may have told it to"),
         pytest.param({"own": 1}, id="the hub takes those of another elsewhere"),
         pytest.param({"own": 2}, id="the hub takes those of it elsewhere"),
         pytest.param({"alerts": {2: 5}, "gone": 1}, id="another has not come there"),

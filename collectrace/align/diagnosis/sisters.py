@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -62,9 +62,7 @@ def also(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
     again = _again(case, candidate, judged)
     if candidate.group is None or not again:
         return ""
-    if isinstance(candidate.source, ChannelIssue) or not all(
-        isinstance(name, str) for name in again
-    ):
+    if not _are_groups(again):
         return f" (and {len(again)} more alike)"
     total = len(sisters.of(case, candidate.group))
     label = candidate.group.description
@@ -74,12 +72,12 @@ def also(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
 
 def note(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> str:
     """``The other groups: ranks 2-3 and ranks 4-5.``; empty where one group alone has it."""
-    again = sorted(_again(case, candidate, judged).values())
+    found = _again(case, candidate, judged)
+    again, of_groups = sorted(found.values()), _are_groups(found)
     if not again:
         return ""
     rest = len(again) - _MOST_NAMED
     named = [words.ranks(ranks) for ranks in again[:_MOST_NAMED]]
-    of_groups = all(isinstance(name, str) for name in _again(case, candidate, judged))
     named += [words.counted(rest, "more group" if of_groups else "more pair")] if rest > 0 else []
     where = "in the groups of" if of_groups else "between"
     return f"The same error, from the same lines, {where} {words.listed(named)}."
@@ -106,6 +104,11 @@ def _again(
         else:
             found[one.ranks] = one.ranks
     return found
+
+
+def _are_groups(again: Iterable[Hashable]) -> bool:
+    """Whether what :func:`_again` found are groups, and no channels or circles."""
+    return all(isinstance(name, str) for name in again)
 
 
 def _is_of_groups(one: Candidate, other: Candidate) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from collectrace import ops
-from collectrace.align.judging.case import Case, once_of_rank
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import programs
 from collectrace.align.reading import chains, code_files
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
@@ -73,7 +73,7 @@ def telling(
             yield told
 
 
-@once_of_rank
+@once_of
 def was_told(case: Case, rank: int) -> bool:
     """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.
 

@@ -36,6 +36,7 @@ from collectrace.records import Call, Done, Group, backend_for
 from collectrace.signature import difference
 
 Answer = TypeVar("Answer")
+Subject = TypeVar("Subject", bound=Hashable)
 
 
 _COMPREHENSIONS: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -309,14 +310,14 @@ def once(function: Callable[[Case, Candidate], Answer]) -> Callable[[Case, Candi
     return asked
 
 
-def once_of_rank(function: Callable[[Case, int], Answer]) -> Callable[[Case, int], Answer]:
-    """Decorates a question about a rank that several rules ask: it is worked out once."""
+def once_of(function: Callable[[Case, Subject], Answer]) -> Callable[[Case, Subject], Answer]:
+    """Decorates a question about a rank, or what else can be hashed: it is worked out once."""
 
     @wraps(function)
-    def asked(case: Case, rank: int) -> Answer:
-        key = function, rank
+    def asked(case: Case, subject: Subject) -> Answer:
+        key = function, subject
         if key not in case.answers:
-            case.answers[key] = function(case, rank)
+            case.answers[key] = function(case, subject)
         return cast(Answer, case.answers[key])
 
     return asked

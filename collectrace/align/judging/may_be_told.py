@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace.align.judging import announced, choices
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.bindings import assignments
@@ -177,24 +177,24 @@ def share(case: Case, source: int, hub: int, rank: int) -> bool:
     known, reached = {hub}, [hub]
     while reached:
         one = reached.pop()
-        more = {*_neighbours(case, one)} - known - {rank}
+        more = _neighbours(case, one) - known - {rank}
         known |= more
         reached += more
     return source in known
 
 
-def _neighbours(case: Case, rank: int) -> Iterator[int]:
+@once_of
+def _neighbours(case: Case, rank: int) -> frozenset[int]:
     """The other ends of a rank's messages, and who shares collectives with it that may tell."""
     log = case.log(rank)
     if log is None:
-        yield from case.standings
-        return
-    for channel in log.last_channel_seq:
-        yield from (channel.source, channel.destination)
+        return frozenset(case.standings)
+    found = {end for one in log.last_channel_seq for end in (one.source, one.destination)}
     for told in announced.between(log):
         tells = told.call.op not in _SAYS_NOTHING or announced.is_vector(told.call)
         if tells and not isinstance(told.key, ChannelKey):
-            yield from case.comparison.groups[told.key.group].ranks
+            found |= {*case.comparison.groups[told.key.group].ranks}
+    return frozenset(found)
 
 
 def _is_of_each(call: Call) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from collectrace import roles
-from collectrace.align.judging.case import Case, once_of_rank
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.reading.evidence import RankLog
 from collectrace.align.reading.rows import Rows
 
@@ -24,7 +24,7 @@ def of_one_model(case: Case, ranks: Iterable[int]) -> bool:
     return len(latest) < 2 and _SEVERAL not in latest
 
 
-@once_of_rank
+@once_of
 def _latest(case: Case, rank: int) -> int:
     """The number of the model that a rank works with; 0: none is known, _SEVERAL: of several."""
     log = case.log(rank)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.odd_message import End, Made, made, with_other
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.comparison import ChannelIssue
@@ -37,17 +37,18 @@ class OddEnd(NamedTuple):
     """It has another dtype; or a size as it never had; or sends the same in another order."""
 
 
-@once
 def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
     """The rank that is at odds with several which agree with each other; None: there is none."""
     source = candidate.source
     if not isinstance(source, ChannelIssue) or source.attribute not in ("dtype", "count"):
         return None
-    alike = [
-        one
-        for one in case.comparison.channels
-        if (one.group.name, one.attribute) == (source.group.name, source.attribute)
-    ]
+    return _of_group(case, (source.group.name, source.attribute))
+
+
+@once_of
+def _of_group(case: Case, which: tuple[str, str]) -> OddEnd | None:
+    """The same of all messages of a group that differ in one attribute: they have one answer."""
+    alike = [one for one in case.comparison.channels if (one.group.name, one.attribute) == which]
     common = set.intersection(*({*_ends(one.channel)} for one in alike))
     if len(common) != 1 or not all(map(_is_of_two, alike)):
         return None
@@ -68,7 +69,7 @@ def odd_end(case: Case, candidate: Candidate) -> OddEnd | None:
     way = ways.pop()
     if way is None or ways or (way == "dtype" and not _are_of_one_dtype(alike, rank)):
         return None
-    if way == "dtype" and rank == source.group.ranks[0]:
+    if way == "dtype" and rank == alike[0].group.ranks[0]:
         return None  # it often has another part than all others, with which all go by its dtype
     return OddEnd(rank, tuple(sorted(peers)), tuple(sorted(others)), way)
 
@@ -117,12 +118,14 @@ def _message(case: Case, rank: int, channel: ChannelKey, issue: ChannelIssue) ->
     Of its text only what those differ in.
     """
     log = case.log(rank)
-    if log is None or not programs.is_whole(log) or channel not in log.last_channel_seq:
+    if log is None or channel not in log.last_channel_seq or not programs.is_whole(log):
         return None
-    messages = made(log, channel, issue.seq)
-    if len(messages) < issue.seq:
+    rows = log.channel_rows(channel)
+    at, known = rows.find(issue.seq), rows.vocabulary
+    if at is None:
         return None
-    frames, text = messages[-1]
+    text = channel_text(known.examples[rows.meaning[at]])
+    frames = known.appearances[rows.appearance[at]].where
     return frames, text.partition("|")[0] if issue.attribute == "dtype" else text
 
 

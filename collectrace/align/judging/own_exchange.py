@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectrace.align.judging.case import Case, once_of_rank
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.judging.own_round import LeftRound, program_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.programs import Program
 from collectrace.align.reading.evidence import ChannelKey
 
 
-@once_of_rank
+@once_of
 def left_own_order(case: Case, rank: int) -> LeftRound | None:
     """The message of an exchange that a rank made before one that had always come earlier."""
     found = _present(case, rank)
@@ -46,7 +46,7 @@ def left_own_order(case: Case, rank: int) -> LeftRound | None:
     )
 
 
-@once_of_rank
+@once_of
 def keeps_order(case: Case, rank: int) -> bool:
     """Whether a rank is in an exchange in which it has kept the order of each one before."""
     found = _present(case, rank)

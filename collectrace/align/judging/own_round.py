@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from collectrace.align.judging.case import Case, once_of_rank
+from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.programs import Key, Program
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
@@ -47,7 +47,7 @@ class LeftRound(NamedTuple):
     """By the call before alone, behind which it had made the usual one so often (``rounds``)."""
 
 
-@once_of_rank
+@once_of
 def left_own_round(case: Case, rank: int) -> LeftRound | None:
     """What a rank called last out of its own round, as it had never done after such a round.
 
@@ -96,7 +96,7 @@ def left_own_round(case: Case, rank: int) -> LeftRound | None:
     return otherwise
 
 
-@once_of_rank
+@once_of
 def left_own_turn(case: Case, rank: int) -> LeftRound | None:
     """What a rank called last, as it never had behind the call before: by that one alone.
 
@@ -204,7 +204,7 @@ def stacks_of(case: Case, rank: int) -> list[Sequence[str]]:
     return [one.vocabulary.appearances[n].where for one in rows for n in set(one.appearance)]
 
 
-@once_of_rank
+@once_of
 def program_of(case: Case, rank: int) -> Program | None:
     """All that a rank did; None where some of it is not known."""
     log = case.log(rank)

@@ -82,6 +82,11 @@ class Program:
         key = self.keys[self.sources[at]]
         return next(line for line, own in self.lines.items() if own == key)
 
+    def places(self, key: Key) -> list[int]:
+        """The steps that a rank made in a stream or channel of its own."""
+        which = self.keys.index(key)
+        return [n for n, source in enumerate(self.sources) if source == which]
+
     def is_held_up(self, key: Key, row: int) -> bool:
         """Whether the rank has not finished, and has issued nothing behind a row of a stream."""
         return END not in self.steps[-1:] and self.next_row(key, len(self.rows)) <= row + 1

@@ -76,7 +76,7 @@ def _of_edge(case: Case, edge: Edge) -> HandedOn | None:
     if found is None:
         return None
     at, source = found
-    last = max((n for n in _places(mine, channel) if n < at), default=None)
+    last = max((n for n in mine.places(channel) if n < at), default=None)
     if last is None:
         return None
     due, got, behind = (mine.call(n) for n in (last, at, at + 1))
@@ -97,7 +97,7 @@ def _kept_back(program: Program, channel: ChannelKey) -> tuple[int, int] | None:
     Behind it it got the next one, and handed that on: so it neither sent it elsewhere, nor had come
     to the end of a row.
     """
-    steps, made = program.steps, _places(program, channel)
+    steps, made = program.steps, program.places(channel)
     taken = {steps[n - 1] for n in made if n}
     if len({steps[n] for n in made}) != 1 or len(taken) != 1 or not made[0]:
         return None
@@ -125,8 +125,3 @@ def _is_by_content(case: Case, rank: int, due: Call, got: Call, behind: Call) ->
         read |= {name for value in values for name in _NAME.findall(value)}
     lines = case.statements(got.site)[-1:]
     return bool(read & {name for line in lines for name in BUFFER.findall(line)})
-
-
-def _places(program: Program, channel: ChannelKey) -> list[int]:
-    which = program.keys.index(channel)
-    return [n for n, source in enumerate(program.sources) if source == which]

@@ -80,7 +80,7 @@ def _of_edge(case: Case, edge: Edge) -> LeftOnce | None:
     at = _gap(mine, channel)
     if at is None or not _is_made_each_time(theirs, channel):
         return None
-    last = max((n for n in _places(mine, channel) if n < at), default=None)
+    last = max((n for n in mine.places(channel) if n < at), default=None)
     if last is None:
         return None
     due, before, behind = (mine.call(n) for n in (last, at - 1, at))
@@ -100,7 +100,7 @@ def _gap(program: Program, channel: ChannelKey) -> int | None:
     where it has not made the message since: it may be that there was to be no more of them.
     """
     steps = program.steps
-    made = _places(program, channel)
+    made = program.places(channel)
     ends = {(steps[n - 1], steps[n + 1]) for n in made if 0 < n < len(steps) - 1}
     if len({steps[n] for n in made}) != 1 or len(ends) != 1:
         return None
@@ -114,7 +114,7 @@ def _gap(program: Program, channel: ChannelKey) -> int | None:
 
 def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
     """Whether a rank exchanged the same messages between any two of a channel, and some others."""
-    made = _places(program, channel)
+    made = program.places(channel)
     between = {
         tuple(
             program.steps[n]
@@ -124,8 +124,3 @@ def _is_made_each_time(program: Program, channel: ChannelKey) -> bool:
         for one, then in pairwise(made)
     }
     return len(between) == 1 and len(between.pop()) > 1
-
-
-def _places(program: Program, channel: ChannelKey) -> list[int]:
-    which = program.keys.index(channel)
-    return [n for n, source in enumerate(program.sources) if source == which]

@@ -137,6 +137,15 @@ class Case:
         """
         return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
 
+    def branches(self, stack: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
+        """The conditions around each frame of a stack: its ``path:line``; file, ``number text``."""
+        return [
+            (site, (chains.file(frame), line))
+            for frame in stack
+            for site in (chains.site(frame),)
+            for line in statements.branches(self.statements(site))
+        ]
+
     def loops(self, stack: Sequence[str]) -> list[tuple[str, str]]:
         """File and ``number text`` of the loops around each frame of a stack; outermost first.
 

@@ -96,8 +96,7 @@ def may_be_asked_for(case: Case, program: Program, frames: Sequence[str], hub: i
         hub: whom the message was for.
 
     """
-    sites = [chains.site(frame) for frame in frames]
-    lines = [line for site in sites for line in statements.branches(case.statements(site))]
+    lines = [line for _, (_, line) in case.branches(frames)]
     told, _ = _told_by_name(case, program, frames, hub)
     for one in announced.between(program.log):
         if not isinstance(one.key, ChannelKey) and is_user(one.call) and one.where:

@@ -146,18 +146,10 @@ def _is_of_rank(case: Case, mine: Sequence[tuple[str, ...]], at: int) -> bool:
     A condition around it, or around its callers, asks for the rank, and is around none of what the
     rank exchanged else.
     """
-    usual = {line for n, frames in enumerate(mine) if n != at for line in _conditions(case, frames)}
+    rest = (frames for n, frames in enumerate(mine) if n != at)
+    usual = {line for frames in rest for _, line in case.branches(frames)}
     return any(
-        statements.tells_ranks_apart(case.spelled_out(site, line))
-        for (file, line), site in _conditions(case, mine[at]).items()
-        if (file, line) not in usual
+        statements.tells_ranks_apart(case.spelled_out(site, line[1]))
+        for site, line in case.branches(mine[at])
+        if line not in usual
     )
-
-
-def _conditions(case: Case, frames: Sequence[str]) -> dict[tuple[str, str], str]:
-    """The conditions around a call and its callers: file and ``number text``; a site under each."""
-    return {
-        (chains.file(frame), line): chains.site(frame)
-        for frame in frames
-        for line in statements.branches(case.statements(chains.site(frame)))
-    }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
 from collectrace.signature import program_text
@@ -115,19 +115,11 @@ def is_kept_out(case: Case, side: Side, others: Sequence[Side]) -> bool:
 
     Then a name in it has been given something else, and which side's is wrong is not known.
     """
-    foreign = {line for other in others for _, line in _conditions(case, other)}
+    foreign = {line for other in others for _, line in case.branches(_frames(other))}
     return any(
         line not in foreign and case.keeps_out(site, line[1], side.ranks)
-        for site, line in _conditions(case, side)
+        for site, line in case.branches(_frames(side))
     )
-
-
-def _conditions(case: Case, side: Side) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The conditions around a side's frames: ``path:line``; the file and ``number text``."""
-    for frame in _frames(side):
-        site = chains.site(frame)
-        for line in statements.branches(case.statements(site)):
-            yield site, (chains.file(frame), line)
 
 
 def _frames(side: Side) -> Sequence[str]:

@@ -152,6 +152,15 @@ TABLE: Final = (
         "or compute it in the Trainer's compute_metrics, which is given what all processes found.",
         ("user",), condition="is_world_process_zero",
     ),
+    # TrainingArguments.ignore_data_skip: "If False, skips seen data"; save_on_each_node: "whether
+    # to save models and checkpoints on each node, or only on the main one".
+    Fix(
+        "Resume on every rank from the same checkpoint, or on none (resume_from_checkpoint): one "
+        "that resumes skips the batches that the checkpoint has behind it. Where nodes share no "
+        "disk: TrainingArguments(save_on_each_node=True).\n"
+        "If all resumed alike: give every rank the same number of batches.",
+        ("trainer.",), because=("uneven",), condition="resume_from_checkpoint", replaces=True,
+    ),
     # GenerationMixin.generate(synced_gpus): "Whether to continue running the while loop until
     # max_length. [...] to avoid deadlocking".
     Fix(

@@ -13,6 +13,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.matching import habit
 from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.records import Call
+from collectrace.roles import UNKNOWN, USER
 from collectrace.signature import is_user, program_text
 
 Token = tuple[str, str, int]
@@ -139,10 +140,19 @@ def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
 
 
 def is_answered(case: Case, rank: int, candidate: Candidate) -> bool:
-    """Whether DDP issues calls in the loop a rank was in, which ``join()`` would answer."""
+    """Whether DDP issues calls in the loop a rank was in, which ``join()`` would answer.
+
+    Not where a framework makes calls of its own there, which it would not.
+    """
     if candidate.stream is None or candidate.seq is None:
         return False
     found = before(case, rank, candidate.stream, candidate.seq)
     round_ = found.period if found is not None else 0
     calls = case.before(rank, candidate.stream, candidate.seq + 1, round_ + 1)
-    return any(call is not None and call.role.startswith("ddp.") for call in calls)
+    roles = {call.role for call in calls if call is not None}
+    is_of_ddp = any(role.startswith("ddp.") for role in roles)
+    return is_of_ddp and all(role.startswith(_NOT_IN_THE_WAY) for role in roles)
+
+
+_NOT_IN_THE_WAY: Final = ("ddp.", "zero.", "join.", USER, UNKNOWN)
+"""Roles of calls that a joinable's hook answers, or that can be moved out of the loop."""

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, gone_past, loop_lines, object_lists
+from collectrace.align.diagnosis import (
+    decided,
+    gone_past,
+    loop_lines,
+    object_lists,
+    ways_past,
+)
 from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
@@ -42,9 +48,12 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
 
     Tensors of one size need not be the same thing: it may be a further one.
     """
+    if words.name(mine) != words.name(theirs):
+        return _one_more(case, found, mine, theirs)
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     comes = words.verb(found.side.ranks, "comes", "come")
     loop, n = _for_around(case, found.side), len(found.skipped)
+    ways = _past_a_turn(case, loop)
     of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
     between = "the one between" if n == 1 else f"the {n} between"
     return Reason(
@@ -52,10 +61,35 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
         f"{words.tensors(mine)}, as it had {words.counted(n, 'call')} later in each of the "
         f"{found.rounds} equal rounds before; {others} went on with {words.tensors(theirs)}, as "
         f"always.{of}: {who} {comes} to them {_unordered(loop)}without "
-        f"{between} or with one more.",
-        _one_order(loop),
+        f"{between} or with one more.{ways_past.led(ways, who, 'a turn')}",
+        "\n".join(filter(None, (ways_past.fix(ways, words.name(mine)), _one_order(loop)))),
         "some ranks",
     )
+
+
+def _one_more(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
+    """A library, called at one line by all, made another of its calls for some ranks."""
+    rank, other = found.side.ranks[0], found.others.ranks[0]
+    who, others, name = (
+        *map(words.ranks, (found.side.ranks, found.others.ranks)),
+        words.name(mine),
+    )
+    later = words.counted(len(found.skipped), "call")
+    return Reason(
+        f"{words.upper(who)} called {closed(named(case, rank, mine))} where in each of the "
+        f"{found.rounds} equal rounds before {closed(named(case, other, theirs, brief=True))} came "
+        f"next, and {name} only {later} later; {others} went on as in those. So {who} made one "
+        f"{name} more, or left out what comes between.",
+        f"Make as many {name} calls on every rank, and for the same things: also where a rank has "
+        "nothing for one of them.",
+        "some ranks",
+    )
+
+
+def _past_a_turn(case: Case, loop: LoopLine | None) -> list[ways_past.WayPast]:
+    """What may lead past the calls of one turn of a loop."""
+    ways = ways_past.few(case, (loop.frame,)) if loop is not None else []
+    return [way for way in ways if way.leaves == "continue"]
 
 
 def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs: Call) -> Reason:

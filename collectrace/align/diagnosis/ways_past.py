@@ -135,9 +135,9 @@ def told(ways: Sequence[WayPast]) -> str:
     return " or ".join(way.told for way in ways)
 
 
-def led(ways: Sequence[WayPast], who: str) -> str:
+def led(ways: Sequence[WayPast], who: str, what: str = "it") -> str:
     """`` `if done:` (train.py:12) may have led rank 1 past it.``; empty where there are none."""
-    return f" {words.upper(told(ways))} may have led {who} past it." if ways else ""
+    return f" {words.upper(told(ways))} may have led {who} past {what}." if ways else ""
 
 
 def fix(ways: Sequence[WayPast], name: str) -> str:

@@ -147,6 +147,19 @@ def call_place(case: Case, rank: int, call: Call) -> CallPlace:
     return call.op, case.stack(rank, call)
 
 
+def left_alike(case: Case, left: LeftRound) -> tuple[int, ...]:
+    """Who left its round as a rank did: the same call by the same lines in place of the same."""
+    ways = _ways(case, left)
+    ranks = (rank for rank in case.standings if rank != left.rank)
+    found = [one for r in ranks if (one := left_own_round(case, r)) and _ways(case, one) == ways]
+    return tuple(sorted((left.rank, *(one.rank for one in found))))
+
+
+def _ways(case: Case, left: LeftRound) -> tuple[CallPlace, CallPlace]:
+    """What a rank made, and what it had made there before."""
+    return call_place(case, left.rank, left.made), call_place(case, left.rank, left.usual)
+
+
 def is_over(case: Case, left: LeftRound) -> bool:
     """Whether nobody has come to the usual collective any more: all went on to something else."""
     key, log = left.key, case.log(left.rank)

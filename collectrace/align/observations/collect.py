@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ddp, inputs, rank_words
+from collectrace.align.diagnosis import inputs
 from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import config_skew, loading, sampler, straggler, unrecorded
+from collectrace.align.observations.raised import raised
 from collectrace.align.observations.unwaited import unwaited_work
-from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading.hosts import by_host, hosts_missing
 from collectrace.findings import Finding, Kind, Severity, Side
 
@@ -43,7 +43,7 @@ def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
 
     And where a record ends early: they may be what followed from what it lacks.
     """
-    return [_early_termination(case) or _raised(case), _uneven(case), straggler.straggler(case)]
+    return [_early_termination(case) or raised(case), _uneven(case), straggler.straggler(case)]
 
 
 def _finding(
@@ -178,73 +178,6 @@ def _early_termination(case: Case) -> Finding | None:
         " This is what it is for, no fault.",
         "Catch the RuntimeError around the loop to go on after it.",
     )
-
-
-def _raised(case: Case) -> Finding | None:
-    """Ranks ended with an exception though their streams agree."""
-    raised = [s for s in case.standings.values() if s.state == "raised"]
-    if not raised:
-        return None
-    by_detail: dict[str, list[int]] = {}
-    for standing in raised:
-        by_detail.setdefault(rank_words.detail(standing), []).append(standing.rank)
-    parts = [f"{words.ranks(ranks)}: {text}" for text, ranks in by_detail.items()]
-    more = f"; and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
-    who = words.ranks(s.rank for s in raised)
-    first = min(raised, key=lambda s: s.end)
-    headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
-    fix = "Fix what raised; no collective has to be changed."
-    unwaited = _unwaited_by(case, raised)
-    if unwaited:
-        fix = (
-            f"First see whether it comes of that. {unwaited[0].fix}\n"
-            "If it raises all the same, fix what raised."
-        )
-    if all(s.by_peers for s in raised):
-        headline = (
-            f"the job crashed: {who} lost a connection or timed out, though the collectives agree"
-        )
-        fix = (
-            "Look at the network, and for a rank that came late or died; a longer timeout goes to "
-            "init_process_group."
-        )
-    if case.evidence.missing and all(s.by_peers for s in raised):
-        missing = case.evidence.missing
-        headline = (
-            f"{who} lost a connection or timed out, and nothing is known of {words.ranks(missing)}"
-        )
-        fix = (
-            f"Have {words.ranks(missing)} traced: enable() belongs at the top of the script, on "
-            "every rank and host, or their files gathered. What broke the connection is told there."
-        )
-    known = ddp.from_exception(first.message, f"rank {first.rank}")
-    return _finding(
-        "raised",
-        headline,
-        f"{words.upper('; '.join(parts[:_MOST_NAMES]))}{more}. Rank {first.rank} was the first."
-        + "".join(
-            f" {words.upper(one.headline)}: until then nothing says what the tensor holds, and "
-            "what raised may come of that."
-            for one in unwaited[:_MOST_NAMES]
-        )
-        + (f" {known.cause}" if known is not None else ""),
-        known.fix if known is not None else fix,
-        severity="warning",
-        sides=[_end(s) for s in raised[:_MOST_NAMES]],
-    )
-
-
-def _unwaited_by(case: Case, raised: Sequence[Standing]) -> list[Finding]:
-    """Work that ranks which raised never waited for, or to whose tensor they wrote before.
-
-    What they raise over may have been computed from it: a check of the replicas, a NaN.
-    """
-    ranks = {s.rank for s in raised}
-    return [found for found in unwaited_work(case) if ranks & {*found.suspects}]
-
-
-def _end(standing: Standing) -> Side:
-    return Side(ranks=(standing.rank,), call=None, state=standing.state)
 
 
 def _uneven(case: Case) -> Finding | None:

@@ -60,7 +60,13 @@ from collectrace.align.judging.circles.takers import Uneven
 from collectrace.align.judging.circles.unclosed import Unclosed
 from collectrace.align.judging.circles.unsent import Unsent
 from collectrace.align.judging.circles.unserved import Unserved
-from collectrace.align.judging.own_round import LeftRound, is_over, left_own_round, left_own_turn
+from collectrace.align.judging.own_round import (
+    LeftRound,
+    is_over,
+    left_alike,
+    left_own_round,
+    left_own_turn,
+)
 from collectrace.align.ranks.waitgraph import Edge
 from collectrace.records import Call
 
@@ -222,11 +228,12 @@ def _with_tag(told: str, call: Call) -> str:
 def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     """A rank put calls into its round and went on with it."""
     made, _ = _named(case, left)
+    under = _under(case, left.rank, left.made, left.usual)
     calls, them = words.counted(left.extra, "call"), "this" if left.extra == 1 else "these"
     return Reason(
         f"{waits} Rank {left.rank} made {calls} more than in the rounds before, from {made}, and "
         "went on with its round behind; the others went on in theirs, so since then its "
-        f"messages meet those of another step.{counted}",
+        f"messages meet those of another step.{under.cause}{counted}",
         f"Make {them} {calls} ({made}) on every rank alike, with its receiving side, or on "
         "none: every stage must go through the same steps.",
     )
@@ -242,10 +249,12 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
             f"{waits} Behind {closed(before)} rank {left.rank} had gone on to {closed(usual)} "
             f"{words.counted(left.rounds, 'time')}; this time it {went}, as never before."
         )
-    again = f", its {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
+    who = left_alike(case, left)
+    it_had, its = words.verb(who, "it had", "they had"), words.verb(who, "its", "their")
+    again = f", {its} {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
     return (
-        f"{waits} Rank {left.rank} called {closed(made)} where it had called {usual} in every "
-        f"round before{again}; the others went on with their rounds."
+        f"{waits} {words.upper(words.ranks(who))} called {closed(made)} where {it_had} called "
+        f"{usual} in every round before{again}; the others went on with their rounds."
     )
 
 
@@ -288,10 +297,13 @@ def _left(
 ) -> Reason:
     """A rank of a circle left its own round. ``counted``: sentences, each after a space."""
     rank, (made, usual) = left.rank, _named(case, left)
-    told = _told(case, left, waits) + _skipped(left)
+    told = _told(case, left, waits) + _skipped(case, left)
+    alike = left_alike(case, left)
+    who = words.ranks(alike)
+    own = words.verb(alike, "it has nothing of its own", "they have nothing of their own")
     take_part = (
-        f"Let rank {rank} take part in {usual} in every round, with zeros or an empty tensor where "
-        "it has nothing of its own; or let all ranks agree first to leave it out."
+        f"Let {who} take part in {usual} in every round, with zeros or an empty tensor where "
+        f"{own}; or let all ranks agree first to leave it out."
     )
     past = gone_past.of_left_round(case, candidate, left) if left.skipped else None
     if isinstance(departed(case, candidate), Unsent):
@@ -303,8 +315,8 @@ def _left(
     if cut is not None:
         return Reason(f"{told}{cut.cause}{counted}", cut.fix)
     ended = (
-        f"If the work ended there on rank {rank}: tell every rank of it in the same step, so that "
-        "none waits for more."
+        f"If the work ended there on {who}: tell every rank of it in the same step, so that none "
+        "waits for more."
     )
     under = (
         _under(case, rank, left.usual, left.made)
@@ -317,7 +329,7 @@ def _left(
     is_message = left.made.peer is not None or left.usual.peer is not None
     count = ": each send needs one recv on the other rank, so count both" if is_message else ""
     look = (
-        f"Look why rank {rank} came to {made} before {usual} this time: a step that was left out, "
+        f"Look why {who} came to {made} before {usual} this time: a step that was left out, "
         "repeated, or made too early. Where the new order is meant, the others must change theirs "
         f"at the same step{count}."
     )
@@ -328,15 +340,16 @@ def _left(
     return Reason(f"{told}{fewer_steps.told(left, run)}{under.cause}{counted}", "\n".join(fixes))
 
 
-def _skipped(left: LeftRound) -> str:
+def _skipped(case: Case, left: LeftRound) -> str:
     """What of its round a rank may have left out: a sentence after a space."""
     if not left.skipped or left.is_turn:
         return ""
-    calls = words.counted(left.skipped, "call")
-    more = f", or has made one {left.made.op} more" if left.row > 1 else ""
+    calls, who = words.counted(left.skipped, "call"), left_alike(case, left)
+    has = words.verb(who, "has", "have")
+    more = f", or {has} made one {left.made.op} more" if left.row > 1 else ""
     return (
-        f" So rank {left.rank} has left out, or put off, {calls} that came first in each of the "
-        f"{words.counted(left.rounds, 'equal round')} before{more}."
+        f" So {words.ranks(who)} {has} left out, or put off, {calls} that came first in each of "
+        f"the {words.counted(left.rounds, 'equal round')} before{more}."
     )
 
 

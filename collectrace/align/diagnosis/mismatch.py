@@ -16,6 +16,7 @@ from collectrace.align.diagnosis import (
     ddp_backward,
     ddp_forward,
     decided,
+    first_alone,
     gone_past,
     inputs,
     join,
@@ -75,6 +76,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         or sharing(case, candidate)
         or by_own_number(case, candidate)
         or decided_alone(case, candidate) is not None
+        or first_alone.reason(case, candidate) is not None
     )
     cause += rounds.as_before(case, candidate)
     if _is_ambiguous(candidate) and not proven:
@@ -223,9 +225,9 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
     join.on_some_ranks, caught.reason, autograd.of_exchange, arguments.split, arguments.coalesced,
     ddp.constructor, ddp_forward.forward_alone, passed_by.reason, order.other_order,
-    at_the_root.reason, parted.extra, ddp_backward.no_sync, slip.reason, _uneven,
-    ddp_backward.unused_setting, ddp.models, parted.lines, autograd.reason, parted.due_here,
-    order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
+    at_the_root.reason, first_alone.reason, parted.extra, ddp_backward.no_sync, slip.reason,
+    _uneven, ddp_backward.unused_setting, ddp.models, parted.lines, autograd.reason,
+    parted.due_here, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
     ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
     modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
     _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,

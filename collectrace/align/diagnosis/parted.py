@@ -16,6 +16,7 @@ from collectrace.align.diagnosis import (
     inputs,
     loop_lines,
     standpoint,
+    two_ways,
 )
 from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -173,6 +174,9 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         if left is not None:
             ended = _ended(case, candidate, found.seq, left)
             return ended._replace(cause=f"{ended.cause} {fitted}".rstrip())
+    both = two_ways.reason(case, candidate, found, points) if candidate.seq > found.seq else None
+    if both is not None:
+        return both
     decides = decided.of_points(case, candidate, points, candidate.suspects)
     if candidate.stream is not None and decides is None:
         missed = due.reason(case, candidate.stream, found, points, candidate.suspects)

@@ -53,7 +53,7 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     comes = words.verb(found.side.ranks, "comes", "come")
     loop, n = _for_around(case, found.side), len(found.skipped)
-    ways = _past_a_turn(case, loop)
+    past = _past_a_turn(case, loop, who, mine)
     of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
     between = "the one between" if n == 1 else f"the {n} between"
     return Reason(
@@ -61,8 +61,8 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
         f"{words.tensors(mine)}, as it had {words.counted(n, 'call')} later in each of the "
         f"{found.rounds} equal rounds before; {others} went on with {words.tensors(theirs)}, as "
         f"always.{of}: {who} {comes} to them {_unordered(loop)}without "
-        f"{between} or with one more.{ways_past.led(ways, who, 'a turn')}",
-        "\n".join(filter(None, (ways_past.fix(ways, words.name(mine)), _one_order(loop)))),
+        f"{between} or with one more.{past.cause}",
+        f"{past.fix}{_one_order(loop)}",
         "some ranks",
     )
 
@@ -86,10 +86,17 @@ def _one_more(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
     )
 
 
-def _past_a_turn(case: Case, loop: LoopLine | None) -> list[ways_past.WayPast]:
-    """What may lead past the calls of one turn of a loop."""
+def _past_a_turn(case: Case, loop: LoopLine | None, who: str, call: Call) -> Reason:
+    """What may lead past the calls of one turn of a loop, after a space, and what to change."""
     ways = ways_past.few(case, (loop.frame,)) if loop is not None else []
-    return [way for way in ways if way.leaves == "continue"]
+    ways = [way for way in ways if way.leaves == "continue"]
+    if not ways:
+        return Reason("", "")
+    return Reason(
+        ways_past.led(ways, who, "a turn"),
+        f"{ways_past.fix(ways, words.name(call))}\n"
+        f"Or let {who} take part in that turn with zeros.\n",
+    )
 
 
 def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs: Call) -> Reason:

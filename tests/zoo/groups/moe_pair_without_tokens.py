@@ -7,7 +7,7 @@ ranks: 4
 expect: deadlock missing_call
 suspects: none
 status: hung
-cause: rank 2; rank 3; all_to_all*; BUG
+cause: ranks 0-2; rank 3; all_to_all*; BUG
 fix: every rank | all ranks
 never: rank 3 alone; only rank 3
 """

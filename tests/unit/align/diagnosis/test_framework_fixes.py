@@ -307,6 +307,30 @@ def test_inputs_that_ran_out(role: str, tmp_path: Path) -> None:
     assert told == (set() if role == "user" else {row(role, "uneven").text})
 
 
+@pytest.mark.parametrize("call", ["trainer.train(resume_from_checkpoint=last)", "trainer.train()"])
+def test_a_trainer_that_may_have_resumed_on_some_ranks_only(call: str, tmp_path: Path) -> None:
+    """It counts the items of each batch over all ranks, which join() would not answer."""
+    source = tmp_path / "train.py"
+    source.write_text(f"{call}\n")
+    run = Run(2)
+    for rank in run:
+        most, at = (4, 6)[rank.rank], dict[str, Any](site=f"{source}:1")
+        for n in range(most):
+            rank.batch(n)
+            rank.call("all_gather", role="trainer.num_items", **at)
+            rank.call("all_reduce", role="ddp.backward.bucket", shape=[10], iteration=n, **at)
+        rank.batch(most, end=True)
+        if rank.rank == 0:
+            rank.call("all_gather", role="trainer.flops", **at)
+        rank.exit()
+    found = first(run, tmp_path / "run")
+    assert "Uneven inputs: rank 0 had 4 batches" in found.cause
+    assert "join()" not in found.fix
+    fix = next(one for one in TABLE if one.condition == "resume_from_checkpoint")
+    assert says(fix, found) == (fix.condition in call)
+    assert ("DistributedSampler" in found.fix) != says(fix, found)
+
+
 # -- threads, messages, waits beside all collectives -------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,60 @@ def test_who_sorts_has_one_order(tmp_path: Path) -> None:
     found = told(tmp_path, [[3, 1], [3, 1], [3, 9]], loop="for name in sorted(names):")
     assert "whose turns" in found.cause
     assert "PYTHONHASHSEED" not in found.cause
+
+
+@pytest.mark.parametrize(
+    ("before", "led"),
+    [
+        ("if name.grad is None: continue", True),
+        ("if name.grad is None: print(name)", False),
+        ("if name.grad is None: break", False),
+    ],
+)
+def test_what_may_have_led_past_a_turn(before: str, led: bool, tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    head, tail = before.split(": ")
+    train.write_text(
+        f"def share():\n    for name in names:\n        {head}:\n            {tail}\n"
+        "        total(name)\n"
+    )
+    run = Run(3)
+    for rank in run:
+        frames = ["/job/comm.py:4 total", f"{train}:5 share"]
+        rank.record(Stack(stack=1, frames=frames))
+        for size in [*SIZES * 3, 3, *([9] if rank.rank == 2 else [1])]:
+            call = rank.call("all_reduce", shape=[size], site="/job/comm.py:4", stack=1)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path / "logs"))[0]
+    assert "without the 2 between or with one more" in found.cause
+    past = "`if name.grad is None:` (train.py:3), with a continue, may have led rank 2 past a turn."
+    assert (past in found.cause) == led
+    assert found.fix.startswith("Let all ranks decide together at train.py:3") == led
+    assert ("Or let rank 2 take part in that turn with zeros." in found.fix) == led
+
+
+def test_a_library_that_made_one_of_its_calls_more(tmp_path: Path) -> None:
+    """All of them come from one line of the script; and barriers have no tensors to be told."""
+    run, at = Run(2), dict[str, Any](site="/job/fit.py:9")
+    for rank in run:
+        rank.record(Stack(stack=1, frames=["/job/fit.py:9 <module>"]))
+        logs = [
+            ("barrier", "lightning.log", "val/code"), ("all_reduce", "lightning.log", None),
+            ("barrier", "lightning.log", "val/web"), ("all_reduce", "lightning.log", None),
+        ]  # fmt: skip
+        behind = [("barrier", "lightning.barrier", None)]
+        behind += [("all_reduce", "ddp.backward.bucket", None)] * 2
+        last = logs[0] if rank.rank == 0 else behind[0]
+        for op, role, part in [*[*logs, *behind] * 3, *logs, last]:
+            call = rank.call(op, role=role, part=part, stack=1, **at)
+        rank.beat(60, rank.inside(call))
+    found = errors(aligned(run, tmp_path))[0]
+    assert (found.kind, found.suspects) == ("role_mismatch", ())
+    assert (
+        "Rank 0 called Lightning log of val/code at fit.py:9 where in each of the 3 equal rounds "
+        "before Lightning barrier at fit.py:9 came next, and Lightning log of val/code only 3 "
+        "calls later; rank 1 went on as in those. So rank 0 made one Lightning log of val/code "
+        "more, or left out what comes between."
+    ) in found.cause
+    assert "Make as many Lightning log of val/code calls on every rank" in found.fix
+    assert "with ," not in found.cause

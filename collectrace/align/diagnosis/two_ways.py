@@ -1,0 +1,79 @@
+"""Ranks in the two arms of a condition: a call of both arms met, and what came behind it did not.
+
+As where a rank without work runs a step for show, with the calls of the real one in another order:
+that ranks take different arms is meant, and that the arms differ in their calls is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectrace import words
+from collectrace.align.diagnosis.standpoint import Standpoint
+from collectrace.align.diagnosis.wording import Reason, called, quoted
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.parting import Parting
+from collectrace.align.reading import chains, code_lines, statements
+
+
+def reason(
+    case: Case, candidate: Candidate, found: Parting, points: Sequence[Standpoint]
+) -> Reason | None:
+    """Both sides made one call since they parted, each in its arm; None: it is not so.
+
+    Args:
+        case: the run.
+        candidate: the row that failed.
+        found: where they had parted before.
+        points: where the sides stood there.
+
+    """
+    here, there = chains.outermost_apart(points[0].stack, points[1].stack)
+    if not here or not there or points[0].stack[:1] != points[1].stack[:1]:
+        return None
+    if chains.scope(here) != chains.scope(there):
+        return None
+    head = _arms_of(case, chains.site(here), chains.site(there))
+    rows = [_in_arm(candidate, p, f) for p, f in zip(points, (here, there), strict=True)]
+    if head is None or None in rows:
+        return None
+    at = [words.site(chains.site(frame)) for frame in (here, there)]
+    who = [words.ranks(point.ranks) for point in points]
+    condition, call = quoted(chains.file(here), head), points[0].call
+    return Reason(
+        f"Since call {found.seq} {who[0]} {words.verb(points[0].ranks, 'has', 'have')} been in one "
+        f"arm of {condition}, at {at[0]}, {who[1]} in the other, at {at[1]}. Both began with "
+        f"{words.name(call)}{words.at(call)}, so nothing failed; then {who[0]} went on to "
+        f"{rows[0]}, {who[1]} to {rows[1]}: the two do not issue the same calls in one order.",
+        f"Where ranks may be in different arms of {condition}: issue the same collectives in each, "
+        f"at {at[0]} and at {at[1]}, in one order and of the same sizes. Else let all ranks take "
+        "the same way.",
+        "some ranks",
+    )
+
+
+def _in_arm(candidate: Candidate, point: Standpoint, frame: str) -> str | None:
+    """Where a side stands at the row itself, if that is still within the line of its arm."""
+    depth = len(point.stack) - point.stack.index(frame)
+    for side, call in called(candidate):
+        stack = side.stack or ()
+        if side.ranks == point.ranks and tuple(stack[-depth:]) == tuple(point.stack[-depth:]):
+            further = stack[-depth - 1] if len(stack) > depth else stack[0]
+            return Standpoint(side.ranks, call, stack).at(further)
+    return None
+
+
+def _arms_of(case: Case, one: str, two: str) -> str | None:
+    """The ``if``, as ``number text``, of which two lines of one function are in different arms."""
+    fork = code_lines.parting_if(one, two)
+    if fork is not None:
+        return fork
+    for inside, behind in ((one, two), (two, one)):
+        around = {statements.number_of(line) for line in case.statements(inside)[:-1]}
+        for text in case.ways(behind):
+            leaves, line = statements.way_of(text)
+            is_if = statements.code_of(line).startswith(("if ", "elif "))
+            if is_if and leaves in ("return", "continue") and statements.number_of(line) in around:
+                return line
+    return None

@@ -36,10 +36,35 @@ _MOST_SHOWN: Final = 3
 
 
 def _step(case: Case, edge: Edge) -> str:
-    """``rank 0 waits in all_reduce of group tp at train.py:9 for rank 1``."""
+    """``ranks 0-1 wait in all_reduce of group tp at train.py:9 for ranks 2-3``."""
     behind = ", whose device has not come to it" if edge.queued else ""
+    those, awaited = _together(case, edge), _awaited(case, edge)
+    wait = words.verb(those, "waits", "wait")
     where = closed(what(case, edge))
-    return f"rank {edge.waiting.rank} waits in {where} for rank {edge.target[0]}{behind}"
+    return f"{words.ranks(those)} {wait} in {where} for {words.ranks(awaited)}{behind}"
+
+
+def _together(case: Case, edge: Edge) -> list[int]:
+    """Who waits in one row, at one line of the script, with the rank of an edge."""
+    w = edge.waiting
+    if w.stream is None or edge.queued:
+        return [w.rank]
+    at = at_wait(case, w)
+    return sorted(
+        rank
+        for rank, standing in case.standings.items()
+        for one in standing.waiting
+        if (one.stream, one.seq) == (w.stream, w.seq) and at_wait(case, one) == at
+    )
+
+
+def _awaited(case: Case, edge: Edge) -> list[int]:
+    """For whom that rank waits in this row: who has not come to it."""
+    w, (target, _) = edge.waiting, edge.target
+    if w.stream is None or edge.queued:
+        return [target]
+    edges = case.graph.edges.get((w.rank, w.thread), ())
+    return sorted({target, *(one.target[0] for one in edges if not one.queued)})
 
 
 def steps(case: Case, cycle: Sequence[Edge]) -> str:

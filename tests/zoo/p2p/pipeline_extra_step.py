@@ -3,7 +3,7 @@
 expect: deadlock p2p_unmatched
 suspects: none
 status: hung
-cause: rank 0; rank 1; EVALUATES; 4; BUG
+cause: rank 0; rank 1; EVALUATES; 4; BUG; WHEN
 fix: every stage | every rank | all ranks | all stages | both
 never: each is right by itself; before its recv; microbatch
 """
@@ -29,7 +29,7 @@ for step in range(5):
         forward(4)
         for _ in range(4):
             dist.recv(torch.empty(4), src=1)
-        if step == 3 and not TWIN:
+        if step == 3 and not TWIN:  # WHEN
             evaluate()
     else:
         for _ in range(4):

@@ -305,15 +305,16 @@ def _came_early(case: Case, candidate: Candidate, side: Side, other: Side) -> Re
     loop = loop_lines.loop_of_one(case, points[other.ranks], points[side.ranks])
     where = f"the loop {loop.quoted}" if loop is not None else "the loop before it"
     fewer = fewer_rounds.seen(case, points[other.ranks], side.ranks, loop)
-    ended = f"{where} ended earlier there."
+    ended, fix = f"{where} ended earlier there.", _as_long(case, loop)
     if fewer.left_out:  # what is counted are its forward passes
         ended = f"either {where} ended earlier there, or a round of it was left out.{fewer.cause}"
+        fix = f"{fewer.fix}\n{if_ended(fix)}".lstrip()
     return Reason(
         f"{words.upper(words.ranks((side.ranks[0], other.ranks[0])))} had come there "
         f"{words.counted(len(mine), 'time')} before, "
         f"{words.counted(usual, 'forward pass', 'forward passes')} apart; this time "
         f"{words.ranks(side.ranks)} came after {now}: {ended}",
-        "\n".join(filter(None, (fewer.fix if fewer.left_out else "", _as_long(case, loop)))),
+        fix,
     )
 
 

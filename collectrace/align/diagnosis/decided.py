@@ -12,6 +12,7 @@ from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called, quoted
+from collectrace.align.judging import intervals
 from collectrace.align.judging.by_rank import asked_of, is_met_elsewhere
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -191,6 +192,12 @@ def fix_of(case: Case, one: Condition, *, decides: bool = True) -> str:
 
     ``decides``: it is known that who comes through it makes the call, and nobody else.
     """
+    if intervals.is_by_turns(case, one.site, one.line):
+        return (
+            f"At one turn {one.quoted} is alike on every rank: look for what set the ranks' turns "
+            "apart, a round that some left out before, or one more. Let every rank go through as "
+            "many, and count them alike."
+        )
     if one.forks:
         return (
             f"Every rank of a group must issue the same collectives in the same order: let "

@@ -16,9 +16,12 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains, statements
 from collectrace.findings import Side
+from collectrace.ops import BARRIERS
 from collectrace.records import Call
 
-_LETS_ONE_FIRST: Final = re.compile(r"(?:async )?with \b.*\w*first\w*\(", re.IGNORECASE)
+_LETS_ONE_FIRST: Final = re.compile(r"with \b.*_first\(", re.IGNORECASE)
+_MOST: Final = 64
+"""Calls of a body that are looked at."""
 
 
 @once
@@ -27,8 +30,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     sides = called(candidate)
     if len(sides) != 2 or candidate.absent:
         return None
-    for (within, call), (held, _) in (sides, sides[::-1]):
-        head = _with_of(case, candidate, within, held)
+    for (within, call), (held, waits) in (sides, sides[::-1]):
+        head = _with_of(case, candidate, within, held) if waits.op in BARRIERS else None
         if head is not None:
             return _told(within, call, held, head)
     return None
@@ -37,7 +40,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
 def _with_of(case: Case, candidate: Candidate, within: Side, held: Side) -> str | None:
     """The ``with`` in whose body one side is, and at whose line the other, as it is quoted.
 
-    Not where those within made a call at its line themselves before: then it holds them as well.
+    Not where those within made a call at its line before the body: then it held them as well.
     """
     inside, line = chains.outermost_apart(within.stack or (), held.stack or ())
     if not inside or not line or chains.scope(inside) != chains.scope(line):
@@ -46,14 +49,23 @@ def _with_of(case: Case, candidate: Candidate, within: Side, held: Side) -> str 
     number, code = statements.number_of(head), statements.code_of(head)
     if number != chains.line(line) or not _LETS_ONE_FIRST.match(code):
         return None
-    around = case.statements(chains.site(inside))[:-1]
-    if number not in {statements.number_of(one) for one in around}:
+    if not _is_around(case, inside, number):
         return None
-    rank = within.ranks[0]
-    before = case.before(rank, candidate.stream, candidate.seq, 1)
-    if any(call is not None and line in case.stack(rank, call) for call in before):
-        return None
+    rank, outside = within.ranks[0], chains.shared(within.stack or (), held.stack or ())
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _MOST)):
+        stack = case.stack(rank, call) if call is not None else ()
+        frame = stack[-1 - outside] if len(stack) > outside else ""
+        if frame == line:
+            return None
+        if not frame or not _is_around(case, frame, number):
+            break
     return quoted(chains.file(line), head)
+
+
+def _is_around(case: Case, frame: str, number: int) -> bool:
+    """Whether the statement in a line is around another line of its file."""
+    around = case.statements(chains.site(frame))[:-1]
+    return number in {statements.number_of(one) for one in around}
 
 
 def _told(within: Side, call: Call, held: Side, head: str) -> Reason:

@@ -129,13 +129,7 @@ def _position(calls: Sequence[Call | None], period: int, length: int) -> int:
 
 def own_calls(case: Case, rank: int, candidate: Candidate) -> list[Call]:
     """The script's own collectives in the loop that a rank was in, one per line."""
-    if candidate.stream is None or candidate.seq is None:
-        return []
-    found = before(case, rank, candidate.stream, candidate.seq)
-    if found is None:
-        return []
-    calls = case.before(rank, candidate.stream, candidate.seq, found.period)
-    own = [telling(case, rank, c) for c in calls if c is not None and is_user(c)]
+    own = [telling(case, rank, c) for c in _of_loop(case, rank, candidate) if is_user(c)]
     return list({c.site: c for c in own}.values())
 
 
@@ -144,14 +138,32 @@ def is_answered(case: Case, rank: int, candidate: Candidate) -> bool:
 
     Not where a framework makes calls of its own there, which it would not.
     """
-    if candidate.stream is None or candidate.seq is None:
-        return False
-    found = before(case, rank, candidate.stream, candidate.seq)
-    round_ = found.period if found is not None else 0
-    calls = case.before(rank, candidate.stream, candidate.seq + 1, round_ + 1)
-    roles = {call.role for call in calls if call is not None}
+    calls = _of_loop(case, rank, candidate)
+    if candidate.stream is not None and candidate.seq is not None:
+        here = case.call(rank, candidate.stream, candidate.seq)
+        calls += [here] if here is not None else []
+    roles = {call.role for call in calls}
     is_of_ddp = any(role.startswith("ddp.") for role in roles)
     return is_of_ddp and all(role.startswith(_NOT_IN_THE_WAY) for role in roles)
+
+
+def _of_loop(case: Case, rank: int, candidate: Candidate) -> list[Call]:
+    """The calls of the round before a row, and all others before it from the same loop.
+
+    What is done there in each n-th turn only is in few rounds.
+    """
+    if candidate.stream is None or candidate.seq is None:
+        return []
+    found = before(case, rank, candidate.stream, candidate.seq)
+    if found is None:
+        return []
+    calls = [c for c in case.before(rank, candidate.stream, candidate.seq) if c is not None]
+    own = calls[-found.period :]
+    around = [case.loops(case.stack(rank, call)) for call in own]
+    shared = [loop for loop in around[-1] if all(loop in loops for loops in around)]
+    if not shared:
+        return own
+    return [c for c in calls if c in own or shared[-1] in case.loops(case.stack(rank, c))]
 
 
 _NOT_IN_THE_WAY: Final = ("ddp.", "zero.", "join.", USER, UNKNOWN)

@@ -141,9 +141,12 @@ def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
 
 
 def has_own_order(line: str) -> bool:
-    """Whether a loop, given as ``number text``, goes over what has one order on every rank."""
+    """Whether a loop, given as ``number text``, goes over what has one order on every rank.
+
+    What is sorted by a key may be so by what only the rank has.
+    """
     text = statements.code_of(line)
-    return _ORDERED.search(text) is not None and " else " not in text
+    return _ORDERED.search(text) is not None and " else " not in text and "key=" not in text
 
 
 _ORDERED: Final = re.compile(

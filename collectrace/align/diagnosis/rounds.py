@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -79,17 +80,27 @@ def _one_more(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
         f"{words.upper(who)} called {closed(named(case, rank, mine))} where in each of the "
         f"{found.rounds} equal rounds before {closed(named(case, other, theirs, brief=True))} came "
         f"next, and {name} only {later} later; {others} went on as in those. So {who} made one "
-        f"{name} more, or left out what comes between.",
-        f"Make as many {name} calls on every rank, and for the same things: also where a rank has "
-        "nothing for one of them.",
+        f"{name} more, or left out what comes between, or goes through them in another order.",
+        f"Make as many {name} calls on every rank, for the same things and in one order: also "
+        "where a rank has nothing for one of them.",
         "some ranks",
     )
+
+
+_ON_STATE: Final = re.compile(
+    r"\bis (not )?None\b|\blen\(|\bnumel\(|\bis(nan|inf|finite)\(|\.(any|all|item)\("
+)
+"""Of a condition on what a turn has come to on a rank; names and kinds are alike on all."""
 
 
 def _past_a_turn(case: Case, loop: LoopLine | None, who: str, call: Call) -> Reason:
     """What may lead past the calls of one turn of a loop, after a space, and what to change."""
     ways = ways_past.few(case, (loop.frame,)) if loop is not None else []
-    ways = [way for way in ways if way.leaves == "continue"]
+    ways = [
+        way
+        for way in ways
+        if way.leaves == "continue" and _ON_STATE.search(statements.code_of(way.line))
+    ]
     if not ways:
         return Reason("", "")
     return Reason(

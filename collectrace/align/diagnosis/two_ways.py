@@ -13,6 +13,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.rounds import frames_before
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains, code_lines, statements
 
@@ -32,8 +33,11 @@ def reason(
     here, there = chains.outermost_apart(points[0].stack, points[1].stack)
     if not here or not there or points[0].stack[:1] != points[1].stack[:1]:
         return None
-    if chains.scope(here) != chains.scope(there):
+    if chains.scope(here) != chains.scope(there) or candidate.stream is None:
         return None
+    ranks, stream = found.ranks, candidate.stream
+    if {here, there} <= {f for one in ranks for f in frames_before(case, one, stream, found.seq)}:
+        return None  # they go through both in turn, and some may be a turn further
     head = _arms_of(case, chains.site(here), chains.site(there))
     rows = [_in_arm(candidate, p, f) for p, f in zip(points, (here, there), strict=True)]
     if head is None or None in rows:

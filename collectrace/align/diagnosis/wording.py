@@ -187,4 +187,7 @@ def each_once(names: Sequence[str], most: int = 3) -> str:
         name if n == 1 else f"{name.removesuffix(',')} ({n} times)" for name, n in counts.items()
     ]
     rest = sum(list(counts.values())[most:])
-    return words.listed([*told[:most], *([f"{rest} more"] if rest else [])])
+    parts = [*told[:most], *([f"{rest} more"] if rest else [])]
+    if len(parts) > 2:  # commas part them
+        parts = [part.removesuffix(",") for part in parts]
+    return words.listed(parts)

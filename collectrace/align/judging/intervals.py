@@ -53,6 +53,21 @@ def decides(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     )
 
 
+def is_by_turns(case: Case, site: str, line: str) -> bool:
+    """Whether a condition on a line's way is alike on all ranks that are at one turn of a loop.
+
+    As each n-th: a counter of turns modulo a constant, and nothing else.
+    """
+    found = _EACH_NTH.fullmatch(statements.code_of(statements.head_of(line)))
+    return found is not None and found["counter"] in _counters(case, site)
+
+
+_CONSTANT: Final = r"(\d+|[A-Z][A-Z_\d]*)"
+_EACH_NTH: Final = re.compile(
+    rf"(el)?if (not )?\(?(?P<counter>[\w.]+)( \+ 1)?\)? ?% ?{_CONSTANT}( ?[=!]= ?{_CONSTANT})?:"
+)
+
+
 def ways_before(case: Case, frame: str) -> Iterator[str]:
     """As ``number text`` the guards before a line that lead past it in this turn."""
     site = chains.site(frame)

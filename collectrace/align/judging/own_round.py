@@ -148,16 +148,20 @@ def call_place(case: Case, rank: int, call: Call) -> CallPlace:
 
 
 def left_alike(case: Case, left: LeftRound) -> tuple[int, ...]:
-    """Who left its round as a rank did: the same call by the same lines in place of the same."""
+    """Who left its round as a rank did: one call by one way in place of the same collective.
+
+    In the same group: in another one all may have left it out.
+    """
     ways = _ways(case, left)
     ranks = (rank for rank in case.standings if rank != left.rank)
     found = [one for r in ranks if (one := left_own_round(case, r)) and _ways(case, one) == ways]
     return tuple(sorted((left.rank, *(one.rank for one in found))))
 
 
-def _ways(case: Case, left: LeftRound) -> tuple[CallPlace, CallPlace]:
-    """What a rank made, and what it had made there before."""
-    return call_place(case, left.rank, left.made), call_place(case, left.rank, left.usual)
+def _ways(case: Case, left: LeftRound) -> tuple[CallPlace, CallPlace, Key]:
+    """What a rank made, and what it had made there before, in which group."""
+    made, usual = (call_place(case, left.rank, call) for call in (left.made, left.usual))
+    return made, usual, left.key
 
 
 def is_over(case: Case, left: LeftRound) -> bool:

@@ -15,6 +15,7 @@ from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.findings import Finding, Side
+from collectrace.ops import BARRIERS
 
 _MOST_NAMES: Final = 4
 
@@ -108,7 +109,8 @@ def _came_apart(case: Case, those: Sequence[Standing]) -> _Doubt | None:
     """The call behind which all raised, where it is the only one that they came to from two lines.
 
     Two callers of a helper, say, one of which some ranks went past: what is combined there is of
-    two meanings, and the bytes agree all the same.
+    two meanings, and the bytes agree all the same. Two arms of an ``if`` may be meant to meet, and
+    nothing leads past either.
     """
     rows = {_last_row(case, s.rank) for s in those if not s.by_peers}
     row = rows.pop() if len(rows) == 1 else None
@@ -122,14 +124,15 @@ def _came_apart(case: Case, those: Sequence[Standing]) -> _Doubt | None:
     points = [p for line in found.lines if (p := _point(case, line.ranks, stream, seq)) is not None]
     if len(points) != len(found.lines) or len(points) < 2:
         return None
-    lines = "; ".join(f"{words.ranks(p.ranks)} from {p.at(_telling(p, points))}" for p in points)
     past = _way_past(case, points)
-    led = past.sentence if past is not None else ""
+    if past is None or any(point.call.op in BARRIERS for point in points):
+        return None
+    lines = "; ".join(f"{words.ranks(p.ranks)} from {p.at(_telling(p, points))}" for p in points)
     return _Doubt(
         f"The last call, {seq}, is the only one to which they came from different lines: {lines}. "
         f"So it may have combined what does not belong together, and what raised may come of that."
-        f"{led}",
-        past.fix if past is not None else "Let all ranks come to that call from one line.",
+        f"{past.sentence}",
+        past.fix,
     )
 
 

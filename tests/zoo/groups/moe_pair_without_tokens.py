@@ -7,9 +7,9 @@ ranks: 4
 expect: deadlock missing_call
 suspects: none
 status: hung
-cause: ranks 0-2; rank 3; all_to_all*; BUG
+cause: rank 2; rank 3; all_to_all*; BUG
 fix: every rank | all ranks
-never: rank 3 alone; only rank 3
+never: rank 3 alone; only rank 3; let ranks 0-2; the others went on
 """
 
 import torch

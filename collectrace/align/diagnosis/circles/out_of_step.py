@@ -99,7 +99,7 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
         return _more(case, left, waits, counted)
     again = recomputed.of_message(case, left.rank, left.made) if not left.skipped else None
     if again is not None:
-        return Reason(f"{_told(case, left, waits)} {again.cause}{counted}", again.fix)
+        return Reason(f"{_told(case, cycle, left, waits)} {again.cause}{counted}", again.fix)
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     run = _run_ended(case, cycle, left, waits, counted)
     if run is not None:
@@ -108,12 +108,12 @@ def reason(case: Case, candidate: Candidate, cycle: Sequence[Edge], waits: str) 
     loop = _loop_left(case, cycle, left) if is_out else None
     if loop is not None:
         return Reason(
-            f"{_told(case, left, waits)} Rank {left.rank} is out of the loop {loop.quoted}, which "
-            f"the others are in: the loop ended earlier on rank {left.rank}.{counted}",
+            f"{_told(case, cycle, left, waits)} Rank {left.rank} is out of the loop {loop.quoted}, "
+            f"which the others are in: the loop ended earlier on rank {left.rank}.{counted}",
             ONE_LENGTH,
         )
     if is_proven and not left.skipped and awaits(cycle, left):
-        return _too_early(case, left, waits, counted)
+        return _too_early(case, cycle, left, waits, counted)
     return _left(case, candidate, cycle, left, waits, counted)
 
 
@@ -143,9 +143,9 @@ def _run_ended(
     if run is None or ended is None:
         return None
     return Reason(
-        f"{_told(case, left, waits)}{fewer_steps.told(left, run)} In the source only the end of "
-        f"the loop {LoopLine(*ended).quoted} leads past that: it ended earlier on rank {left.rank} "
-        f"than each time before.{counted}",
+        f"{_told(case, cycle, left, waits)}{fewer_steps.told(left, run)} In the source only the "
+        f"end of the loop {LoopLine(*ended).quoted} leads past that: it ended earlier on rank "
+        f"{left.rank} than each time before.{counted}",
         fewer_steps.fix(case, cycle, left),
     )
 
@@ -239,7 +239,7 @@ def _more(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     )
 
 
-def _told(case: Case, left: LeftRound, waits: str) -> str:
+def _told(case: Case, cycle: Sequence[Edge], left: LeftRound, waits: str) -> str:
     """What a rank called instead of what."""
     made, usual = _named(case, left)
     if left.is_turn and left.before is not None:
@@ -250,15 +250,19 @@ def _told(case: Case, left: LeftRound, waits: str) -> str:
             f"{words.counted(left.rounds, 'time')}; this time it {went}, as never before."
         )
     who = left_alike(case, left)
+    others = [edge.waiting.rank for edge in cycle if edge.waiting.rank not in who]
+    theirs = words.verb(others, "its round", "their rounds")
     it_had, its = words.verb(who, "it had", "they had"), words.verb(who, "its", "their")
     again = f", {its} {words.ordinal(left.row)} {left.made.op} in a row" if left.row > 1 else ""
     return (
         f"{waits} {words.upper(words.ranks(who))} called {closed(made)} where {it_had} called "
-        f"{usual} in every round before{again}; the others went on with their rounds."
+        f"{usual} in every round before{again}; {words.ranks(others)} went on with {theirs}."
     )
 
 
-def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
+def _too_early(
+    case: Case, cycle: Sequence[Edge], left: LeftRound, waits: str, counted: str
+) -> Reason:
     """A rank made a new call before the one that the others wait for, as in every round."""
     rank, (made, usual) = left.rank, _named(case, left)
     under = _under(case, rank, left.made, left.usual)
@@ -268,7 +272,7 @@ def _too_early(case: Case, left: LeftRound, waits: str, counted: str) -> Reason:
     )
     alike = f"Make {closed(made)} on every rank at one place of the round, or on none."
     return Reason(
-        f"{_told(case, left, waits)}{under.cause}{counted}",
+        f"{_told(case, cycle, left, waits)}{under.cause}{counted}",
         f"{under.fix or before}\n{before if under.fix else alike}",
     )
 
@@ -297,7 +301,7 @@ def _left(
 ) -> Reason:
     """A rank of a circle left its own round. ``counted``: sentences, each after a space."""
     rank, (made, usual) = left.rank, _named(case, left)
-    told = _told(case, left, waits) + _skipped(case, left)
+    told = _told(case, cycle, left, waits) + _skipped(case, left)
     alike = left_alike(case, left)
     who = words.ranks(alike)
     own = words.verb(alike, "it has nothing of its own", "they have nothing of their own")

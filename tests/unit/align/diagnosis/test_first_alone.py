@@ -29,18 +29,19 @@ def told(
     manager: str = FIRST,
     body: str = "count()",
     held: Sequence[str] = ENTRY,
-    before: Sequence[str] = BEHIND,
+    before: Sequence[Sequence[str]] = (BEHIND,),
+    waits: str = "barrier",
 ) -> Finding:
-    """Rank 0 sums in the body, behind a call ``before``; the others are in a barrier."""
+    """Rank 0 sums in the body, behind calls ``before``; the others are in a barrier."""
     train = folder / "train.py"
     train.write_text(SOURCE.format(manager, body))
     run, stacks = Run(ranks), Stacks()
     for rank in run:
         is_first = rank.rank == 0
-        frames = [f"{train}:{frame}" for frame in (before if is_first else BEHIND)]
-        rank.call("barrier", **stacks.at(rank, *frames))
+        for way in before if is_first else [BEHIND] * len(before):
+            rank.call("barrier", **stacks.at(rank, *(f"{train}:{frame}" for frame in way)))
         frames = [f"{train}:{frame}" for frame in (BODY if is_first else held)]
-        op = "all_reduce" if is_first else "barrier"
+        op = "all_reduce" if is_first else waits
         rank.beat(60, rank.inside(rank.call(op, **stacks.at(rank, *frames))))
     return errors(aligned(run, folder / "logs"))[0]
 
@@ -69,15 +70,24 @@ def test_of_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "manager", ["timer.measured()", "model.join()", "torch.no_grad()", "first", "lock"]
+    "manager", ["timer.measured()", "model.join()", "torch.no_grad()", "first_steps_timed(3)"]
 )
 def test_another_manager(manager: str, tmp_path: Path) -> None:
     assert "at its entry" not in told(tmp_path, manager=manager).cause
 
 
-def test_who_came_by_the_entry_as_well(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [[ENTRY], [BEHIND, ENTRY, BODY], [ENTRY, BODY, BODY]])
+def test_who_came_by_the_entry_as_well(before: Sequence[Sequence[str]], tmp_path: Path) -> None:
     """Then all are held there, and a turn more or less is why they do not meet."""
-    assert "at its entry" not in told(tmp_path, before=ENTRY).cause
+    assert "at its entry" not in told(tmp_path, before=before).cause
+
+
+def test_who_came_by_it_in_an_earlier_round_only(tmp_path: Path) -> None:
+    assert "at its entry" in told(tmp_path, before=[ENTRY, BEHIND, BODY]).cause
+
+
+def test_at_the_line_is_another_collective_than_a_barrier(tmp_path: Path) -> None:
+    assert "at its entry" not in told(tmp_path, waits="broadcast").cause
 
 
 def test_a_call_behind_the_body(tmp_path: Path) -> None:

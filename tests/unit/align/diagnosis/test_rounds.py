@@ -112,10 +112,18 @@ def test_who_sorts_has_one_order(tmp_path: Path) -> None:
     assert "PYTHONHASHSEED" not in found.cause
 
 
+def test_who_sorts_by_a_key_may_have_one_of_its_own(tmp_path: Path) -> None:
+    loop = "for name in sorted(names, key=ages.get):"
+    assert "PYTHONHASHSEED" in told(tmp_path, [[3, 1], [3, 1], [3, 9]], loop=loop).cause
+
+
 @pytest.mark.parametrize(
     ("before", "led"),
     [
         ("if name.grad is None: continue", True),
+        ("if name.isnan().any(): continue", True),
+        ("if name.startswith('stem'): continue", False),
+        ("if name in FROZEN: continue", False),
         ("if name.grad is None: print(name)", False),
         ("if name.grad is None: break", False),
     ],
@@ -136,7 +144,7 @@ def test_what_may_have_led_past_a_turn(before: str, led: bool, tmp_path: Path) -
         rank.beat(60, rank.inside(call))
     found = errors(aligned(run, tmp_path / "logs"))[0]
     assert "without the 2 between or with one more" in found.cause
-    past = "`if name.grad is None:` (train.py:3), with a continue, may have led rank 2 past a turn."
+    past = f"`{head}:` (train.py:3), with a continue, may have led rank 2 past a turn."
     assert (past in found.cause) == led
     assert found.fix.startswith("Let all ranks decide together at train.py:3") == led
     assert ("Or let rank 2 take part in that turn with zeros." in found.fix) == led
@@ -163,7 +171,7 @@ def test_a_library_that_made_one_of_its_calls_more(tmp_path: Path) -> None:
         "Rank 0 called Lightning log of val/code at fit.py:9 where in each of the 3 equal rounds "
         "before Lightning barrier at fit.py:9 came next, and Lightning log of val/code only 3 "
         "calls later; rank 1 went on as in those. So rank 0 made one Lightning log of val/code "
-        "more, or left out what comes between."
+        "more, or left out what comes between, or goes through them in another order."
     ) in found.cause
     assert "Make as many Lightning log of val/code calls on every rank" in found.fix
     assert "with ," not in found.cause

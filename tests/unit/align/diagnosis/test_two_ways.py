@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,17 +33,18 @@ def step():
     work()
 """
 IDLE, WORK = "3 step", "5 step"
-Calls = Sequence[tuple[str, int]]
+Calls = tuple[tuple[str, int], ...]
 """The line of the arm that leads there, and the size."""
+USUAL: Calls = ((WORK, 1), (WORK, 4))
 
 
-def told(folder: Path, source: str, mine: Calls, others: Calls) -> Finding:
+def told(folder: Path, source: str, mine: Calls, others: Calls, before: Calls = USUAL) -> Finding:
     """Rank 0 after three common steps, by one helper; each size is of a line of its own there."""
     train = folder / "train.py"
     train.write_text(source)
     run, stacks = Run(3), Stacks()
     for rank in run:
-        for arm, size in [*[(WORK, 1), (WORK, 4)] * 3, *(others if rank.rank else mine)]:
+        for arm, size in [*before * 3, *(others if rank.rank else mine)]:
             frames = [f"/job/comm.py:{size} total", f"/job/model.py:{size} run", f"{train}:{arm}"]
             call = rank.call("all_reduce", shape=[size], **stacks.at(rank, *frames))
         rank.beat(60, rank.inside(call))
@@ -53,7 +53,7 @@ def told(folder: Path, source: str, mine: Calls, others: Calls) -> Finding:
 
 @pytest.mark.parametrize("source", [GUARD, FORK])
 def test_the_first_of_both_arms_met(source: str, tmp_path: Path) -> None:
-    found = told(tmp_path, source, [(IDLE, 1), (IDLE, 8)], [(WORK, 1), (WORK, 4)])
+    found = told(tmp_path, source, ((IDLE, 1), (IDLE, 8)), USUAL)
     assert found.suspects == (0,)
     condition = "`if not active:`" if source == GUARD else "`if active:`"
     assert (
@@ -66,12 +66,19 @@ def test_the_first_of_both_arms_met(source: str, tmp_path: Path) -> None:
 
 
 def test_lines_of_which_both_are_come_to(tmp_path: Path) -> None:
-    found = told(tmp_path, PLAIN, [(IDLE, 1), (IDLE, 8)], [(WORK, 1), (WORK, 4)])
+    found = told(tmp_path, PLAIN, ((IDLE, 1), (IDLE, 8)), USUAL)
+    assert "one arm" not in found.cause
+
+
+def test_arms_that_all_go_through_in_turn(tmp_path: Path) -> None:
+    """One of them may be a turn further: that the arms differ is meant."""
+    before = (*USUAL, (IDLE, 1), (IDLE, 8))
+    found = told(tmp_path, FORK, ((IDLE, 1), (IDLE, 8)), USUAL, before)
     assert "one arm" not in found.cause
 
 
 def test_an_arm_that_was_left(tmp_path: Path) -> None:
-    found = told(tmp_path, GUARD, [(IDLE, 1), (WORK, 8)], [(WORK, 1), (WORK, 4)])
+    found = told(tmp_path, GUARD, ((IDLE, 1), (WORK, 8)), USUAL)
     assert "one arm" not in found.cause
 
 

@@ -102,3 +102,49 @@ def test_what_all_have_left_behind_them_is_not_told(
     found = first(answered(epochs, start=start), tmp_path)
     assert (found.kind, found.suspects) == ("deadlock", ())
     assert "Rank 1 called recv at a.py:6 where it had called send at a.py:5 in" in found.cause
+
+
+def halves(run: Run, *, skips: Sequence[int]) -> Run:
+    """Sums over all, then in every other's group; in the end some go to their group at once."""
+    run.group("even", [0, 2, 4])
+    run.group("odd", [1, 3, 5])
+    for rank in run:
+        own = "odd" if rank.rank % 2 else "even"
+        for _ in range(4):
+            rank.call("all_gather", site="save.py:7")
+            rank.call("all_reduce", own, site="train.py:9")
+        rank.done(4)
+        rank.done(4, own)
+        last = (own, "train.py:9") if rank.rank in skips else ("0", "save.py:7")
+        op = "all_reduce" if rank.rank in skips else "all_gather"
+        rank.stuck_in(rank.call(op, last[0], site=last[1]))
+    return run
+
+
+def test_all_who_left_it_alike_are_told(tmp_path: Path) -> None:
+    found = first(halves(Run(6), skips=[0, 1, 4, 5]), tmp_path)
+    assert (found.kind, found.suspects) == ("deadlock", ())
+    assert (
+        "Ranks 0-1,4-5 called all_reduce at train.py:9 where they had called all_gather at "
+        "save.py:7 in every round before, their 2nd all_reduce in a row; rank 2 went on with its "
+        "round."
+    ) in found.cause
+    assert "So ranks 0-1,4-5 have left out, or put off, 1 call" in found.cause
+
+
+def test_who_left_it_in_another_group_is_not_told_of(tmp_path: Path) -> None:
+    """There all may have left it out."""
+    run = Run(4)
+    for rank in run:
+        other, even = rank.rank ^ 1, rank.rank % 2 == 0
+        for _ in range(5):
+            (rank.recv if even else rank.send)(other, site=f"s.py:{3 + even}")
+            (rank.send if even else rank.recv)(other, site=f"s.py:{5 + even}")
+        if rank.rank == 0:
+            rank.stuck_in(rank.recv(1, site="s.py:4"))
+        else:
+            rank.stuck_in(rank.call("all_reduce", site="s.py:9"))
+    found = first(run, tmp_path)
+    assert found.kind == "deadlock"
+    assert "Rank 1 called all_reduce at s.py:9 where it had called send" in found.cause
+    assert "rank 0 went on with its round" in found.cause

@@ -34,6 +34,7 @@ def raised(
     ways: Mapping[int, Sequence[tuple[str, ...]]],
     *,
     finished: Sequence[int] = (),
+    op: str = "all_reduce",
 ) -> Finding:
     """Ranks that sum a number, each time called from these lines, and then raise.
 
@@ -45,7 +46,7 @@ def raised(
     for rank in run:
         for way in ways[rank.rank]:
             frames = [f"{train}:{frame}" for frame in way]
-            call = rank.call("all_reduce", **stacks.at(rank, f"{train}:2 check", *frames))
+            call = rank.call(op, **stacks.at(rank, f"{train}:2 check", *frames))
         rank.done(call.seq)
         if rank.rank in finished:
             rank.exit()
@@ -101,6 +102,11 @@ def test_a_rank_that_was_content_with_it(tmp_path: Path) -> None:
 
 
 def test_lines_between_which_nothing_leads_past(tmp_path: Path) -> None:
+    """As two arms of a condition: what meets there may well be meant to."""
     found = raised(tmp_path, {r: [*USUAL, LOG if r else GRADIENTS] for r in range(3)})
-    assert "rank 0 from train.py:11" in found.cause
-    assert "Let all ranks come to that call from one line." in found.fix
+    assert "different lines" not in found.cause
+
+
+def test_a_barrier_combines_nothing(tmp_path: Path) -> None:
+    ways = {r: [*USUAL, BUFFERS if r else GRADIENTS] for r in range(3)}
+    assert "different lines" not in raised(tmp_path, ways, op="barrier").cause

@@ -73,7 +73,7 @@ def test_one_rank_left_out_what_the_others_have_begun(tmp_path: Path) -> None:
     assert (found.kind, found.suspects) == ("deadlock", (3,))
     assert (
         "Rank 3 called all_reduce at train.py:30 where it had called send at ring.py:8 in every "
-        "round before, its 2nd all_reduce in a row; the others went on with their rounds. So rank "
+        "round before, its 2nd all_reduce in a row; rank 0 went on with its round. So rank "
         "3 has left out, or put off, 2 calls that came first in each of the 3 equal rounds before, "
         "or has made one all_reduce more."
     ) in found.cause

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import alone, conditions, lone_line, loop_lines
+from collectrace.align.diagnosis import alone, conditions, lone_line, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
@@ -78,7 +78,24 @@ def of_points(
     if not found:
         return None
     known = _alone(case, candidate, found, suspects)
-    return Reason(_sentence(found, known), _fix(case, candidate, found))
+    skipped = _turn_skipped(case, found[0])
+    return Reason(
+        f"{_sentence(found, known)}{skipped.cause}",
+        f"{_fix(case, candidate, found)}{skipped.fix}",
+    )
+
+
+def _turn_skipped(case: Case, one: Condition) -> Reason:
+    """What may have led some past a turn, where all decide alike at one turn; empty: nothing."""
+    if not intervals.is_by_turns(case, one.site, one.line):
+        return Reason("", "")
+    ways = [way for way in ways_past.few(case, (one.site,)) if way.leaves == "continue"]
+    if not ways:
+        return Reason("", "")
+    return Reason(
+        f"{ways_past.led(ways, 'some', 'a turn before')}",
+        f"\n{ways_past.fix(ways, 'calls of a turn')}",
+    )
 
 
 def of_one(found: Condition) -> Reason:

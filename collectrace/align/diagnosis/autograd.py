@@ -48,7 +48,9 @@ class _Missing(NamedTuple):
 
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """Ranks that went on without what autograd had run in each backward() before."""
-    missing = _beside_a_bucket(case, candidate) or _of_round(case, candidate)
+    missing = (
+        _beside_a_bucket(case, candidate) or _of_round(case, candidate) or _midway(case, candidate)
+    )
     if missing is None:
         return None
     rank, call = missing.rank, missing.calls[0]
@@ -170,6 +172,23 @@ def _of_round(case: Case, candidate: Candidate) -> _Missing | None:
         return None
     was_run = is_inside(makers.stack or (), who.stack or ()) or _is_autograds(case, rank, who.call)
     return _Missing(who, makers, rank, calls, f" So all ranks had done before{times}.", was_run)
+
+
+def _midway(case: Case, candidate: Candidate) -> _Missing | None:
+    """Those of a backward() out of which some came sooner, who were in it by their call before."""
+    sides = [side for side in candidate.sides if side.call is not None]
+    stream, seq = candidate.stream, candidate.seq
+    for makers, who in (sides, sides[::-1]) if len(sides) == 2 and stream and seq else ():
+        rank, other, call = makers.ranks[0], who.ranks[0], makers.call
+        if call is None or stream is None or seq is None or not _is_autograds(case, rank, call):
+            continue
+        last = case.call(other, stream, seq - 1)
+        if last is None or _is_autograds(case, other, who.call):
+            continue
+        if autograd_function(case, other, last) == autograd_function(case, rank, call):
+            before = " Up to there they had made as many calls in that backward()."
+            return _Missing(who, makers, rank, (call,), before, was_run=True)
+    return None
 
 
 def _is_autograds(case: Case, rank: int, call: Call | None) -> bool:

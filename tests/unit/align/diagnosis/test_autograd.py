@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import autograd
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
+from tests.support.stacks import Stacks
 from tests.support.synthetic import Rank, Run
 
 HEAD = "class Sum(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, grad):\n"
@@ -72,6 +73,60 @@ def test_what_autograd_did_not_run(body: str, tmp_path: Path) -> None:
 )
 def test_what_the_function_may_leave_out_itself(body: str, tmp_path: Path) -> None:
     assert cause(tmp_path, body) == ""
+
+
+MIDWAY = """\
+class Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows):
+        return reduce(rows)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return reduce(grad)
+
+def train():
+    for chunk in chunks:
+        losses.append(model(chunk))
+    loss.backward()
+    clip()
+"""
+FORWARD, BACKWARD, CLIP = (
+    ("4 Sum.forward", "12 train"),
+    ("8 Sum.backward", "13 train"),
+    ("14 train",),
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "was_within"),
+    [
+        ([FORWARD] * 3 + [BACKWARD] * 2, True),
+        ([FORWARD] * 3, False),
+        ([FORWARD] * 2 + [BACKWARD] * 2 + [CLIP], False),
+    ],
+)
+def test_who_came_out_of_a_backward_sooner(
+    last: Sequence[tuple[str, ...]], was_within: bool, tmp_path: Path
+) -> None:
+    """No two steps have as many chunks, so that there is no round to tell what comes next."""
+    script = tmp_path / "train.py"
+    script.write_text(MIDWAY)
+    run, stacks = Run(3), Stacks()
+    for rank in run:
+        steps = [way for n in (2, 4, 3, 1) for way in [FORWARD] * n + [BACKWARD] * n + [CLIP]]
+        for way in [*steps, *last, CLIP if rank.rank == 1 else BACKWARD]:
+            op = "all_gather" if way == BACKWARD else "all_reduce"
+            frames = [f"{script}:{frame}" for frame in way]
+            call = rank.call(op, **stacks.at(rank, *frames))
+        rank.beat(60, rank.inside(call))
+    case = case_of(run, tmp_path / "logs")
+    found = autograd.reason(case, judge(case)[0])
+    assert (found is not None) == was_within
+    if found is not None:
+        assert "Up to there they had made as many calls in that backward()." in found.cause
+        assert "on rank 1 the forward's output was cut out of the graph" in found.cause
+        assert "times zero" in found.fix
 
 
 # -- the backward of an exchange -------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     by_framework,
     conflict,
     elsewhere,
+    fewer_rounds,
     gone,
     inputs,
     loop,
@@ -24,6 +25,7 @@ from collectrace.align.diagnosis import (
     ways_told,
 )
 from collectrace.align.diagnosis.callers import at_its_line, named
+from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     FOLLOWS,
@@ -33,6 +35,7 @@ from collectrace.align.diagnosis.wording import (
     called,
     even_inputs,
     first,
+    if_ended,
     place,
     too_early,
 )
@@ -131,6 +134,18 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     (side, call) = came[0]
     gone = words.ranks(set(candidate.absent) & found.ended)
     waits = words.verb(side.ranks, "waits", "wait")
+    fewer = fewer_rounds.seen(
+        case, Standpoint(side.ranks, call, side.stack or ()), candidate.absent
+    )
+    if found.told_by == "forwards" and fewer.fix:
+        left = ", or a round of it was left out" if fewer.left_out else ""
+        return Reason(
+            f"{words.upper(found.phrase())}. {words.upper(words.ranks(side.ranks))} {waits} in "
+            f"{named(case, side.ranks[0], call, brief=True)} for {gone}: the loop ended earlier "
+            f"there{left}.{fewer.cause}",
+            f"{fewer.fix}\n{if_ended(loop_lines.even_length(case))}",
+            "left",
+        )
     return Reason(
         f"Uneven inputs: {found.phrase()}.{found.witness} "
         f"{words.upper(words.ranks(side.ranks))} {waits} in "

@@ -134,10 +134,11 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     (side, call) = came[0]
     gone = words.ranks(set(candidate.absent) & found.ended)
     waits = words.verb(side.ranks, "waits", "wait")
-    fewer = fewer_rounds.seen(
-        case, Standpoint(side.ranks, call, side.stack or ()), candidate.absent
-    )
-    if found.told_by == "forwards" and fewer.fix:
+    point = Standpoint(side.ranks, call, side.stack or ())
+    if (
+        found.told_by == "forwards"
+        and (fewer := fewer_rounds.seen(case, point, candidate.absent)).fix
+    ):
         left = ", or a round of it was left out" if fewer.left_out else ""
         return Reason(
             f"{words.upper(found.phrase())}. {words.upper(words.ranks(side.ranks))} {waits} in "

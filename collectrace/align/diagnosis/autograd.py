@@ -178,9 +178,11 @@ def _midway(case: Case, candidate: Candidate) -> _Missing | None:
     """Those of a backward() out of which some came sooner, who were in it by their call before."""
     sides = [side for side in candidate.sides if side.call is not None]
     stream, seq = candidate.stream, candidate.seq
-    for makers, who in (sides, sides[::-1]) if len(sides) == 2 and stream and seq else ():
+    if len(sides) != 2 or stream is None or seq is None:
+        return None
+    for makers, who in (sides, sides[::-1]):
         rank, other, call = makers.ranks[0], who.ranks[0], makers.call
-        if call is None or stream is None or seq is None or not _is_autograds(case, rank, call):
+        if call is None or not _is_autograds(case, rank, call):
             continue
         last = case.call(other, stream, seq - 1)
         if last is None or _is_autograds(case, other, who.call):

@@ -89,11 +89,11 @@ def _turn_skipped(case: Case, one: Condition) -> Reason:
     """What may have led some past a turn, where all decide alike at one turn; empty: nothing."""
     if not intervals.is_by_turns(case, one.site, one.line):
         return Reason("", "")
-    ways = [way for way in ways_past.few(case, (one.site,)) if way.leaves == "continue"]
+    ways = ways_past.past_a_turn(case, one.site)
     if not ways:
         return Reason("", "")
     return Reason(
-        f"{ways_past.led(ways, 'some', 'a turn before')}",
+        ways_past.led(ways, "some", "a turn before"),
         f"\n{ways_past.fix(ways, 'calls of a turn')}",
     )
 

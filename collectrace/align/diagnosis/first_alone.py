@@ -64,8 +64,7 @@ def _with_of(case: Case, candidate: Candidate, within: Side, held: Side) -> str 
 
 def _is_around(case: Case, frame: str, number: int) -> bool:
     """Whether the statement in a line is around another line of its file."""
-    around = case.statements(chains.site(frame))[:-1]
-    return number in {statements.number_of(one) for one in around}
+    return number in statements.numbers_around(case.statements(chains.site(frame)))
 
 
 def _told(within: Side, call: Call, held: Side, head: str) -> Reason:

@@ -163,7 +163,8 @@ def _of_loop(case: Case, rank: int, candidate: Candidate) -> list[Call]:
     shared = [loop for loop in around[-1] if all(loop in loops for loops in around)]
     if not shared:
         return own
-    return [c for c in calls if c in own or shared[-1] in case.loops(case.stack(rank, c))]
+    earlier = calls[: -found.period]
+    return [c for c in earlier if shared[-1] in case.loops(case.stack(rank, c))] + own
 
 
 _NOT_IN_THE_WAY: Final = ("ddp.", "zero.", "join.", USER, UNKNOWN)

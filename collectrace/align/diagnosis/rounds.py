@@ -71,10 +71,8 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
 def _one_more(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
     """A library, called at one line by all, made another of its calls for some ranks."""
     rank, other = found.side.ranks[0], found.others.ranks[0]
-    who, others, name = (
-        *map(words.ranks, (found.side.ranks, found.others.ranks)),
-        words.name(mine),
-    )
+    who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
+    name = words.name(mine)
     later = words.counted(len(found.skipped), "call")
     return Reason(
         f"{words.upper(who)} called {closed(named(case, rank, mine))} where in each of the "
@@ -95,12 +93,8 @@ _ON_STATE: Final = re.compile(
 
 def _past_a_turn(case: Case, loop: LoopLine | None, who: str, call: Call) -> Reason:
     """What may lead past the calls of one turn of a loop, after a space, and what to change."""
-    ways = ways_past.few(case, (loop.frame,)) if loop is not None else []
-    ways = [
-        way
-        for way in ways
-        if way.leaves == "continue" and _ON_STATE.search(statements.code_of(way.line))
-    ]
+    ways = ways_past.past_a_turn(case, loop.frame) if loop is not None else []
+    ways = [way for way in ways if _ON_STATE.search(statements.code_of(way.line))]
     if not ways:
         return Reason("", "")
     return Reason(

@@ -74,7 +74,7 @@ def _arms_of(case: Case, one: str, two: str) -> str | None:
     if fork is not None:
         return fork
     for inside, behind in ((one, two), (two, one)):
-        around = {statements.number_of(line) for line in case.statements(inside)[:-1]}
+        around = statements.numbers_around(case.statements(inside))
         for text in case.ways(behind):
             leaves, line = statements.way_of(text)
             is_if = statements.code_of(line).startswith(("if ", "elif "))

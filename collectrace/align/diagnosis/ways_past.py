@@ -180,6 +180,11 @@ def few(case: Case, stack: Sequence[str]) -> list[WayPast]:
     return ways if len(ways) <= MOST else []
 
 
+def past_a_turn(case: Case, frame: str) -> list[WayPast]:
+    """Of :func:`few` past a frame's line those that go on with the next turn of its loop."""
+    return [way for way in few(case, (frame,)) if way.leaves == "continue"]
+
+
 def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
     """The ways past a frame's line by which a rank may go on alone.
 

@@ -122,9 +122,7 @@ def _came_apart(case: Case, those: Sequence[Standing]) -> _Doubt | None:
     if found is None or seq <= habit.ENOUGH:
         return None
     points = [p for line in found.lines if (p := _point(case, line.ranks, stream, seq)) is not None]
-    if len(points) != len(found.lines) or len(points) < 2:
-        return None
-    past = _way_past(case, points)
+    past = _way_past(case, points) if len(points) == len(found.lines) else None
     if past is None or any(point.call.op in BARRIERS for point in points):
         return None
     lines = "; ".join(f"{words.ranks(p.ranks)} from {p.at(_telling(p, points))}" for p in points)

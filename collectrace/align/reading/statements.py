@@ -151,6 +151,11 @@ class Origin(NamedTuple):
     """The assignment, as ``number text``; empty: the condition itself, or nothing is known."""
 
 
+def numbers_around(around: Sequence[str]) -> set[int]:
+    """The lines of the statements around a line, given with that line itself last."""
+    return {number_of(one) for one in around[:-1]}
+
+
 def goes_back(line: str, assigned: Sequence[str]) -> Origin:
     """What a condition looks at: itself, or the nearest assignment that it goes back to.
 

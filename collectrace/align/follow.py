@@ -129,10 +129,10 @@ class Follower:
                 evidence = replace(seen.evidence, still_exists=self._existing(seen.evidence))
                 self._seen = replace(seen, evidence=evidence)
                 found = judged(self._seen, self._context, brief=brief)
-                if folder is not None and found.exit_status == 1 and brief:
+                self._last, self._is_whole, self._asked = found, not brief, time.monotonic()
+                if folder is not None and brief and (found.exit_status == 1 or self._is_over()):
                     # The ranks may end at any moment: all there is to say, as long as they answer.
-                    brief, found = False, judged(self._seen, self._context)
-            self._last, self._is_whole, self._asked = found, not brief, time.monotonic()
+                    self._last, self._is_whole = judged(self._seen, self._context), True
         except NotThere as problem:
             # Not written yet; or renamed while it was read, and there under its new name.
             self._lost(problem)

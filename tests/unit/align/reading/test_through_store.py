@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -174,3 +175,19 @@ def test_a_job_that_was_never_seen_is_an_error_and_one_that_has_gone_is_none(
     assert len(stop.seconds) == 1
     assert follower.gone == "cannot connect"
     assert follower.report() is not None
+
+
+def test_the_last_look_at_a_job_that_is_over_asks_for_all_there_is(
+    tmp_path: Path, job: list[LogError]
+) -> None:
+    shutil.rmtree(tmp_path)
+    run = Run(2)
+    run.all("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    follower = Follower("tcpstore://here:1")
+    for seen in follower.looks(Waits(9)):
+        assert seen is not None
+        job.append(LogError("cannot connect"))
+    report = follower.report()
+    assert (follower.gone, report and report.status) == (None, "aligned")

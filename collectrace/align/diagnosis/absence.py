@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import (
+    another_round,
     at_the_root,
     by_framework,
     conflict,
@@ -174,6 +175,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 
 _REASONS: Final[tuple[Explainer, ...]] = (
     sisters.reason, _after_cause, elsewhere.raised, elsewhere.died, elsewhere.busy, program.reason,
-    at_the_root.reason, gone.rejoined, slip.reason, parted.extra, gone.evaluated, _uneven,
+    at_the_root.reason, gone.rejoined, slip.reason, parted.extra, gone.evaluated,
+    another_round.begun, _uneven,
     parted.lines, gone.finished,
 )  # fmt: skip

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import Reason, called, quoted
+from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import frames_before
 from collectrace.align.matching.parting import Parting
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains
 
 
 def reason(
@@ -38,7 +39,7 @@ def reason(
     ranks, stream = found.ranks, candidate.stream
     if {here, there} <= {f for one in ranks for f in frames_before(case, one, stream, found.seq)}:
         return None  # they go through both in turn, and some may be a turn further
-    head = _arms_of(case, chains.site(here), chains.site(there))
+    head = choices.fork(case, chains.site(here), chains.site(there))
     rows = [_in_arm(candidate, p, f) for p, f in zip(points, (here, there), strict=True)]
     if head is None or None in rows:
         return None
@@ -65,19 +66,4 @@ def _in_arm(candidate: Candidate, point: Standpoint, frame: str) -> str | None:
         if side.ranks == point.ranks and tuple(stack[-depth:]) == tuple(point.stack[-depth:]):
             further = stack[-depth - 1] if len(stack) > depth else stack[0]
             return Standpoint(side.ranks, call, stack).at(further)
-    return None
-
-
-def _arms_of(case: Case, one: str, two: str) -> str | None:
-    """The ``if``, as ``number text``, of which two lines of one function are in different arms."""
-    fork = code_lines.parting_if(one, two)
-    if fork is not None:
-        return fork
-    for inside, behind in ((one, two), (two, one)):
-        around = statements.numbers_around(case.statements(inside))
-        for text in case.ways(behind):
-            leaves, line = statements.way_of(text)
-            is_if = statements.code_of(line).startswith(("if ", "elif "))
-            if is_if and leaves in ("return", "continue") and statements.number_of(line) in around:
-                return line
     return None

@@ -13,7 +13,14 @@ from typing import Final
 
 from collectrace import exceptions
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, code_files, project_files, rank_tests, statements
+from collectrace.align.reading import (
+    chains,
+    code_files,
+    code_lines,
+    project_files,
+    rank_tests,
+    statements,
+)
 
 
 def conditions(case: Case, apart: Sequence[str], there: str) -> list[str] | None:
@@ -174,3 +181,22 @@ def is_error_handler(case: Case, way: str, stack: Sequence[str]) -> bool:
 
 
 _NAMES: Final = re.compile(r"[\w.]+")
+
+
+def fork(case: Case, one: str, two: str) -> str | None:
+    """The ``if``, as ``number text``, of which two lines of one function are in different arms.
+
+    As they are where who has been at the one returns, or begins the next turn, before the other.
+    None: no run of the function is seen to go past one of them.
+    """
+    found = code_lines.parting_if(one, two)
+    if found is not None:
+        return found
+    for inside, behind in ((one, two), (two, one)):
+        around = statements.numbers_around(case.statements(inside))
+        for text in case.ways(behind):
+            leaves, line = statements.way_of(text)
+            is_if = statements.code_of(line).startswith(("if ", "elif "))
+            if is_if and leaves in ("return", "continue") and statements.number_of(line) in around:
+                return line
+    return None

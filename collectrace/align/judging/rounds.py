@@ -208,11 +208,42 @@ def out_of_round(case: Case, candidate: Candidate) -> tuple[int, ...]:
     rank, other = found.side.ranks[0], found.others.ranks[0]
     here, there = case.stack(rank, made), case.stack(other, usual)
     line, _ = chains.outermost_apart(here, there)
-    if not part_in_one_loop(case, here, there) or any(
-        line in frames_before(case, one, stream, seq) for one in (rank, other)
-    ):
+    if not part_in_one_loop(case, here, there) and not _has_begun_anew(case, candidate, found):
+        return ()
+    if any(line in frames_before(case, one, stream, seq) for one in (rank, other)):
         return ()
     return () if intervals.decides(case, here, there) else tuple(sorted(found.side.ranks))
+
+
+def _has_begun_anew(case: Case, candidate: Candidate, found: Turn) -> bool:
+    """Whether the others have begun the next turn of a loop, in which a side went on to its end.
+
+    So it is where both come from a line between the two: a loop behind that line, in which the
+    others are by now, had not yet begun on the side, and cannot have been over. Not where no turn
+    leads through that line and the side's: then the side is in the next turn, too.
+    """
+    made, usual = found.side.call, found.others.call
+    if made is None or usual is None:
+        return False
+    rank, other = found.side.ranks[0], found.others.ranks[0]
+    new, old = case.stack(rank, made), case.stack(other, usual)
+    if not part_in_loop(case, new, old):
+        return False
+    here, there = chains.outermost_apart(new, old)
+    common = chains.shared(new, old)
+    for one in (rank, other):
+        latest = case.before(one, candidate.stream, candidate.seq, 1)
+        stack = case.stack(one, latest[0]) if latest and latest[0] is not None else ()
+        if len(stack) <= common or chains.shared(stack, new) < common:
+            return False
+        frame = stack[-1 - common]
+        if chains.scope(frame) != chains.scope(here):
+            return False
+        if not chains.line(there) < chains.line(frame) < chains.line(here):
+            return False
+        if choices.fork(case, chains.site(frame), chains.site(here)) is not None:
+            return False
+    return True
 
 
 def frames_before(case: Case, rank: int, stream: StreamKey, seq: int) -> set[str]:

@@ -52,6 +52,8 @@ class Session:
 
     runs: ClassVar[int] = 0
     """Runs begun in this process so far, by this session and others before it."""
+    start: ClassVar[str] = secrets.token_hex(8)
+    """Tells this process, and what it forks, from all others."""
 
     def __init__(self, config: Config) -> None:
         # Absolute from now on: a script may change its folder before it meets the others.
@@ -330,10 +332,12 @@ class Session:
         stamp = datetime.datetime.now(tz=datetime.UTC).strftime(STAMP)
         candidate = f"{stamp}-{secrets.token_hex(3)}"
         # torchrun's store outlives a second init_process_group and a restart of all workers: the
-        # keys of either must differ.
-        key = f"collectrace/run/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{Session.runs}"
+        # keys of either must differ. How often this process has begun is counted where its keys
+        # are: who joins a running job has begun less often, but not under a prefix that is new.
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         try:
-            agreed = store.compare_set(key, "", candidate)
+            begun = store.add(f"collectrace/begun/{Session.start}-{os.getpid()}", 1)
+            agreed = store.compare_set(f"collectrace/run/{restarts}/{begun}", "", candidate)
         except Exception:
             return candidate
         text = agreed.decode() if isinstance(agreed, bytes) else str(agreed)

@@ -327,6 +327,8 @@ def interrupted() -> Any:
         dist.all_reduce(torch.ones(2))
         if n % 50 == 0:
             os.kill(os.getpid(), signal.SIGUSR1)
+    # One that has come already sets the timer again.
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 0)
     return len(seen)
 

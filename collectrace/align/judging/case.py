@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import takewhile
 from typing import Final, TypeVar, cast
 
 from collectrace.align.judging.candidate import Candidate
@@ -266,9 +267,37 @@ class Case:
                 sides.append((call, [rank]))
         came = [
             Side(ranks=tuple(r), call=c, state=self._state(r), stack=self.stack(r[0], c) or None)
-            for c, r in sides
+            for c, r in self._comparable(source, sides)
         ]
         return (*came, *self.absentees(r for r, c in source.calls.items() if c is None))
+
+    def _comparable(
+        self, source: Divergence, sides: Sequence[tuple[Call, list[int]]]
+    ) -> Iterator[tuple[Call, list[int]]]:
+        """The same sides, each with a rank first that tells most beside the smallest of them.
+
+        Ranks of one side may run functions of their own, as who sends and who receives: one that
+        runs the functions in which the smallest side is tells where the two parted.
+        """
+        least, few = min(sides, key=lambda side: len(side[1]), default=(None, []))
+        scopes = self._scopes(few[0], least) if least is not None else []
+        for call, ranks in sides:
+            near = max(ranks, key=lambda rank: self._nearness(source, rank, scopes))
+            made = source.calls[near]
+            if ranks is few or made is None or (made.op, made.role) != (call.op, call.role):
+                yield call, ranks
+            else:
+                yield made, [near, *(rank for rank in ranks if rank != near)]
+
+    def _scopes(self, rank: int, call: Call) -> list[tuple[str, str]]:
+        """The functions above a call, outermost first."""
+        return [chains.scope(frame) for frame in reversed(self.stack(rank, call))]
+
+    def _nearness(self, source: Divergence, rank: int, scopes: Sequence[tuple[str, str]]) -> int:
+        """How many of the outermost functions above a rank's call in a row are these."""
+        call = source.calls[rank]
+        own = self._scopes(rank, call) if call is not None else []
+        return sum(1 for _ in takewhile(lambda p: p[0] == p[1], zip(own, scopes, strict=False)))
 
     def _ways(self, source: Divergence) -> dict[int, tuple[str, ...]]:
         """Per rank of a row the lines by which its call is told apart from the others'."""

@@ -75,17 +75,21 @@ def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: b
         is_guard: which of the two.
 
     """
+    return next(counterparts(site, names, line, is_guard=is_guard), None) is not None
+
+
+def counterparts(site: str, names: Collection[str], line: str, *, is_guard: bool) -> Iterator[int]:
+    """The lines that :func:`has_counterpart` asks for, by their numbers."""
     file, number = chains.split(site)
     if not names:
-        return False
+        return
     mine = let_by(line, is_guard=is_guard)
     calls = re.compile(rf"(?<!def )\b({'|'.join(map(re.escape, names))})\(")
-    others = (
-        set(let_to(f"{file}:{n}"))
-        for n, text in enumerate(code_files.lines(file), 1)
-        if n != number and calls.search(text)
-    )
-    return any(let and mine not in let for let in others)
+    for n, text in enumerate(code_files.lines(file), 1):
+        if n != number and calls.search(text):
+            let = set(let_to(f"{file}:{n}"))
+            if let and mine not in let:
+                yield n
 
 
 Let = tuple[bool, str]

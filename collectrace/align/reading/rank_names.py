@@ -13,7 +13,7 @@ _BEFORE: Final = (
     "last prev previous next zero main master root chief leader coordinator driver src source dst "
     "dest owner save saving log logging metrics print writer sender receiver proc process "
     "worker trainer actor client dist distributed torch comm mpi ompi pmi pmix mv2 horovod hvd "
-    "slurm nccl inter intra"
+    "slurm nccl inter intra ring attn attention ulysses rollout learner engine"
 )
 """Words before ``rank`` in a name of a process's: ``low_rank`` and ``mean_rank`` are none."""
 

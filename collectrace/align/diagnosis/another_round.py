@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from collectrace import words
 from collectrace.align.diagnosis import fewer_rounds, inputs, loop_lines
@@ -10,6 +11,7 @@ from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
+from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
@@ -79,8 +81,14 @@ def _led_back(case: Case, point: Standpoint, latest: Standpoint) -> LoopLine | N
     if not chains.line(here) < chains.line(there):
         return None
     common = chains.shared(point.stack, latest.stack)
-    around = _loops(case, (here, *point.stack[len(point.stack) - common :]), latest.stack)
-    return around[0] if len(around) == 1 else None
+    outer = point.stack[len(point.stack) - common :]
+    around = _loops(case, (here, *outer), latest.stack)
+    if len(around) != 1:
+        return None
+    # Who calls the function of the loop otherwise than once may have called it once more.
+    frames = (here, *outer)
+    further = frames[frames.index(around[0].frame) :]
+    return around[0] if all(choices.calls_it_alone(case, *p) for p in pairwise(further)) else None
 
 
 def _loops(case: Case, frames: Sequence[str], stack: Sequence[str]) -> list[LoopLine]:

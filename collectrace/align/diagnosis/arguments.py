@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, either_first, loop_lines
+from collectrace.align.diagnosis import decided, either_first, half_precision, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import (
     closed,
     is_in_helper,
@@ -15,6 +15,7 @@ from collectrace.align.diagnosis.callers import (
     through_model,
 )
 from collectrace.align.diagnosis.headline import elements, pair
+from collectrace.align.diagnosis.standpoint import standpoints
 from collectrace.align.diagnosis.wording import Reason, called, loads_data, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -173,15 +174,10 @@ def dtype(case: Case, candidate: Candidate) -> Reason | None:
     names = {str(c.dtype) for _, c in sides}
     where = _through_helper(case, sides)
     cause = f"The {words.name(sides[0][1])}{where} got tensors of different dtypes: {listed}."
-    if names & _HALF and names - _HALF <= {"float32"}:
-        cause += (
-            " Half precision on some ranks only is what torch.autocast leaves behind, or a model "
-            "that was converted, where the others did neither."
-        )
-        fix = (
-            "Give the tensor one dtype on every rank: enter torch.autocast on every rank or on "
-            "none, or convert before the call (tensor.float())."
-        )
+    if names & half_precision.HALF and names - half_precision.HALF <= {"float32"}:
+        half = half_precision.reason(case, candidate)
+        cause += half.cause
+        fix = half.fix
     elif names & _INTEGRAL and names - _INTEGRAL:
         if {"int64", "float32"} == names:
             cause += " A tensor made of Python ints is int64, one made of floats float32."
@@ -191,7 +187,6 @@ def dtype(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(cause, fix)
 
 
-_HALF: Final = frozenset({"float16", "bfloat16"})
 _INTEGRAL: Final = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
 
 
@@ -225,6 +220,8 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     where = _through_helper(case, sides)
     sizes = _by_side(case, sides, words.sized)
     cause = f"The {name}{where} got tensors of different sizes: {sizes}."
+    if all(c.role in _TENSOR_PARALLEL for _, c in sides):
+        cause += _ONE_INPUT
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)
@@ -244,17 +241,50 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
             else "Bring the tensors to one size on every rank before the call: pad, or exchange "
             "the sizes first."
         )
-        turns = _loop_over_names(case, candidate)
-        if turns:
-            cause += (
-                f" All come from one line in {turns}: if that goes over a set, or a dict that is "
-                "filled in another order, the ranks come to it in other orders."
-            )
-            fix += (
-                f"\nIf {turns} goes over a set or a dict: in one order on every rank, sorted(...)."
-            )
+        turns = order_of_names(case, candidate)
+        cause += turns.cause
+        fix += turns.fix
+    past = _past_a_turn(case, candidate)
+    if past is not None:
+        cause, fix = (
+            cause + past.cause,
+            f"{fix}\nIf a turn was passed over: {words.lower(past.fix)}",
+        )
     return Reason(cause + decided.sentence(case, candidate), fix, "sizes")
 
+
+def _past_a_turn(case: Case, candidate: Candidate) -> Reason | None:
+    """What may have led one side past a turn of a loop, where each goes through one of its own.
+
+    As who sends one tensor after another, and who receives them: then they are at other ones.
+    """
+    points = standpoints(candidate)
+    if len(points) != 2 or len({point.call.site for point in points}) == 1:
+        return None
+    if not all(point.stack and case.loops(point.stack[:1]) for point in points):
+        return None
+    found = [(point, ways_past.past_a_turn(case, point.stack[0])) for point in points]
+    texts = [{statements.code_of(way.line) for way in those} for _, those in found]
+    alike = texts[0] & texts[1]  # both sides decide so
+    found = [
+        (point, [way for way in those if statements.code_of(way.line) not in alike])
+        for point, those in found
+    ]
+    ways = [way for _, those in found for way in those]
+    if not 0 < len(ways) <= ways_past.MOST:
+        return None
+    led = [ways_past.led(those, words.ranks(point.ranks), "a turn") for point, those in found]
+    return Reason(
+        f" Each side is in a loop of its own, and may be at another turn of it.{''.join(led)}",
+        ways_past.fix(ways, words.name(points[0].call)),
+    )
+
+
+_TENSOR_PARALLEL: Final = frozenset({"dtensor.redistribute", "dtensor.loss"})
+_ONE_INPUT: Final = (
+    " The ranks of a tensor-parallel group are to work on one input: where their inputs differ in "
+    "size, so do the tensors between the layers."
+)
 
 _ROOT_DECIDES: Final = (
     "Bring the tensors to one size on every rank before the call: broadcast the size from rank "
@@ -300,6 +330,21 @@ def _by_side(case: Case, sides: Sequence[tuple[Side, Call]], given: Callable[[Ca
 def _called_in(case: Case, candidate: Candidate) -> str:
     """The same before what a sentence lists: `` at comm.py:4 in tell(), called at train.py:12``."""
     return _through_helper(case, called(candidate)).removesuffix(",")
+
+
+def order_of_names(case: Case, candidate: Candidate) -> Reason:
+    """That one line in a loop over names may come to them in other orders; empty: it is not so.
+
+    A sentence after a space, and what to change in a line of its own.
+    """
+    turns = _loop_over_names(case, candidate)
+    if not turns:
+        return Reason("", "")
+    return Reason(
+        f" All come from one line in {turns}: if that goes over a set, or a dict that is filled in "
+        "another order, the ranks come to it in other orders.",
+        f"\nIf {turns} goes over a set or a dict: in one order on every rank, sorted(...).",
+    )
 
 
 def _loop_over_names(case: Case, candidate: Candidate) -> str:

@@ -26,6 +26,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.mirrored import left_backward
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.rounds import leap
+from collectrace.align.matching import habit
 from collectrace.align.reading import chains
 from collectrace.findings import Side
 from collectrace.records import Call
@@ -49,7 +50,10 @@ class _Missing(NamedTuple):
 def reason(case: Case, candidate: Candidate) -> Reason | None:
     """Ranks that went on without what autograd had run in each backward() before."""
     missing = (
-        _beside_a_bucket(case, candidate) or _of_round(case, candidate) or _midway(case, candidate)
+        _beside_a_bucket(case, candidate)
+        or _of_round(case, candidate)
+        or _midway(case, candidate)
+        or _behind(case, candidate)
     )
     if missing is None:
         return None
@@ -146,10 +150,10 @@ def _beside_a_bucket(case: Case, candidate: Candidate) -> _Missing | None:
     inside = is_inside(makers.stack or (), who.stack or ())
     if not inside and not autograd_function(case, rank, call):
         return None
-    habit = missed(case, candidate, who, makers)
+    usual = missed(case, candidate, who, makers)
     before = ""
-    if habit is not None:
-        before = f" So all ranks had done in each of the {habit.iterations} DDP iterations before."
+    if usual is not None:
+        before = f" So all ranks had done in each of the {usual.iterations} DDP iterations before."
     return _Missing(who, makers, rank, (call,), before, was_run=True)
 
 
@@ -191,6 +195,40 @@ def _midway(case: Case, candidate: Candidate) -> _Missing | None:
             before = " Up to there they had made as many calls in that backward()."
             return _Missing(who, makers, rank, (call,), before, was_run=True)
     return None
+
+
+def _behind(case: Case, candidate: Candidate) -> _Missing | None:
+    """Those of a backward() whose line others have passed, who had made them each time before."""
+    sides = [side for side in candidate.sides if side.call is not None]
+    if len(sides) != 2:
+        return None
+    for makers, who in (sides, sides[::-1]):
+        rank, other, call = makers.ranks[0], who.ranks[0], makers.call
+        if call is None or not _is_autograds(case, rank, call):
+            continue
+        there, here = chains.outermost_apart(makers.stack or (), who.stack or ())
+        if not there or chains.scope(there) != chains.scope(here):
+            continue
+        if not chains.line(there) < chains.line(here) or _is_autograds(case, other, who.call):
+            continue
+        earlier = case.before(other, candidate.stream, candidate.seq)
+        stacks = [case.stack(other, one) for one in earlier if one is not None]
+        times = stacks.count(tuple(makers.stack or ()))
+        if times < habit.ENOUGH or not _is_before(stacks[-1], there, makers.stack or ()):
+            continue
+        was_run = choices.conditions(case, (there,), here) == []
+        before = f" All ranks had done so {times} times before."
+        return _Missing(who, makers, rank, (call,), before, was_run)
+    return None
+
+
+def _is_before(stack: Sequence[str], frame: str, other: Sequence[str]) -> bool:
+    """Whether a call was made before a frame's line, in the same run of its function."""
+    outer = len(other) - list(other).index(frame) - 1
+    if len(stack) <= outer or chains.shared(stack, other) < outer:
+        return False
+    own = stack[-1 - outer]
+    return chains.scope(own) == chains.scope(frame) and chains.line(own) < chains.line(frame)
 
 
 def _is_autograds(case: Case, rank: int, call: Call | None) -> bool:

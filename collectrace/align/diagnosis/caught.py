@@ -9,10 +9,11 @@ from collectrace import words
 from collectrace.align.diagnosis import conditions, decided
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
-from collectrace.align.diagnosis.wording import Reason, called
+from collectrace.align.diagnosis.wording import Reason, called, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import Caught, before, caught, handling, is_under
+from collectrace.align.judging.in_handler import in_handler
 from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import LOOK_BACK
 from collectrace.records import HANDLED, Raised
@@ -47,6 +48,26 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     return Reason(
         f"{told} {_went_on(case, candidate, found)}{decided.sentence(case, candidate)}",
         fix,
+    )
+
+
+def handled_since(case: Case, candidate: Candidate) -> Reason | None:
+    """One side is in a handler since a row before, and the other in the body of its ``try``."""
+    found = in_handler(case, candidate) if candidate.cause is None else None
+    if found is None:
+        return None
+    who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
+    had = words.verb(found.side.ranks, "has", "have")
+    file = chains.file(found.frame)
+    error = f", {_error(found.raised)}{words.at_site(found.raised.site)}" if found.raised else ""
+    return Reason(
+        f"Since call {found.since} {who} {had} come from {quoted(file, found.line)}, "
+        f"at {words.site(chains.site(found.frame))}, and {others} from the `try` above it, at "
+        f"{words.site(chains.site(found.within))}: {who} alone raised what was "
+        f"caught there{error}. Their calls met till here, and do no longer.",
+        f"Let all ranks take one way: let them agree at {quoted(file, found.line)} whether all can "
+        "do what its `try` does (an all_reduce of a flag, MIN), and then do that on every rank or "
+        f"on none. And look why it was raised on {who} alone.",
     )
 
 

@@ -21,8 +21,10 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.circles import group_circle, out_of_step
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.wording import Reason, Wording
+from collectrace.align.diagnosis.standpoint import Standpoint, of_call
+from collectrace.align.diagnosis.wording import Reason, Wording, quoted
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.closing_send import in_circle
@@ -30,6 +32,7 @@ from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains, statements
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -102,7 +105,8 @@ def _of_both(case: Case, one: Waiting, steps: str) -> Reason:
 
 def _of_collectives(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
     """Groups that were entered in different orders, or a group that was meant to be another."""
-    cause = f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}"
+    under = _conditions(case, cycle)
+    cause = f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}{under.cause}"
     lines = {(edge.waiting.op, site_of_wait(case, edge.waiting)) for edge in cycle}
     first, last = (circle.what(case, edge) for edge in (cycle[0], cycle[-1]))
     order = (
@@ -118,10 +122,44 @@ def _of_collectives(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
     return Reason(
         f"{cause} They entered {groups} groups in different orders, or one of them has left out a "
         "call before.",
-        f"{words.upper(order)}\n"
+        f"{under.fix}{words.upper(order)}\n"
         "Or, if one of these calls was meant for the other group, pass that.\n"
         "Or, if a branch has left out a call on one of them, make it on every rank.",
     )
+
+
+def _conditions(case: Case, cycle: Sequence[Edge]) -> Reason:
+    """What stands above one call of a circle, and not above the others, and asks for the rank.
+
+    A sentence after a space, and what to change, before all else; empty: nothing is seen.
+    """
+    calls = ((edge.waiting.rank, waited_for(case, edge.waiting)) for edge in cycle)
+    points = [of_call(case, rank, call) for rank, call in calls if call is not None]
+    for point in points:
+        around = {line for one in points if one is not point for _, line in _around(case, one)}
+        mine = [
+            (site, line)
+            for site, line in _around(case, point)
+            if line not in around and statements.tells_ranks_apart(case.spelled_out(site, line))
+        ]
+        if len(mine) == 1:
+            (site, line), made = mine[0], f"{words.name(point.call)}{words.at(point.call)}"
+            condition = quoted(chains.file(site), line)
+            return Reason(
+                f" {words.upper(made)} stands under {condition}, which asks for the rank.",
+                f"Take {made} out of {condition}, or make it in the group of those alone who come "
+                "there.\n",
+            )
+    return Reason("", "")
+
+
+def _around(case: Case, point: Standpoint) -> list[tuple[str, str]]:
+    """The conditions around a call and its callers, as ``number text``, each with their line."""
+    return [
+        (chains.site(frame), line)
+        for frame in point.stack
+        for line in statements.branches(statements.own(case.statements(chains.site(frame))))
+    ]
 
 
 def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:

@@ -13,6 +13,8 @@ from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.permuted import calls_from, permuted
+from collectrace.align.judging.rounds import leap
+from collectrace.align.matching import habit
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import program_text
@@ -82,6 +84,8 @@ def _by_script(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Ed
     if agreeing < round_ and a_end + agreeing < len(one) and b_end + agreeing < len(two):
         return None
     agrees = agreeing >= round_
+    if not agrees and (known := leap(case, candidate)) and known.rounds >= habit.ENOUGH:
+        return None  # what it did in equal rounds tells more than a row or two that fit
     if tag == "insert":
         return Edit("extra", wrong.ranks, right.ranks, tuple(b[b_start:b_end]), agrees=agrees)
     if tag == "delete" and not _is_at_its_own(case, candidate, wrong):

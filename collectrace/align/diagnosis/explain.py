@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
@@ -75,7 +76,9 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 fix=wording.fix,
                 group=candidate.group,
                 seq=candidate.seq,
-                sides=candidate.sides,
+                sides=tuple(
+                    replace(side, ranks=tuple(sorted(side.ranks))) for side in candidate.sides
+                ),
                 suspects=tuple(sorted(candidate.suspects)),
                 caused_by=index.get(id(cause)) if cause is not None else None,
                 notes=(

@@ -14,7 +14,7 @@ from collectrace import words
 from collectrace.align.diagnosis.wording import Reason, called, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, code_files, code_lines, guards, statements
 from collectrace.findings import Side
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
@@ -31,9 +31,16 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if len(sides) != 2 or candidate.absent:
         return None
     for (within, call), (held, waits) in (sides, sides[::-1]):
-        head = _with_of(case, candidate, within, held) if waits.op in BARRIERS else None
+        if waits.op not in BARRIERS:
+            continue
+        head = _with_of(case, candidate, within, held)
         if head is not None:
             return _told(within, call, held, head)
+        release = _release(case, held, within)
+        if release is not None and _has_passed(case, candidate, held, within):
+            return _never_released(within, call, held, release)
+        if release is not None:
+            return _not_there(within, call, held, release)
     return None
 
 
@@ -60,6 +67,99 @@ def _with_of(case: Case, candidate: Candidate, within: Side, held: Side) -> str 
         if not frame or not _is_around(case, frame, number):
             break
     return quoted(chains.file(line), head)
+
+
+def _release(case: Case, held: Side, gone: Side) -> str | None:
+    """The line, ``path:line``, by which others would let go who is held at a manager's entry.
+
+    It stands behind the ``yield`` of the function in which those wait, for the rank that they are
+    not. None where it is not seen, or those who are gone are in that function.
+    """
+    stack = held.stack or ()
+    if not stack or not chains.function(stack[0]):
+        return None
+    site, scope = chains.site(stack[0]), chains.scope(stack[0])
+    if any(chains.scope(frame) == scope for frame in gone.stack or ()):
+        return None
+    conditions = [
+        n for n in statements.branches(case.statements(site)) if _asks_rank(case, site, n)
+    ]
+    lines = code_files.lines(chains.file(stack[0]))
+    for condition in conditions:
+        for n in guards.counterparts(site, BARRIERS, condition, is_guard=False):
+            there = f"{chains.file(stack[0])}:{n}"
+            function = statements.function(code_lines.enclosing(there))
+            between = lines[chains.line(stack[0]) : n - 1]
+            if function != chains.method(stack[0]) or not any(map(_YIELDS.match, between)):
+                continue
+            heads = (statements.code_of(line) for line in code_lines.enclosing(there))
+            if not any(head.startswith("finally") for head in heads):
+                return there
+    return None
+
+
+def _has_passed(case: Case, candidate: Candidate, held: Side, gone: Side) -> bool:
+    """Whether who is gone is behind the line at which the others are held, in the same turn.
+
+    Both were at one line before: from there the way leads through the line of those who are held.
+    """
+    here, there = gone.stack or (), held.stack or ()
+    inside, line = chains.outermost_apart(here, there)
+    before = [
+        case.before(side.ranks[0], candidate.stream, candidate.seq, 1) for side in (gone, held)
+    ]
+    calls = [those[0] for those in before if those and those[0] is not None]
+    if not inside or len(calls) < 2 or _is_around(case, inside, chains.line(line)):
+        return False
+    last, other = (
+        case.stack(side.ranks[0], call) for side, call in zip((gone, held), calls, strict=True)
+    )
+    common = chains.shared(here, there)
+    if last != other or chains.scope(inside) != chains.scope(line):
+        # Of one line that calls both, the call within the brackets of the other comes first.
+        text = " ".join(case.statements(chains.site(there[-common]))[-1:]) if common else ""
+        names = re.escape(chains.method(inside)), re.escape(chains.method(line))
+        return last == other and bool(re.search(r"\b{}\(.*\b{}\(".format(*names), text))
+    if len(last) <= common or chains.shared(last, here) < common:
+        return False
+    came, at, to = (chains.line(frame) for frame in (last[-1 - common], line, inside))
+    return came < at < to or at < to < came
+
+
+def _asks_rank(case: Case, site: str, line: str) -> bool:
+    return statements.tells_ranks_apart(case.spelled_out(site, line))
+
+
+_YIELDS: Final = re.compile(r"\s*yield\b")
+
+
+def _never_released(gone: Side, call: Call, held: Side, release: str) -> Reason:
+    who, others = words.ranks(gone.ranks), words.ranks(held.ranks)
+    manager = chains.function((held.stack or ("",))[0])
+    wait = words.verb(held.ranks, "waits", "wait")
+    return Reason(
+        f"{manager}() holds {others} at its entry, in a barrier, which {who} "
+        f"{words.verb(gone.ranks, 'joins', 'join')} at {words.site(release)}, behind its `yield`. "
+        f"{words.upper(who)} went past that, to {words.name(call)}{words.at(call)}, and {others} "
+        f"{wait} for ever: so it leaves out what stands behind the "
+        "`yield` where an exception is raised in the body, and caught further out.",
+        f"Let {manager}() make the call at {words.site(release)} in any case: in a `finally:` of a "
+        f"`try:` around the `yield`. And mend what was raised in the body on {who}; where one rank "
+        "may fail alone there, let all ranks learn of it behind it.",
+    )
+
+
+def _not_there(gone: Side, call: Call, held: Side, release: str) -> Reason:
+    who, others = words.ranks(gone.ranks), words.ranks(held.ranks)
+    manager = chains.function((held.stack or ("",))[0])
+    return Reason(
+        f"{manager}() holds {others} at its entry, in a barrier, which {who} "
+        f"{words.verb(gone.ranks, 'joins', 'join')} at {words.site(release)}, behind its `yield`. "
+        f"{words.upper(who)} {words.verb(gone.ranks, 'is', 'are')} in {words.name(call)}"
+        f"{words.at(call)} instead: not there yet, or past it.",
+        f"Let every rank enter {manager}() equally often, at one place of the program, and make "
+        f"{words.name(call)}{words.at(call)} on every rank, before it or behind it.",
+    )
 
 
 def _is_around(case: Case, frame: str, number: int) -> bool:

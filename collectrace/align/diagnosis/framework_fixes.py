@@ -64,6 +64,15 @@ _CHECKPOINT: Final = (
 
 TABLE: Final = (
     # -- Lightning 2.6.6 ----------------------------------------------------------------------
+    # fit_loop.py, on_advance_end: the callbacks' hook comes before the module's, and that of
+    # progress_bar.py, get_metrics, reduces what was logged, where the bar is shown: on rank 0.
+    Fix(
+        "Lightning's progress bar is on rank 0 alone, and reduces what was logged with "
+        "sync_dist=True before the hooks of the module come: make no collective in "
+        "on_train_epoch_end beside such values, as by compute() of a metric (log the metric itself "
+        "by self.log()), or switch the bar off: Trainer(enable_progress_bar=False).",
+        ("lightning.log",), path="ProgressBar.get_metrics", replaces=True,
+    ),
     # LightningModule.log: "Tells Lightning if you are calling self.log from every process
     # (default) or only from rank 0. If True, you won't be able to use this metric as a monitor".
     Fix(

@@ -16,10 +16,12 @@ from collectrace.align.diagnosis import (
     ddp_backward,
     ddp_forward,
     decided,
+    empty_loop,
     first_alone,
     gone_past,
     inputs,
     join,
+    led_apart,
     loop,
     loop_lines,
     modules,
@@ -34,6 +36,7 @@ from collectrace.align.diagnosis import (
     rounds,
     sisters,
     slip,
+    taken_for,
     threads,
     ways_told,
 )
@@ -69,6 +72,8 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         return wording
     reason = first(_REASONS, case, candidate) or _generic(case, candidate)
     reason = recomputed.added(case, candidate, ways_told.added(case, candidate, reason))
+    reason = empty_loop.added(case, candidate, reason)
+    reason = led_apart.added(case, candidate, reason)
     reason = threads.added(candidate, reason)
     cause = reason.cause
     proven = (
@@ -122,8 +127,13 @@ def _consequence(_: Case, candidate: Candidate) -> Reason | None:
 def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     """One rank has left the loop; another is in a further round of it."""
     found = inputs.of_candidate(case, candidate)
+    places = {
+        (call.site, tuple(side.stack or ()), call.op, call.role) for side, call in called(candidate)
+    }
     if found is None:
         return None
+    if len(places) == 1 and found.told_by == "loader":
+        return _at_one_line(case, candidate, found)
     left = ways_told.left_loop(case, candidate, found)
     if left is not None:
         return left
@@ -143,6 +153,23 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     cause = f"Uneven inputs: {found.phrase()}.{found.witness} {words.upper('; '.join(parts))}."
     return Reason(
         cause, even_inputs(loop_lines.even_at(case, candidate), inside, answered=answered), "uneven"
+    )
+
+
+def _at_one_line(case: Case, candidate: Candidate, found: inputs.Inputs) -> Reason | None:
+    """Ranks that had other numbers of batches, and came to one line with what they made of them."""
+    sides = called(candidate)
+    if candidate.kind not in ("shape_mismatch", "dtype_mismatch"):
+        return None
+    got = words.listed([f"{words.tensors(c)} on {words.ranks(s.ranks)}" for s, c in sides])
+    return Reason(
+        f"Uneven inputs: {found.phrase()}.{found.witness} All came to "
+        f"{named(case, sides[0][0].ranks[0], sides[0][1], brief=True)}, with what they had made of "
+        f"them: {got}.",
+        "Where a rank may have fewer batches, or none, bring what is collected to one shape and "
+        "dtype first (an empty tensor of the right number of dimensions, padding), or leave the "
+        f"call out on every rank alike.\nOr: {words.lower(loop_lines.even_length(case))}",
+        "sizes",
     )
 
 
@@ -191,16 +218,17 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
     ended = parted.out_of_loop(case, candidate, candidate.suspects)
     if ended is not None and not why:
         return ended
+    turns = arguments.order_of_names(case, candidate)
     if candidate.kind == "role_mismatch":
         told = f"The bytes fit, but the calls do not belong together: {listed}."
-        return Reason(told + why, fix, "some ranks")
+        return Reason(told + why + turns.cause, fix + turns.fix, "some ranks")
     before = "Up to here the ranks agree; then" if (candidate.seq or 0) > 1 else "Here"
     told = f"{before} they took different ways: {listed}."
-    why = why or UNDECIDED
+    why = why or ("" if turns.cause else UNDECIDED)
     order = decided.unordered(case, candidate)
     if order is not None:
         return Reason(told + why + order.cause, f"{fix}\n{order.fix}", "some ranks")
-    return Reason(told + why, fix, "some ranks")
+    return Reason(told + why + turns.cause, fix + turns.fix, "some ranks")
 
 
 def _went_past(case: Case, candidate: Candidate) -> Reason | None:
@@ -223,13 +251,14 @@ def _apart(case: Case, candidate: Candidate) -> Reason | None:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, threads.shared, program.reason, _swapped,
     join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
-    join.on_some_ranks, caught.reason, autograd.of_exchange, arguments.split, arguments.coalesced,
-    ddp.constructor, ddp_forward.forward_alone, passed_by.reason, order.other_order,
-    at_the_root.reason, first_alone.reason, parted.extra, ddp_backward.no_sync, slip.reason,
-    _uneven, ddp_backward.unused_setting, ddp.models, parted.lines, autograd.reason,
-    parted.due_here, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
-    ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
-    modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
-    _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,
-    _apart, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
+    join.on_some_ranks, caught.reason, caught.handled_since, autograd.of_exchange, arguments.split,
+    arguments.coalesced, ddp.constructor, ddp_forward.forward_alone, passed_by.reason,
+    taken_for.reason, order.other_order, at_the_root.reason, first_alone.reason, parted.extra,
+    ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
+    autograd.reason, parted.lines, parted.due_here, order.extra_of_users, ddp.between, ddp.behind,
+    ddp.alone, parted.modules_here, ddp_backward.other_backward, ddp_backward.buckets,
+    ddp_backward.unused, modules.reason, modules.fetched_again, order.reason, rounds.reason,
+    rounds.turns, ddp_backward.left_out, _went_past, ddp_backward.either, parted.lines_here,
+    object_lists.reason, other_turn.reason, _apart, arguments.dtype, arguments.count,
+    arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -294,9 +294,17 @@ def _out_of(
         ended = f"the loop ended earlier on {who}."
         if fewer.left_out and not names_condition:
             ended = f"either {ended[:-1]}, or a round of it was left out there."
+        fix = fewer.applied()
+        if within.call.role.startswith(_KEEPS) and not names_condition:
+            made = words.name(within.call)
+            ended = (
+                f"either {ended[:-1]}, or {made} was left out there in one of its turns: a metric "
+                "keeps what compute() gave until its next update(), and gives it without a call."
+            )
+            fix = f"{_UPDATE_FIRST}\n{if_ended(fix)}"
         if is_told:
             return Reason(told + ended, ONE_LENGTH, "uneven")
-        return Reason(told + ended + fewer.cause, fewer.applied(), "uneven")
+        return Reason(told + ended + fewer.cause, fix, "uneven")
     return Reason(
         f"{told}{who} made fewer calls in it.",
         f"Make the same calls in {loop.quoted} on every rank, for each that it goes over: with "
@@ -304,6 +312,14 @@ def _out_of(
         "differ: build the same one on every rank.",
         "uneven",
     )
+
+
+_KEEPS: Final = "torchmetrics."
+"""Roles of a library that keeps what it has computed (metric.py, _wrap_compute, 1.9.0)."""
+_UPDATE_FIRST: Final = (
+    "Let every rank come to compute() equally often, and as often with an update() since the last: "
+    "what one rank shows on its own belongs into a metric of its own (sync_on_compute=False)."
+)
 
 
 def _told_out(seq: int, left: loop_lines.Left, after: str, goes: str) -> str:

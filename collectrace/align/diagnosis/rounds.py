@@ -219,8 +219,11 @@ def turns(case: Case, candidate: Candidate) -> Reason | None:
     if candidate.absent or not is_one_request(candidate):
         return None
     right = next((s for s, _ in sides if not set(s.ranks) & set(candidate.suspects)), sides[0][0])
-    loop, before = _for_around(case, right), _turns_before(case, candidate, right)
-    call = right.call
+    loop, call = _for_around(case, right), right.call
+    # Of a library's calls at one line those for another purpose are no other turn.
+    before = [
+        one for one in _turns_before(case, candidate, right) if call is None or one.via == call.via
+    ]
     if loop is None or call is None or {_given(c) for c in before} <= {_given(call)}:
         return None
     if _brings_others(case, candidate, right, loop):

@@ -8,8 +8,8 @@ from collectrace import words
 from collectrace.align.diagnosis import gone_past, ways_past
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import outermost_loop
-from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.ways_past import MOST, WayPast
+from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
+from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, VAGUE, Reason, if_ended
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -23,7 +23,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
         return reason
     if any(told in reason.cause for told in (" under `", " behind the guard `", "parted them")):
         return reason
-    found = gone_past.of_sides(case, candidate)
+    found = gone_past.of_sides(case, candidate) or _in_callback(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:
         return reason  # what is told of is another call
     if any(way.quoted in reason.cause for way in found.ways):
@@ -37,6 +37,19 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     elif not found.is_only and reason.fix != EVERY_RANK:
         fix += f"\n{reason.fix}"
     return Reason(cause + found.sentence, fix, reason.because, found.fix)
+
+
+def _in_callback(case: Case, candidate: Candidate) -> Past | None:
+    """The ways past a call in a function that a library calls, for who is back in that library."""
+    points = standpoints(candidate)
+    if len(points) != 2:
+        return None
+    gone, left = sorted(points, key=lambda point: len(point.stack))
+    inner = left.stack[: len(left.stack) - len(gone.stack)]
+    if not inner or chains.shared(left.stack, gone.stack) < len(gone.stack):
+        return None
+    ways = ways_past.few(case, inner)
+    return ways_past.of_others(left, gone.ranks, ways) if ways else None
 
 
 def left_loop(case: Case, candidate: Candidate, counts: Inputs) -> Reason | None:

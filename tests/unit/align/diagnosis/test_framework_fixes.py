@@ -133,6 +133,7 @@ def test_what_the_script_met_on_the_way_tells_no_framework(
 
 LED_TO = [
     ("lightning.broadcast", "Trainer.log_dir", ["Trainer.log_dir", "DDPStrategy.broadcast"]),
+    ("lightning.log", "ProgressBar.get_metrics", ["Trainer.fit", "ProgressBar.get_metrics"]),
     ("fsdp.unshard", "GenerationMixin.generate", ["GenerationMixin.generate", "FSDP.forward"]),
     ("deepspeed.fetch", "GenerationMixin.generate", ["GenerationMixin.generate"]),
 ]

@@ -104,7 +104,7 @@ def _in_script(case: Case, line: str, points: Sequence[Standpoint]) -> Reason | 
     methods = [chains.method(_plain(frame)) for frame in (here, there)]
     if not text or not all(methods):
         return None
-    if methods[0] != methods[1] and any(re.search(rf"\b{m}\b", text) for m in methods):
+    if methods[0] != methods[1] and any(re.search(rf"\b{re.escape(m)}\b", text) for m in methods):
         return None
     place = place_of_line(chains.file(line), around[-1])
     to = [

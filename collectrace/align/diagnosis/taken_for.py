@@ -33,7 +33,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         f"At call {candidate.seq - 1} {who} issued {made}, and {others} "
         f"{named(case, other, found.met, brief=True)}. The bytes fit, so each took the other for "
         f"its own, silently. {words.upper(who)} {words.verb(found.side.ranks, 'is', 'are')} now "
-        f"where {others} {was} then, and none of {others} ever made that first call: {reading}."
+        f"where {others} {was} then, and {others} never made that first call: {reading}."
         f"{decides.cause}",
         decides.fix
         or f"Make {words.name(found.extra)}{words.at(found.extra)} on every rank"

@@ -176,6 +176,5 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     sisters.reason, _after_cause, elsewhere.raised, elsewhere.died, elsewhere.busy, program.reason,
     at_the_root.reason, gone.rejoined, slip.reason, parted.extra, gone.evaluated,
-    another_round.begun, _uneven,
-    parted.lines, gone.finished,
+    another_round.begun, _uneven, parted.lines, gone.finished,
 )  # fmt: skip

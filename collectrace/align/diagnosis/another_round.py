@@ -57,8 +57,7 @@ def begun(case: Case, candidate: Candidate) -> Reason | None:
 
 def _latest(case: Case, candidate: Candidate, rank: int) -> Standpoint | None:
     """Where a rank stood in its call before the row."""
-    calls = case.before(rank, candidate.stream, candidate.seq, 1)
-    call = calls[-1] if calls else None
+    call = case.last_before(rank, candidate.stream, candidate.seq)
     return of_call(case, rank, call) if call is not None else None
 
 

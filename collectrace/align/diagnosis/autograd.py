@@ -224,10 +224,7 @@ def _behind(case: Case, candidate: Candidate) -> _Missing | None:
 
 def _is_before(stack: Sequence[str], frame: str, other: Sequence[str]) -> bool:
     """Whether a call was made before a frame's line, in the same run of its function."""
-    outer = len(other) - list(other).index(frame) - 1
-    if len(stack) <= outer or chains.shared(stack, other) < outer:
-        return False
-    own = stack[-1 - outer]
+    own = chains.beside(stack, other, len(other) - list(other).index(frame) - 1)
     return chains.scope(own) == chains.scope(frame) and chains.line(own) < chains.line(frame)
 
 

@@ -151,17 +151,19 @@ def _disagreement(
             "the one that it is in; new_subgroups() and init_device_mesh do it right.\n"
             "Or pass use_local_synchronization=True, and call it on members only.",
         )
-    past = None if creation.instead else left_out.ways(case, creation.absent, creation.asked[0])
+    # Of ranks that asked for another group in its place that is told.
+    absent = () if creation.instead else creation.absent
+    past = left_out.ways(case, absent, creation.asked[0])
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
         f"{through.cause}{left_out.sentence(case, candidate, source)}"
-        f"{past.cause if past else ''}{rank_words.chain(case, creation.absent)}",
+        f"{past.cause}{rank_words.chain(case, creation.absent)}",
         "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
         f"that are no members; init_device_mesh does it right."
-        f"{through.fix}{past.fix if past else ''}\n"
+        f"{through.fix}{past.fix}\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
     )
 

@@ -21,7 +21,7 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.circles import group_circle, out_of_step
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.standpoint import Standpoint, of_call
+from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason, Wording, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
@@ -32,7 +32,7 @@ from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import statements
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -136,30 +136,24 @@ def _conditions(case: Case, cycle: Sequence[Edge]) -> Reason:
     calls = ((edge.waiting.rank, waited_for(case, edge.waiting)) for edge in cycle)
     points = [of_call(case, rank, call) for rank, call in calls if call is not None]
     for point in points:
-        around = {line for one in points if one is not point for _, line in _around(case, one)}
+        around = {
+            line for one in points if one is not point for _, line in case.branches(one.stack)
+        }
         mine = [
-            (site, line)
-            for site, line in _around(case, point)
-            if line not in around and statements.tells_ranks_apart(case.spelled_out(site, line))
+            (file, line)
+            for site, (file, line) in case.branches(point.stack)
+            if (file, line) not in around
+            and statements.tells_ranks_apart(case.spelled_out(site, line))
         ]
         if len(mine) == 1:
-            (site, line), made = mine[0], f"{words.name(point.call)}{words.at(point.call)}"
-            condition = quoted(chains.file(site), line)
+            made = f"{words.name(point.call)}{words.at(point.call)}"
+            condition = quoted(*mine[0])
             return Reason(
                 f" {words.upper(made)} stands under {condition}, which asks for the rank.",
                 f"Take {made} out of {condition}, or make it in the group of those alone who come "
                 "there.\n",
             )
     return Reason("", "")
-
-
-def _around(case: Case, point: Standpoint) -> list[tuple[str, str]]:
-    """The conditions around a call and its callers, as ``number text``, each with their line."""
-    return [
-        (chains.site(frame), line)
-        for frame in point.stack
-        for line in statements.branches(statements.own(case.statements(chains.site(frame))))
-    ]
 
 
 def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:

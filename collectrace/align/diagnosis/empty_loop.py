@@ -13,7 +13,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis.loop_lines import LoopLine, is_in
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
-from collectrace.align.diagnosis.wording import EVERY_RANK, VAGUE, Reason
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, is_vague, without_vague
 from collectrace.align.judging import intervals
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -28,12 +28,9 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     if found is None:
         return reason
     inside, gone, loop = found
-    is_open = any(vague in reason.cause for vague in VAGUE)
-    if not is_open and not _is_alike(case, inside, reason):
+    if not is_vague(reason.cause) and not _is_alike(case, inside, reason):
         return reason
-    cause = reason.cause
-    for vague in VAGUE:
-        cause = cause.replace(vague, "")
+    cause = without_vague(reason.cause)
     rest = "" if reason.fix == EVERY_RANK else f"\n{reason.fix}"
     return reason._replace(
         cause=f"{cause} {words.upper(words.ranks(inside.ranks))} "
@@ -98,14 +95,9 @@ def _was_in(case: Case, candidate: Candidate, point: Standpoint, loop: LoopLine)
 
 def _is_alike(case: Case, inside: Standpoint, reason: Reason) -> bool:
     """Whether all conditions that a reason names are by turns: alike on ranks at one turn."""
-    lines = [
-        (chains.site(frame), line)
-        for frame in inside.stack
-        for line in statements.branches(statements.own(case.statements(chains.site(frame))))
-    ]
     told = [
         (site, line)
-        for site, line in lines
+        for site, (_, line) in case.branches(inside.stack)
         if f"`{statements.code_of(statements.head_of(line))}`" in reason.cause
     ]
     return bool(told) and all(intervals.is_by_turns(case, *one) for one in told)

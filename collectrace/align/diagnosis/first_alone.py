@@ -37,10 +37,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         if head is not None:
             return _told(within, call, held, head)
         release = _release(case, held, within)
-        if release is not None and _has_passed(case, candidate, held, within):
-            return _never_released(within, call, held, release)
         if release is not None:
-            return _not_there(within, call, held, release)
+            is_past = _has_passed(case, candidate, held, within)
+            return _not_released(within, call, held, release, is_past=is_past)
     return None
 
 
@@ -105,24 +104,24 @@ def _has_passed(case: Case, candidate: Candidate, held: Side, gone: Side) -> boo
     """
     here, there = gone.stack or (), held.stack or ()
     inside, line = chains.outermost_apart(here, there)
-    before = [
-        case.before(side.ranks[0], candidate.stream, candidate.seq, 1) for side in (gone, held)
-    ]
-    calls = [those[0] for those in before if those and those[0] is not None]
-    if not inside or len(calls) < 2 or _is_around(case, inside, chains.line(line)):
-        return False
+    ranks = [side.ranks[0] for side in (gone, held)]
+    calls = [case.last_before(rank, candidate.stream, candidate.seq) for rank in ranks]
     last, other = (
-        case.stack(side.ranks[0], call) for side, call in zip((gone, held), calls, strict=True)
+        case.stack(rank, call) if call is not None else ()
+        for rank, call in zip(ranks, calls, strict=True)
     )
+    if not inside or None in calls or _is_around(case, inside, chains.line(line)):
+        return False
     common = chains.shared(here, there)
     if last != other or chains.scope(inside) != chains.scope(line):
         # Of one line that calls both, the call within the brackets of the other comes first.
         text = " ".join(case.statements(chains.site(there[-common]))[-1:]) if common else ""
         names = re.escape(chains.method(inside)), re.escape(chains.method(line))
         return last == other and bool(re.search(r"\b{}\(.*\b{}\(".format(*names), text))
-    if len(last) <= common or chains.shared(last, here) < common:
+    before = chains.beside(last, here, common)
+    if not before:
         return False
-    came, at, to = (chains.line(frame) for frame in (last[-1 - common], line, inside))
+    came, at, to = (chains.line(frame) for frame in (before, line, inside))
     return came < at < to or at < to < came
 
 
@@ -133,32 +132,29 @@ def _asks_rank(case: Case, site: str, line: str) -> bool:
 _YIELDS: Final = re.compile(r"\s*yield\b")
 
 
-def _never_released(gone: Side, call: Call, held: Side, release: str) -> Reason:
+def _not_released(gone: Side, call: Call, held: Side, release: str, *, is_past: bool) -> Reason:
+    """Those who are held, and where the others are; ``is_past``: they went past the release."""
     who, others = words.ranks(gone.ranks), words.ranks(held.ranks)
-    manager = chains.function((held.stack or ("",))[0])
+    manager, at = chains.function((held.stack or ("",))[0]), words.site(release)
+    made = f"{words.name(call)}{words.at(call)}"
+    holds = (
+        f"{manager}() holds {others} at its entry, in a barrier, which {who} "
+        f"{words.verb(gone.ranks, 'joins', 'join')} at {at}, behind its `yield`. {words.upper(who)}"
+    )
+    if not is_past:
+        return Reason(
+            f"{holds} {words.verb(gone.ranks, 'is', 'are')} in {made} instead: not there yet, or "
+            "past it.",
+            f"Let every rank enter {manager}() equally often, at one place of the program, and "
+            f"make {made} on every rank, before it or behind it.",
+        )
     wait = words.verb(held.ranks, "waits", "wait")
     return Reason(
-        f"{manager}() holds {others} at its entry, in a barrier, which {who} "
-        f"{words.verb(gone.ranks, 'joins', 'join')} at {words.site(release)}, behind its `yield`. "
-        f"{words.upper(who)} went past that, to {words.name(call)}{words.at(call)}, and {others} "
-        f"{wait} for ever: so it leaves out what stands behind the "
-        "`yield` where an exception is raised in the body, and caught further out.",
-        f"Let {manager}() make the call at {words.site(release)} in any case: in a `finally:` of a "
-        f"`try:` around the `yield`. And mend what was raised in the body on {who}; where one rank "
-        "may fail alone there, let all ranks learn of it behind it.",
-    )
-
-
-def _not_there(gone: Side, call: Call, held: Side, release: str) -> Reason:
-    who, others = words.ranks(gone.ranks), words.ranks(held.ranks)
-    manager = chains.function((held.stack or ("",))[0])
-    return Reason(
-        f"{manager}() holds {others} at its entry, in a barrier, which {who} "
-        f"{words.verb(gone.ranks, 'joins', 'join')} at {words.site(release)}, behind its `yield`. "
-        f"{words.upper(who)} {words.verb(gone.ranks, 'is', 'are')} in {words.name(call)}"
-        f"{words.at(call)} instead: not there yet, or past it.",
-        f"Let every rank enter {manager}() equally often, at one place of the program, and make "
-        f"{words.name(call)}{words.at(call)} on every rank, before it or behind it.",
+        f"{holds} went past that, to {made}, and {others} {wait} for ever. An exception that is "
+        "raised in the body, and caught further out, leads past what stands behind the `yield`.",
+        f"Let {manager}() make the call at {at} in any case: in a `finally:` of a `try:` around "
+        f"the `yield`. And mend what was raised in the body on {who}; where one rank may fail "
+        "alone there, let all ranks learn of it behind it.",
     )
 
 

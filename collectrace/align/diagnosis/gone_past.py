@@ -81,8 +81,7 @@ def _in_one_function(
     before, again = set(), []
     for point, call in zip(points, calls_before, strict=True):
         stack = case.stack(point.ranks[0], call) if call is not None else ()
-        inside = len(stack) > common and chains.shared(stack, one.stack) >= common
-        frame = stack[-1 - common] if inside else ""
+        frame = chains.beside(stack, one.stack, common)
         before.add(frame if chains.scope(frame) == function else "")
         again += [point] if stack == point.stack else []
     if len(before) > 1:

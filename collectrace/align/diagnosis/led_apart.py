@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
-from collectrace.align.diagnosis.wording import EVERY_RANK, VAGUE, Reason, place_of_line
+from collectrace.align.diagnosis.wording import (
+    DECIDED,
+    EVERY_RANK,
+    Reason,
+    is_vague,
+    place_of_line,
+    without_vague,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
@@ -22,25 +28,20 @@ from collectrace.align.reading import chains, statements
 
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with where one line led the sides, if it names nothing that decided it."""
-    is_open = reason.because == "some ranks" or any(vague in reason.cause for vague in VAGUE)
+    is_open = reason.because == "some ranks" or is_vague(reason.cause)
     if not is_open or candidate.cause is not None:
         return reason
-    if any(told in reason.cause for told in _DECIDED):
+    if any(told in reason.cause for told in (*DECIDED, *_LED)):
         return reason
     found = led(case, candidate)
     if found is None:
         return reason
-    cause = reason.cause
-    for vague in VAGUE:
-        cause = cause.replace(vague, "")
     fix = reason.fix.replace(EVERY_RANK, found.fix) if found.fix else reason.fix
-    return reason._replace(cause=cause + found.cause, fix=fix)
+    return reason._replace(cause=without_vague(reason.cause) + found.cause, fix=fix)
 
 
-_DECIDED: Final = (
-    " under `", " behind the guard `", "parted them", " may have led ", " leads past ",
-)  # fmt: skip
-"""Words by which a cause tells what led the sides apart."""
+_LED: Final = (" may have led ", " leads past ")
+"""Words by which a cause tells of a way past a call."""
 
 
 def led(case: Case, candidate: Candidate) -> Reason | None:
@@ -69,8 +70,8 @@ def _paths_before(
     found: list[Sequence[str]] = []
     for point in points:
         log = case.log(point.ranks[0])
-        calls = case.before(point.ranks[0], candidate.stream, candidate.seq, 1)
-        stack = log.stack(calls[0]) if log is not None and calls and calls[0] is not None else None
+        call = case.last_before(point.ranks[0], candidate.stream, candidate.seq)
+        stack = log.stack(call) if log is not None and call is not None else None
         found.append(stack.path if stack is not None else ())
     return found
 
@@ -140,7 +141,7 @@ def _in_library(
 ) -> Reason | None:
     """At least one side is in the library that the line called."""
     paths = [way.path for way in ways]
-    shared = sum(1 for _ in takewhile(lambda p: p[0] == p[1], zip(*paths, strict=False)))
+    shared = chains.shared(*(path[::-1] for path in paths))
     if all(paths) and (not shared or shared >= min(map(len, paths))):
         return None
     went = [

@@ -65,8 +65,8 @@ def _went_past(case: Case, asked: Sequence[_Asked]) -> str:
     return ""
 
 
-def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason | None:
-    """What may have led ranks past the creation of a group; None: nothing is seen.
+def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason:
+    """What may have led ranks past the creation of a group; empty: nothing is seen.
 
     By what stands around and before it, in the functions that they are not in: after a space. All
     of them must have issued their last call from one line: of others it would be a guess.
@@ -76,25 +76,24 @@ def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason | None:
     calls = ((rank, case.standings[rank].last_call) for rank in absent)
     last = {case.stack(rank, made) for rank, made in calls if made is not None}
     if len(last) != 1 or not stack:
-        return None
+        return Reason("", "")
     there = last.pop()
     apart = stack[: len(stack) - chains.shared(stack, there)]
     here, other = chains.outermost_apart(stack, there)
     if not here or chains.scope(here) != chains.scope(other):
-        return None
+        return Reason("", "")
     if chains.line(other) < chains.line(here):
-        return None  # they have not come to it yet, as far as is seen
+        return Reason("", "")  # they have not come to it yet, as far as is seen
     # What leads out of the function in which they part does not lead to where they are in it.
     found = ways_past.few(case, apart[:-1])
     shared = statements.branches(case.statements(chains.site(other)))
     around = [
-        quoted(chains.file(frame), line)
-        for frame in apart
-        for line in statements.branches(statements.own(case.statements(chains.site(frame))))
-        if frame != here or line not in shared
+        quoted(file, line)
+        for site, (file, line) in case.branches(apart)
+        if site != chains.site(here) or line not in shared
     ]
-    if not 0 < len(found) + len(around) <= ways_past.MOST:
-        return None
+    if len(found) + len(around) > ways_past.MOST:
+        return Reason("", "")
     stands = f" The call of {call(group)} stands under {words.listed(around)}." if around else ""
     before = " or ".join(dict.fromkeys(way.quoted for way in found))
     fix = f" Make it before {before}, where every rank comes to it." if found else ""

@@ -180,8 +180,7 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
 def _was_in(case: Case, candidate: Candidate, gone: Standpoint, loop: LoopLine) -> bool:
     """Whether the call before a row came from inside a loop: else nobody saw it entered."""
     rank = gone.ranks[0]
-    before = case.before(rank, candidate.stream, candidate.seq, 1)
-    last = before[0] if before else None
+    last = case.last_before(rank, candidate.stream, candidate.seq)
     return last is not None and loop_lines.is_in(case, case.stack(rank, last), loop)
 
 

@@ -10,7 +10,14 @@ from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import outermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast
-from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, VAGUE, Reason, if_ended
+from collectrace.align.diagnosis.wording import (
+    DECIDED,
+    EVERY_RANK,
+    ONE_LENGTH,
+    Reason,
+    if_ended,
+    without_vague,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
@@ -21,22 +28,19 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
     if candidate.cause is not None or reason.because not in ("some ranks", "left"):
         return reason
-    if any(told in reason.cause for told in (" under `", " behind the guard `", "parted them")):
+    if any(told in reason.cause for told in DECIDED):
         return reason
     found = gone_past.of_sides(case, candidate) or _in_callback(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:
         return reason  # what is told of is another call
     if any(way.quoted in reason.cause for way in found.ways):
         return reason
-    cause = reason.cause
-    for vague in VAGUE:
-        cause = cause.replace(vague, "")
     fix = found.fix
     if reason.fix == ONE_LENGTH:
         fix += f"\n{if_ended()}"
     elif not found.is_only and reason.fix != EVERY_RANK:
         fix += f"\n{reason.fix}"
-    return Reason(cause + found.sentence, fix, reason.because, found.fix)
+    return Reason(without_vague(reason.cause) + found.sentence, fix, reason.because, found.fix)
 
 
 def _in_callback(case: Case, candidate: Candidate) -> Past | None:

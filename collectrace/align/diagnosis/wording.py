@@ -131,6 +131,22 @@ SKIPPED_OR_REPEATED = (
 RAN_ON_SOME = " A branch or a loop ran on some ranks only."
 VAGUE = (UNDECIDED, SKIPPED, SKIPPED_OR_REPEATED, RAN_ON_SOME)
 """What is said, after a space, where nothing is known of what led past a call."""
+
+
+def is_vague(cause: str) -> bool:
+    """Whether a cause says so."""
+    return any(vague in cause for vague in VAGUE)
+
+
+def without_vague(cause: str) -> str:
+    """A cause without that, where more is known."""
+    for vague in VAGUE:
+        cause = cause.replace(vague, "")
+    return cause
+
+
+DECIDED: Final = (" under `", " behind the guard `", "parted them")
+"""Words by which a cause tells of the condition that led the sides apart."""
 EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."

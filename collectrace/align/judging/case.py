@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from itertools import takewhile
 from typing import Final, TypeVar, cast
 
 from collectrace.align.judging.candidate import Candidate
@@ -120,6 +119,11 @@ class Case:
         if log is None or stream is None or seq is None:
             return []
         return log.calls(stream, max(1, seq - most), seq)
+
+    def last_before(self, rank: int, stream: StreamKey | None, seq: int | None) -> Call | None:
+        """A rank's call in the row before one; None where none was recorded."""
+        calls = self.before(rank, stream, seq, 1)
+        return calls[-1] if calls else None
 
     def met(
         self, ranks: Sequence[int], stream: StreamKey | None, seq: int | None
@@ -279,25 +283,23 @@ class Case:
         Ranks of one side may run functions of their own, as who sends and who receives: one that
         runs the functions in which the smallest side is tells where the two parted.
         """
-        least, few = min(sides, key=lambda side: len(side[1]), default=(None, []))
-        scopes = self._scopes(few[0], least) if least is not None else []
+        if not sides:
+            return
+        least, few = min(sides, key=lambda side: len(side[1]))
+        scopes = self._scopes(few[0], least)
         for call, ranks in sides:
-            near = max(ranks, key=lambda rank: self._nearness(source, rank, scopes))
+            shared = {r: chains.shared(self._scopes(r, source.calls[r]), scopes) for r in ranks}
+            near = max(ranks, key=shared.__getitem__)
             made = source.calls[near]
             if ranks is few or made is None or (made.op, made.role) != (call.op, call.role):
                 yield call, ranks
             else:
                 yield made, [near, *(rank for rank in ranks if rank != near)]
 
-    def _scopes(self, rank: int, call: Call) -> list[tuple[str, str]]:
-        """The functions above a call, outermost first."""
-        return [chains.scope(frame) for frame in reversed(self.stack(rank, call))]
-
-    def _nearness(self, source: Divergence, rank: int, scopes: Sequence[tuple[str, str]]) -> int:
-        """How many of the outermost functions above a rank's call in a row are these."""
-        call = source.calls[rank]
-        own = self._scopes(rank, call) if call is not None else []
-        return sum(1 for _ in takewhile(lambda p: p[0] == p[1], zip(own, scopes, strict=False)))
+    def _scopes(self, rank: int, call: Call | None) -> list[tuple[str, str]]:
+        """The functions above a call, innermost first."""
+        stack = self.stack(rank, call) if call is not None else ()
+        return [chains.scope(frame) for frame in stack]
 
     def _ways(self, source: Divergence) -> dict[int, tuple[str, ...]]:
         """Per rank of a row the lines by which its call is told apart from the others'."""

@@ -232,11 +232,9 @@ def _has_begun_anew(case: Case, candidate: Candidate, found: Turn) -> bool:
     here, there = chains.outermost_apart(new, old)
     common = chains.shared(new, old)
     for one in (rank, other):
-        latest = case.before(one, candidate.stream, candidate.seq, 1)
-        stack = case.stack(one, latest[0]) if latest and latest[0] is not None else ()
-        if len(stack) <= common or chains.shared(stack, new) < common:
-            return False
-        frame = stack[-1 - common]
+        latest = case.last_before(one, candidate.stream, candidate.seq)
+        stack = case.stack(one, latest) if latest is not None else ()
+        frame = chains.beside(stack, new, common)
         if chains.scope(frame) != chains.scope(here):
             return False
         if not chains.line(there) < chains.line(frame) < chains.line(here):

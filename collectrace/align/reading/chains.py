@@ -104,10 +104,19 @@ def ways(stacks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(frames[:length] for frames in found)
 
 
-def shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """How many of their outermost frames two stacks, innermost first, have in common."""
+def shared(one: Sequence[object], two: Sequence[object]) -> int:
+    """How many of their outermost frames two stacks, innermost first, have in common.
+
+    Or of what else is given for each frame, such as its function.
+    """
     pairs = zip(reversed(one), reversed(two), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def beside(stack: Sequence[str], other: Sequence[str], common: int) -> str:
+    """The frame of a stack right within so many that it shares with another; empty: it does not."""
+    is_inside = len(stack) > common and shared(stack, other) >= common
+    return stack[-1 - common] if is_inside else ""
 
 
 def place(frame: str) -> Place:

@@ -23,7 +23,7 @@ class Model(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
 
-def fit(model, callbacks=()):
+def fit(model, callbacks=(), *, enable_progress_bar=False):
     lightning.seed_everything(0)
     data = TensorDataset(torch.randn(80, 8), torch.randint(0, 3, (80,)))
     lightning.Trainer(
@@ -33,7 +33,7 @@ def fit(model, callbacks=()):
         max_epochs=1,
         logger=False,
         enable_checkpointing=False,
-        enable_progress_bar=False,
+        enable_progress_bar=enable_progress_bar,
         enable_model_summary=False,
         callbacks=list(callbacks),
     ).fit(model, DataLoader(data, 4))

@@ -8,14 +8,8 @@ fix: enable_progress_bar=False; on_train_epoch_end
 never: find_unused_parameters; join(); drop_last; logs do not show; rank_zero_only
 """
 
-import datetime
-
 import common
-import lightning
-import torch
-from lightning.pytorch.strategies import DDPStrategy
-from lightning_base import Model
-from torch.utils.data import DataLoader, TensorDataset
+from lightning_base import Model, fit
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 
@@ -34,15 +28,4 @@ class Counts(Model):
         self.confusion.compute()  # BUG
 
 
-lightning.seed_everything(0)
-data = TensorDataset(torch.randn(80, 8), torch.randint(0, 3, (80,)))
-lightning.Trainer(
-    accelerator="cpu",
-    devices=2,
-    strategy=DDPStrategy(timeout=datetime.timedelta(seconds=60)),
-    max_epochs=1,
-    logger=False,
-    enable_checkpointing=False,
-    enable_progress_bar=not common.TWIN,
-    enable_model_summary=False,
-).fit(Counts(), DataLoader(data, 4))
+fit(Counts(), enable_progress_bar=not common.TWIN)

@@ -9,11 +9,9 @@ never: find_unused_parameters; no part in the loss; join(); loop ended; ragged; 
 """
 
 import common
-import tiny_bert
-import torch
 import torch.distributed as dist
-from torch.utils.data import TensorDataset
-from transformers import Trainer, TrainingArguments, set_seed
+from trainer_base import train
+from transformers import Trainer
 
 
 class Metric(Trainer):
@@ -25,25 +23,4 @@ class Metric(Trainer):
         return (loss, outputs) if return_outputs else loss
 
 
-def collate(rows):
-    x, y = zip(*rows, strict=True)
-    return {"input_ids": torch.stack(x), "labels": torch.stack(y)}
-
-
-set_seed(0)
-Metric(
-    model=tiny_bert.model(),
-    args=TrainingArguments(
-        "saved",
-        per_device_train_batch_size=4,
-        num_train_epochs=1,
-        use_cpu=True,
-        ddp_backend="gloo",
-        ddp_timeout=60,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-    ),
-    train_dataset=TensorDataset(torch.randint(0, 50, (64, 6)), torch.randint(0, 2, (64,))),
-    data_collator=collate,
-).train()
+train(Metric)

@@ -9,10 +9,10 @@ never: find_unused_parameters; join(); loop ended; ragged; drop_last; logs do no
 """
 
 import common
-import tiny_bert
 import torch
-from torch.utils.data import SequentialSampler, TensorDataset
-from transformers import Trainer, TrainingArguments, set_seed
+from torch.utils.data import SequentialSampler
+from trainer_base import train
+from transformers import Trainer
 
 
 class Contrastive(Trainer):
@@ -30,27 +30,6 @@ class Contrastive(Trainer):
         return (loss, outputs) if return_outputs else loss
 
 
-def collate(rows):
-    x, y = zip(*rows, strict=True)
-    return {"input_ids": torch.stack(x), "labels": torch.stack(y)}
-
-
-set_seed(0)
 labels = torch.arange(64) % 2
 labels[36:40] = 0  # the batch that rank 1 gets in the fifth step
-Contrastive(
-    model=tiny_bert.model(),
-    args=TrainingArguments(
-        "saved",
-        per_device_train_batch_size=4,
-        num_train_epochs=1,
-        use_cpu=True,
-        ddp_backend="gloo",
-        ddp_timeout=60,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-    ),
-    train_dataset=TensorDataset(torch.randint(0, 50, (64, 6)), labels),
-    data_collator=collate,
-).train()
+train(Contrastive, labels)

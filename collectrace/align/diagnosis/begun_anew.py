@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import fewer_rounds
-from collectrace.align.diagnosis.loop_lines import Left, LoopLine, is_in
+from collectrace.align.diagnosis.loop_lines import Left, around_both, is_in
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.signature import program_text
 
@@ -38,7 +37,7 @@ def seen(
     as they should.
     """
     gone, inside, loop = left
-    around = _loop_around(case, gone.stack, inside.stack)
+    around = around_both(case, gone.stack, inside.stack)
     if around is None or set(gone.ranks) <= set(suspects):
         return None
     past = fewer_rounds.seen(case, gone, inside.ranks, around)
@@ -80,22 +79,6 @@ def _is_shorter(now: int, before: Sequence[int]) -> bool:
 
 _ENOUGH: Final = 2
 """Turns that make it a habit how many rounds a loop has."""
-
-
-def _loop_around(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopLine | None:
-    """The innermost loop around two stacks, in the function where they part or further out."""
-    common = chains.shared(gone, inside)
-    here, there = chains.outermost_apart(gone, inside)
-    if here and chains.scope(here) == chains.scope(there):
-        mine, theirs = (statements.loops(case.statements(chains.site(f))) for f in (here, there))
-        both = [line for line in mine if line in theirs]
-        if both:
-            return LoopLine(here, both[-1])
-    for frame in gone[len(gone) - common :]:
-        lines = statements.loops(case.statements(chains.site(frame)))
-        if lines:
-            return LoopLine(frame, lines[-1])
-    return None
 
 
 def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[int]:

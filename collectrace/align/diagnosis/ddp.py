@@ -12,6 +12,7 @@ from typing import Final
 from collectrace import roles, words
 from collectrace.align.diagnosis import (
     begun_anew,
+    come_out,
     decided,
     fewer_rounds,
     gone_past,
@@ -203,7 +204,7 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
     early = _came_early(case, candidate, side, other) if left is None else None
     if early is not None:
         return Reason(f"{told} {early.cause}", early.fix)
-    left = left or _out_by(loop_lines.out_of(case, candidate), side)
+    left = left or _out_by(come_out.out_of(case, candidate), side)
     if left is not None:
         return _in_the_loop(case, candidate, left, told)
     if calls_in_one_loop(case, side, other):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from collectrace import words
-from collectrace.align.diagnosis import join_inputs
+from collectrace.align.diagnosis import come_out, join_inputs
 from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -80,11 +80,12 @@ def of_ranks(
     ranks: Iterable[int],
     ended: Iterable[int] = (),
     until: Mapping[int, int] | None = None,
+    out: Collection[int] = (),
 ) -> Inputs | None:
     """What the logs tell of some ranks' inputs; None where not all of them tell.
 
     ``ended``: ranks known to have left the loop, by what they did next. ``until``: when ranks made
-    the call by which they parted, ns.
+    the call by which they parted, ns. ``out``: ranks seen to be out of a loop that others go on in.
     """
     chosen = sorted({rank for rank in ranks if case.log(rank) is not None})
     logs = {rank: log for rank in chosen if (log := case.log(rank)) is not None}
@@ -92,7 +93,7 @@ def of_ranks(
     over = finished | set(ended)
     over -= {rank for rank, log in logs.items() if _left_over(log) is not None}
     forwards = _by_forwards(logs, over) if of_one_model(case, logs) else None
-    for found in (_by_join(logs), _by_loader(logs, until or {}), forwards):
+    for found in (_by_join(logs), _by_loader(logs, until or {}, out), forwards):
         if found is not None and len(found.counts) == len(chosen) and len(chosen) > 1:
             return found
     return None
@@ -111,7 +112,9 @@ def of_candidate(case: Case, candidate: Candidate) -> Inputs | None:
         and candidate.seq is not None
         and (call := case.call(rank, candidate.stream, candidate.seq)) is not None
     }
-    found = of_ranks(case, known, ended, until)
+    left = come_out.out_of(case, candidate)
+    out = left.gone.ranks if left is not None else ()
+    found = of_ranks(case, known, ended, until, out)
     if found is None or not found.uneven:
         return None
     # Only a rank that ran out can be missing, or be somewhere else, because of that.
@@ -187,8 +190,7 @@ def _left_over(log: RankLog) -> Batch | None:
     latest = max(log.batches, key=lambda batch: batch.t, default=None)
     if latest is None or latest.end:
         return None
-    own = (b for b in reversed(log.batches) if b.loader == latest.loader)
-    first = next((b for b in own if b.length is not None or b.site is not None), latest)
+    first = _first(log, latest)
     if first.length is not None and first.length <= latest.batch:
         return None
     return replace(latest, length=first.length, site=first.site)
@@ -227,7 +229,9 @@ def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
     return Inputs(found.counts, found.ended, "join") if found is not None else None
 
 
-def _in_a_pass(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> set[int]:
+def _in_a_pass(
+    logs: Mapping[int, RankLog], until: Mapping[int, int], out: Collection[int]
+) -> set[int]:
     """The ranks that were in the midst of a pass, which the others had begun too, at these times.
 
     If they left a loop then, they did so otherwise than by the end of a pass.
@@ -242,11 +246,31 @@ def _in_a_pass(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> set[int
     return {
         rank
         for rank, found in latest.items()
-        if shared and not max((found[n] for n in shared), key=lambda batch: batch.t).end
+        if shared
+        and not _is_over(
+            logs[rank], max((found[n] for n in shared), key=lambda batch: batch.t), rank in out
+        )
     }
 
 
-def _by_loader(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> Inputs | None:
+def _is_over(log: RankLog, latest: Batch, is_out: bool) -> bool:
+    """Whether a pass of which this is the latest batch is over.
+
+    Who takes as many batches as ``len()`` says, by ``next()``, never sees its end: ``is_out`` of
+    the loop, it has had them all.
+    """
+    return bool(latest.end) or (is_out and latest.batch == _first(log, latest).length)
+
+
+def _first(log: RankLog, latest: Batch) -> Batch:
+    """The first batch of a pass, which bears its length and line; itself where it is not known."""
+    own = (b for b in reversed(log.batches) if b.loader == latest.loader)
+    return next((b for b in own if b.length is not None or b.site is not None), latest)
+
+
+def _by_loader(
+    logs: Mapping[int, RankLog], until: Mapping[int, int], out: Collection[int]
+) -> Inputs | None:
     """The latest pass over the DataLoader that all ranks have used last.
 
     A rank that is done with it may have gone on to another one, which the others never came to.
@@ -256,11 +280,11 @@ def _by_loader(logs: Mapping[int, RankLog], until: Mapping[int, int]) -> Inputs 
     if not shared:
         return None
     counts, ended = dict[int, int](), set[int]()
-    going = _in_a_pass(logs, until)
+    going = _in_a_pass(logs, until, out)
     by_time = sorted(shared, key=lambda n: max(f[n].t for f in latest.values()), reverse=True)
     for loader in by_time:
         counts = {rank: found[loader].batch for rank, found in latest.items()}
-        over = {rank for rank, found in latest.items() if found[loader].end}
+        over = {r for r, found in latest.items() if _is_over(logs[r], found[loader], r in out)}
         # A pass that ended early somewhere says why the ranks are apart; else the latest counts.
         early = {rank for rank in over - going if counts[rank] < max(counts.values())}
         if early:

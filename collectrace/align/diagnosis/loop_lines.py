@@ -224,39 +224,20 @@ def _stacks_before(case: Case, candidate: Candidate, point: Standpoint) -> list[
     return stacks if stacks and stacks[-1] else []
 
 
-@once
-def out_of(case: Case, candidate: Candidate) -> Left | None:
-    """Who is out of a loop that the other side goes on in, and was in it by its call before.
-
-    Who is at a line that it has been at before, or behind that of the others, where no loop is
-    around both. Else it may be on a branch of such a loop, and the others at the first turn of the
-    inner one.
-    """
-    points = standpoints(candidate)
-    if len(points) != 2 or candidate.stream is None or candidate.seq is None:
-        return None
-    for gone, inside in (points, points[::-1]):
-        calls = case.before(gone.ranks[0], candidate.stream, candidate.seq)
-        loop = come_out_of(case, inside, gone, calls[-1]) if calls else None
-        if loop is None:
-            continue
-        stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
-        # Who is blamed for another call may be at the first turn of the loop too soon.
-        usual = tuple(gone.stack) in stacks and not set(inside.ranks) <= set(candidate.suspects)
-        if usual or _is_behind(case, gone.stack, inside.stack):
-            return Left(gone, inside, loop)
-    return None
-
-
-def _is_behind(case: Case, gone: Sequence[str], inside: Sequence[str]) -> bool:
-    """Whether a stack is at a line behind another's, or at the same, and no loop leads back."""
+def around_both(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopLine | None:
+    """The innermost loop around two stacks, in the function where they part or further out."""
     common = chains.shared(gone, inside)
     here, there = chains.outermost_apart(gone, inside)
-    if not here or not there or case.loops(gone[len(gone) - common - 1 :]):
-        return False
-    if chains.scope(here) == chains.scope(there):
-        return chains.line(here) > chains.line(there)
-    return common > 0
+    if here and chains.scope(here) == chains.scope(there):
+        mine, theirs = (statements.loops(case.statements(chains.site(f))) for f in (here, there))
+        both = [line for line in mine if line in theirs]
+        if both:
+            return LoopLine(here, both[-1])
+    for frame in gone[len(gone) - common :]:
+        lines = statements.loops(case.statements(chains.site(frame)))
+        if lines:
+            return LoopLine(frame, lines[-1])
+    return None
 
 
 def is_behind(candidate: Candidate) -> bool:

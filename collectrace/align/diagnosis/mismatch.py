@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     autograd,
     by_framework,
     caught,
+    come_out,
     conditions,
     ddp,
     ddp_backward,
@@ -137,12 +138,16 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     left = ways_told.left_loop(case, candidate, found)
     if left is not None:
         return left
+    seen = loop_lines.left(case, candidate) or come_out.out_of(case, candidate)
+    left_it = f"the loop {seen.loop.quoted}" if seen is not None else "the loop"
     parts, inside, answered = [], list[Call](), False
     is_joined = any(is_shadow(call.role) for _, call in called(candidate))
-    for side, call in called(candidate):
+    for side, call in sorted(
+        called(candidate), key=lambda one: not set(one[0].ranks) & found.ended
+    ):
         who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
         if set(side.ranks) & found.ended:
-            parts.append(f"{who} left the loop and went on to {what}")
+            parts.append(f"{who} left {left_it} and went on to {what}")
         else:
             still = words.verb(side.ranks, "is", "are")
             parts.append(f"{who} {still} still in it, in {what}")

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from collectrace import ops, words
-from collectrace.align.diagnosis import decided, lone_line, loop, loop_lines, rounds
+from collectrace.align.diagnosis import come_out, decided, lone_line, loop, loop_lines, rounds
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, named, place_of, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -63,7 +63,7 @@ def _may_come(case: Case, candidate: Candidate, found: Edit) -> bool:
     """Whether ranks are still in a loop that the others have left: they may come to it later."""
     if loop_lines.left(case, candidate) is not None:
         return True
-    out = loop_lines.out_of(case, candidate)
+    out = come_out.out_of(case, candidate)
     return out is not None and out.inside.ranks == found.ranks
 
 

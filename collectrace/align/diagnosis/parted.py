@@ -8,6 +8,7 @@ from typing import Final
 from collectrace import words
 from collectrace.align.diagnosis import (
     begun_anew,
+    come_out,
     conditions,
     decided,
     due,
@@ -241,7 +242,7 @@ def out_of_loop(
 
     ``times``: how often they had gone through what they repeated, if known.
     """
-    left = loop_lines.out_of(case, candidate)
+    left = come_out.out_of(case, candidate)
     if left is None or candidate.seq is None or left.gone.ranks != who:
         return None
     once = times and not case.loops(left.gone.stack)

@@ -80,9 +80,22 @@ _AUTOGRADS: Final = re.compile(r"class \w+\(.*\b(Inplace|NestedIO)?Function\b")
 
 def decides_itself(own: Sequence[str]) -> bool:
     """Whether a line may leave out its call, or make it several times; so, too, one not known."""
-    plain = [_HEADER.sub("", code_of(line)) for line in own[-1:]]
+    if not own or _has_body(code_of(own[-1])):
+        return True
+    plain = [_HEADER.sub("", code_of(own[-1]))]
     plain += [text for line in own[:-1] if _is_plain(text := code_of(line))]
-    return not own or any(_WITHIN.search(text) for text in plain)
+    return any(_WITHIN.search(text) for text in plain)
+
+
+def _has_body(statement: str) -> bool:
+    """Whether it is a condition or a loop with what it decides about on the same line."""
+    if not statement.startswith(("if ", "elif ", "for ", "while ", "async for ")):
+        return False
+    try:
+        ast.parse(statement.removeprefix("el").removeprefix("async "))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 _WITHIN: Final = re.compile(r"\b(if|for|and|or)\b")

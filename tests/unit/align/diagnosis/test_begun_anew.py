@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.diagnosis import begun_anew, loop_lines
+from collectrace.align.diagnosis import begun_anew, come_out
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
@@ -60,7 +60,7 @@ def told(
         rank.beat(60, rank.inside(call))
     case = case_of(run, folder / "logs")
     candidate = judge(case)[0]
-    left = loop_lines.out_of(case, candidate)
+    left = come_out.out_of(case, candidate)
     assert left is not None
     assert left.gone.ranks == (0,)
     seq = candidate.seq or 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectrace.align.diagnosis import loop_lines
+from collectrace.align.diagnosis import come_out
 from collectrace.align.diagnosis.loop_lines import LoopLine, has_own_order
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
@@ -68,10 +68,12 @@ PAGE, REPORT, LATER = ["3 go", "6 <module>"], ["5 report", "6 <module>"], ["5 re
 STEP_PAGE, STEP_REPORT = ["3 go", "9 <module>"], ["5 report", "10 <module>"]
 
 
-def out_of(folder: Path, *programs: Sequence[list[str]]) -> tuple[tuple[int, ...], str]:
+def out_of(
+    folder: Path, *programs: Sequence[list[str]], text: str = PROGRAM
+) -> tuple[tuple[int, ...], str]:
     """Who is out of a loop, by the lines that ranks 0 to 2 come from, and the loop's line."""
     program = folder / "job.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     run = Run(len(programs))
     known: list[list[str]] = []
     for rank, lines in zip(run, programs, strict=True):
@@ -86,7 +88,7 @@ def out_of(folder: Path, *programs: Sequence[list[str]]) -> tuple[tuple[int, ...
             call = rank.call(op, site=site, stack=number)
         rank.beat(60, rank.inside(call))
     case = case_of(run, folder / "logs")
-    found = loop_lines.out_of(case, judge(case)[0])
+    found = come_out.out_of(case, judge(case)[0])
     return (found.gone.ranks, found.loop.line) if found is not None else ((), "")
 
 
@@ -101,9 +103,33 @@ def test_who_is_behind_the_function_of_a_loop_is_out_of_it(
     )
 
 
-def test_in_a_loop_around_both_a_new_line_may_be_a_branch_of_that(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "    if step: report(step)",
+        "    go(step) or report(step)",
+        "    report(step) if step else 0",
+    ],
+)
+def test_in_a_loop_around_both_a_new_line_may_be_a_branch_of_that(
+    branch: str, tmp_path: Path
+) -> None:
+    text = PROGRAM.replace("    report(step)", branch)
     pages = [STEP_PAGE] * 4
-    assert out_of(tmp_path, pages, pages, [*pages[:3], STEP_REPORT]) == ((), "")
+    assert out_of(tmp_path, pages, pages, [*pages[:3], STEP_REPORT], text=text) == ((), "")
+
+
+@pytest.mark.parametrize("jump", ["return", "raise ValueError"])
+def test_in_a_loop_around_both_a_new_line_may_be_jumped_over(jump: str, tmp_path: Path) -> None:
+    text = PROGRAM.replace("    meet()", f"    if not result: {jump}; meet()")
+    pages = [STEP_PAGE] * 4
+    assert out_of(tmp_path, pages, pages, [*pages[:3], STEP_REPORT], text=text) == ((), "")
+
+
+def test_in_a_loop_around_both_a_new_line_that_all_come_to_is_behind(tmp_path: Path) -> None:
+    pages = [STEP_PAGE] * 4
+    found = out_of(tmp_path, pages, pages, [*pages[:3], STEP_REPORT])
+    assert found == ((2,), "2     for page in pages:")
 
 
 def test_in_a_loop_around_both_a_line_that_always_came_behind_is_behind(tmp_path: Path) -> None:

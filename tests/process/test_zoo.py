@@ -32,7 +32,7 @@ RUNS: Final = [
         if n % QUICK
     ),
 ]
-AT_A_TIME: Final = 8
+AT_A_TIME: Final = 16
 """Runs; most of them only wait for a timeout."""
 
 Judge = Callable[[tuple[Case, bool], pytest.FixtureRequest], Verdict]

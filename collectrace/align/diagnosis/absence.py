@@ -141,11 +141,12 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         and (fewer := fewer_rounds.seen(case, point, candidate.absent)).fix
     ):
         left = ", or a round of it was left out" if fewer.left_out else ""
+        around = loop_lines.innermost_loop(case, point.stack)
         return Reason(
             f"{words.upper(found.phrase())}. {words.upper(words.ranks(side.ranks))} {waits} in "
             f"{named(case, side.ranks[0], call, brief=True)} for {gone}: the loop ended earlier "
             f"there{left}.{fewer.cause}",
-            f"{fewer.fix}\n{if_ended(loop_lines.even_length(case))}",
+            f"{fewer.fix}\n{if_ended(loop_lines.even_length(case, around))}",
             "left",
         )
     return Reason(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +14,7 @@ from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import IN_INIT
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.align.reading.groups import is_local
 from collectrace.records import Group
@@ -154,6 +155,7 @@ def _disagreement(
     # Of ranks that asked for another group in its place that is told.
     absent = () if creation.instead else creation.absent
     past = left_out.ways(case, absent, creation.asked[0])
+    mesh = "" if through.fix or absent else _of_mesh(case, source)
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
@@ -161,11 +163,29 @@ def _disagreement(
         f"all ranks, so what they issue in it, and in every later group, does not meet."
         f"{through.cause}{left_out.sentence(case, candidate, source)}"
         f"{past.cause}{rank_words.chain(case, creation.absent)}",
-        "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
+        mesh
+        or "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
         f"that are no members; init_device_mesh does it right."
         f"{through.fix}{past.fix}\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
     )
+
+
+def _of_mesh(case: Case, source: GroupConflict) -> str:
+    """What to change where one line of the script makes a mesh, and with it groups; or nothing."""
+    sites = {group.site for _, group in source.variants if group is not None}
+    lines = case.statements(sites.pop()) if len(sites) == 1 else []
+    found = _MESHES.search(statements.code_of(lines[-1])) if lines else None
+    if found is None:
+        return ""
+    return (
+        f"Give {found[1]}() the same shape and names on every rank, in the same order: what they "
+        "are worked out from must be alike everywhere (so neither how many devices a process is "
+        "shown, nor a variable of its environment)."
+    )
+
+
+_MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
 
 
 def _through_one_line(case: Case, source: GroupConflict) -> Reason:

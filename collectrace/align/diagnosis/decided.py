@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
@@ -154,17 +155,40 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
         return None
     if not found or any(one.asks not in ("", "data") for one in found):
         return None
-    one, two = (case.loops(point.stack[:1]) for point in points)
-    if not one or not two or one[-1] != two[-1]:
+    loop = loop_lines.around_both(case, *(point.stack for point in points))
+    if loop is None or not loop.is_over_things:
         return None
-    loop = loop_lines.LoopLine(points[0].stack[0], one[-1][1])
-    if not loop.is_over_things:
+    if not _is_by_item(case, points, found[0], loop):
         return None
     return Reason(
         f" Both lines are in {loop.quoted}: over a set, or a dict that is filled in another order, "
         "the ranks come to them in other orders.",
         f"If {loop.quoted} goes over a set or a dict: in one order on every rank, sorted(...).",
     )
+
+
+def _is_by_item(
+    case: Case, points: Sequence[Standpoint], one: Condition, loop: loop_lines.LoopLine
+) -> bool:
+    """Whether a condition may ask for what a loop has come to in a turn.
+
+    Right in the loop any may; in a function that is called there one that asks for a parameter,
+    if the loop's own name is given to that function.
+    """
+    innermost = [case.loops(point.stack[:1])[-1:] for point in points]
+    if all(lines == [(loop.file, loop.line)] for lines in innermost):
+        return True
+    stack = next(point.stack for point in points if point.ranks == one.ranks)
+    if loop.frame not in stack or not stack.index(loop.frame):
+        return False
+    call = statements.code_of(case.statements(chains.site(loop.frame))[-1])
+    inner = chains.site(stack[stack.index(loop.frame) - 1])
+    given = loop.names & set(_NAMES.findall(call.partition("(")[2]))
+    asked = set(_NAMES.findall(statements.code_of(statements.head_of(one.line))))
+    return bool(given) and bool(asked & statements.parameters(case.statements(inner)))
+
+
+_NAMES: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def skipped_by(stack: Sequence[str]) -> str:

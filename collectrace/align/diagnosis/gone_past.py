@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
@@ -78,15 +78,30 @@ def _in_one_function(
     function, other = (chains.scope(point.stack[-1 - common]) for point in points)
     if function != other:
         return None
-    before, again = set(), []
+    before, further = set(), []
     for point, call in zip(points, calls_before, strict=True):
         stack = case.stack(point.ranks[0], call) if call is not None else ()
         frame = chains.beside(stack, one.stack, common)
         before.add(frame if chains.scope(frame) == function else "")
-        again += [point] if stack == point.stack else []
+        further += [point] if _is_further_in(case, point.stack, stack, common) else []
     if len(before) > 1:
         return None  # they had parted before
-    return _Parted(case, candidate, points, common, before.pop(), again).past()
+    return _Parted(case, candidate, points, common, before.pop(), further).past()
+
+
+def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], common: int) -> bool:
+    """Whether a call may be one of the same visit to a line from which the call before came.
+
+    By the lines, or loops, of the functions that are called there. ``common``: how many frames are
+    around that line.
+    """
+    inner, earlier = ([*reversed(one)][common + 1 :] for one in (stack, before))
+    for frame, last in zip_longest(inner, earlier, fillvalue=""):
+        if chains.scope(frame) != chains.scope(last) or case.loops((frame,)):
+            return bool(frame)
+        if frame != last:
+            return chains.line(frame) > chains.line(last)
+    return False
 
 
 def _came_elsewhere(case: Case, stream: StreamKey, found: Past, row: int) -> bool:
@@ -116,13 +131,13 @@ class _Parted:
         points: Sequence[Standpoint],
         common: int,
         before: str,
-        again: Sequence[Standpoint],
+        further: Sequence[Standpoint],
     ) -> None:
-        """``again``: those whose call before came from the very lines of this one."""
+        """``further``: those whose call may be one of the same visit to the line of that before."""
         self._case = case
         self._common = common
         self._before = before
-        self._again = again
+        self._further = further
         self._left, self._gone = sorted(points, key=self._order)
         if self._frame(self._left) == before and went_on(case, candidate, self._gone.ranks):
             # The call behind came after as many turns in every round: it is what was left out.
@@ -173,15 +188,7 @@ class _Parted:
     def _order(self, point: Standpoint) -> tuple[bool, int]:
         """How soon a line comes after the one before, with those of the next round last."""
         line, last = chains.line(self._frame(point)), chains.line(self._before)
-        return line < last or (line == last and not self._is_further_in(point)), line
-
-    def _is_further_in(self, point: Standpoint) -> bool:
-        """Whether a call from the same line as the one before may be one of the same round.
-
-        By another line of the functions called there, or by a loop in them.
-        """
-        inner = point.stack[: len(point.stack) - self._common - 1]
-        return bool(inner) and (point not in self._again or any(map(self._loops, inner)))
+        return line < last or (line == last and point not in self._further), line
 
     def _loops(self, frame: str) -> list[str]:
         return statements.loops(self._case.statements(chains.site(frame)))

@@ -52,6 +52,12 @@ class LoopLine:
         return text.startswith("for ") and " range(" not in text
 
     @property
+    def names(self) -> frozenset[str]:
+        """Those that each turn gives another value to."""
+        found = _GOES.search(statements.code_of(self.line))
+        return frozenset(_NAME.findall(found["names"])) if found is not None else frozenset()
+
+    @property
     def is_over_model(self) -> bool:
         """Whether it goes over what a model consists of, which is as much on every rank."""
         return _OF_MODEL.search(self.line) is not None
@@ -75,6 +81,11 @@ class LoopLine:
         return "" if found is None else words.site(f"{self.file}:{found}")
 
 
+_GOES: Final = re.compile(r"\bfor (?P<names>.+?) in ")
+"""By which names a loop, or a comprehension, goes through things."""
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
 _COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
 
 
@@ -87,6 +98,8 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
     if loads_data(case):
         return EVEN_BATCHES
+    if loop is not None and loop.is_counted:
+        return equally_often(loop)
     if loop is not None and loop.way_out:
         return (
             f"Let all ranks leave the loop together: what ends it at {loop.way_out} must be "
@@ -123,6 +136,15 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
         for file, line in case.loops((frame,)):
             if (file, line) not in around:
                 return LoopLine(frame, line)
+    return None
+
+
+def innermost_loop(case: Case, stack: Sequence[str]) -> LoopLine | None:
+    """The innermost loop around a stack."""
+    for frame in stack:
+        around = statements.loops(case.statements(chains.site(frame)))
+        if around:
+            return LoopLine(frame, around[-1])
     return None
 
 
@@ -224,6 +246,21 @@ def _stacks_before(case: Case, candidate: Candidate, point: Standpoint) -> list[
     return stacks if stacks and stacks[-1] else []
 
 
+def without_order(case: Case, stack: Sequence[str]) -> LoopLine | None:
+    """The innermost loop around a stack, if it goes over what may have another order on a rank.
+
+    Or comprehension.
+    """
+    for frame in stack:
+        around = case.loops((frame,))
+        if around:
+            _, line = around[-1]
+            goes = _GOES.search(statements.code_of(line))
+            is_ordered = goes is None or " range(" in line or has_own_order(line)
+            return None if is_ordered else LoopLine(frame, line)
+    return None
+
+
 def around_both(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopLine | None:
     """The innermost loop around two stacks, in the function where they part or further out."""
     common = chains.shared(gone, inside)
@@ -233,11 +270,7 @@ def around_both(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopL
         both = [line for line in mine if line in theirs]
         if both:
             return LoopLine(here, both[-1])
-    for frame in gone[len(gone) - common :]:
-        lines = statements.loops(case.statements(chains.site(frame)))
-        if lines:
-            return LoopLine(frame, lines[-1])
-    return None
+    return innermost_loop(case, gone[len(gone) - common :])
 
 
 def is_behind(candidate: Candidate) -> bool:

@@ -39,6 +39,7 @@ from collectrace.align.diagnosis import (
     slip,
     taken_for,
     threads,
+    tried_again,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
@@ -256,14 +257,14 @@ def _apart(case: Case, candidate: Candidate) -> Reason | None:
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, threads.shared, program.reason, _swapped,
     join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
-    join.on_some_ranks, caught.reason, caught.handled_since, autograd.of_exchange, arguments.split,
-    arguments.coalesced, ddp.constructor, ddp_forward.forward_alone, passed_by.reason,
-    taken_for.reason, order.other_order, at_the_root.reason, first_alone.reason, parted.extra,
-    ddp_backward.no_sync, slip.reason, _uneven, ddp_backward.unused_setting, ddp.models,
-    autograd.reason, parted.lines, parted.due_here, order.extra_of_users, ddp.between, ddp.behind,
-    ddp.alone, parted.modules_here, ddp_backward.other_backward, ddp_backward.buckets,
-    ddp_backward.unused, modules.reason, modules.fetched_again, order.reason, rounds.reason,
-    rounds.turns, ddp_backward.left_out, _went_past, ddp_backward.either, parted.lines_here,
-    object_lists.reason, other_turn.reason, _apart, arguments.dtype, arguments.count,
-    arguments.reduce_op, arguments.root,
+    join.on_some_ranks, caught.reason, caught.handled_since, tried_again.reason,
+    autograd.of_exchange, arguments.split, arguments.coalesced, ddp.constructor,
+    ddp_forward.forward_alone, passed_by.reason, taken_for.reason, order.other_order,
+    at_the_root.reason, first_alone.reason, parted.extra, ddp_backward.no_sync, slip.reason,
+    _uneven, ddp_backward.unused_setting, ddp.models, autograd.reason, parted.lines,
+    parted.due_here, order.extra_of_users, ddp.between, ddp.behind, ddp.alone, parted.modules_here,
+    ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
+    modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
+    _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,
+    _apart, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

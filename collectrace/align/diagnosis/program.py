@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
+from collectrace.align.diagnosis import loop_lines
 from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
 from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason, each_once
 from collectrace.align.judging.candidate import Candidate
@@ -110,7 +111,18 @@ def _fix(case: Case, found: Deviation) -> str:
         case "swapped":
             return "Issue the two in one order on every rank."
         case "other group":
-            return f"Pass the same group on every rank{at}: {_meant(case, found)}."
+            fix = f"Pass the same group on every rank{at}: {_meant(case, found)}."
+            stacks = [
+                case.stack(found.ranks[0], first),
+                case.stack(found.others[0], found.calls[1]),
+            ]
+            loop = loop_lines.without_order(case, stacks[0]) if stacks[0] == stacks[1] else None
+            if loop is None:
+                return fix
+            return (
+                f"{fix}\nIf {loop.quoted} is to go through several groups: in one order on every "
+                "rank, sorted(...) by what all ranks hold alike."
+            )
         case _:
             return f"Give the loop the same length on every rank.\n{EVERY_RANK}"
 

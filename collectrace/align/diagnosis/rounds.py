@@ -38,13 +38,28 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if mine is None or theirs is None:
         return None
     if found.is_one_place:
-        own = [case.stack(found.side.ranks[0], call) for call in (mine, *found.skipped)]
-        # With other lines between, one turn further would have left out more than a turn's own.
-        return _one_place(case, found, mine, theirs) if len(set(own)) == 1 else None
+        # With less than whole turns between, one turn further would have left out more than those.
+        turns = _whole_turns(case, found, mine)
+        return _one_place(case, found, mine, theirs, turns) if turns else None
     return _left_out(case, candidate, found, mine, theirs)
 
 
-def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
+def _whole_turns(case: Case, found: Leap, mine: Call) -> int:
+    """How many turns of one loop, alike in their lines, were skipped; 0: less, or other lines."""
+    rank = found.side.ranks[0]
+    own = [case.stack(rank, call) for call in (*found.skipped, mine)]
+    if len(set(own)) == 1:
+        return len(found.skipped)
+    loop = loop_lines.innermost_loop(case, own[-1])
+    starts = [n for n, stack in enumerate(own) if stack == own[-1]]
+    turn = own[: starts[1]] if len(starts) > 1 else []
+    count, rest = divmod(len(found.skipped), len(turn) or 1)
+    is_whole = bool(turn) and not rest and own[:-1] == turn * count
+    is_in_it = loop is not None and all(loop_lines.is_in(case, stack, loop) for stack in turn)
+    return count if is_whole and is_in_it and starts[0] == 0 else 0
+
+
+def _one_place(case: Case, found: Leap, mine: Call, theirs: Call, turns: int) -> Reason:
     """The same line, called from the same lines, with tensors that it has another turn for.
 
     Tensors of one size need not be the same thing: it may be a further one.
@@ -53,13 +68,13 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call) -> Reason:
         return _one_more(case, found, mine, theirs)
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     comes = words.verb(found.side.ranks, "comes", "come")
-    loop, n = _for_around(case, found.side), len(found.skipped)
+    loop, calls = _for_around(case, found.side), len(found.skipped)
     past = _past_a_turn(case, loop, who, mine)
     of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
-    between = "the one between" if n == 1 else f"the {n} between"
+    between = "the one between" if turns == 1 else f"the {turns} between"
     return Reason(
         f"{words.upper(who)} called {closed(named(case, found.side.ranks[0], mine))} with "
-        f"{words.tensors(mine)}, as it had {words.counted(n, 'call')} later in each of the "
+        f"{words.tensors(mine)}, as it had {words.counted(calls, 'call')} later in each of the "
         f"{found.rounds} equal rounds before; {others} went on with {words.tensors(theirs)}, as "
         f"always.{of}: {who} {comes} to them {_unordered(loop)}without "
         f"{between} or with one more.{past.cause}",
@@ -261,12 +276,8 @@ def _given(call: Call) -> str:
 
 def _for_around(case: Case, side: Side) -> LoopLine | None:
     """The innermost loop around a side's call and its callers, if it is a ``for`` over things."""
-    for frame in side.stack or ():
-        lines = statements.loops(case.statements(chains.site(frame)))
-        if lines:
-            loop = LoopLine(frame, lines[-1])
-            return loop if loop.is_over_things else None
-    return None
+    loop = loop_lines.innermost_loop(case, side.stack or ())
+    return loop if loop is not None and loop.is_over_things else None
 
 
 def one_more_turn(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Reason | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collectrace import words
-from collectrace.align.diagnosis import gone_past, ways_past
+from collectrace.align.diagnosis import conditions, gone_past, ways_past
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.diagnosis.loop_lines import outermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
@@ -18,6 +18,7 @@ from collectrace.align.diagnosis.wording import (
     if_ended,
     without_vague,
 )
+from collectrace.align.judging import intervals
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
@@ -28,7 +29,8 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
     if candidate.cause is not None or reason.because not in ("some ranks", "left"):
         return reason
-    if any(told in reason.cause for told in DECIDED):
+    by_turns = _told_by_turns(case, candidate, reason)
+    if any(told in reason.cause for told in DECIDED) and not by_turns:
         return reason
     found = gone_past.of_sides(case, candidate) or _in_callback(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:
@@ -38,9 +40,20 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     fix = found.fix
     if reason.fix == ONE_LENGTH:
         fix += f"\n{if_ended()}"
-    elif not found.is_only and reason.fix != EVERY_RANK:
+    elif not found.is_only and reason.fix != EVERY_RANK and not by_turns:
         fix += f"\n{reason.fix}"
     return Reason(without_vague(reason.cause) + found.sentence, fix, reason.because, found.fix)
+
+
+def _told_by_turns(case: Case, candidate: Candidate, reason: Reason) -> bool:
+    """Whether all conditions that a cause names are alike on all ranks at one turn of a loop.
+
+    Then none of them decided, and what led past the call does.
+    """
+    told = [one for one in conditions.of_sides(case, candidate) if one.quoted in reason.cause]
+    return bool(told) and all(
+        not one.further and intervals.is_by_turns(case, one.site, one.line) for one in told
+    )
 
 
 def _in_callback(case: Case, candidate: Candidate) -> Past | None:

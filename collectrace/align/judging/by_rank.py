@@ -24,7 +24,6 @@ from collectrace.align.reading.evidence import RankLog
 from collectrace.align.reading.rank_tests import lets_by_rank
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import program_text
 
 _Line = tuple[str, str]
 """A file, and ``number text`` of a statement in it."""
@@ -87,7 +86,7 @@ def by_rank(case: Case, candidate: Candidate) -> ByRank | None:
 def _proven(case: Case, candidate: Candidate, found: _Asked) -> ByRank | None:
     """The side under the conditions, where nothing else may explain it; its part is known."""
     mine, seq = found.mine, found.seq
-    if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
+    if mine.call is None or sisters.voted(case, candidate, mine.call):
         return None  # ranks of other groups were there in its turn
     sided = (one for one in found.lines if _is_one_sided(case, candidate, mine, one, seq))
     line = next(sided, None)

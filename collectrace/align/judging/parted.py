@@ -12,7 +12,6 @@ from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
-from collectrace.signature import program_text
 
 
 @once
@@ -105,7 +104,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
             if intervals.decides(case, _frames(side), _frames(others)):
                 return ()
             found.append(side)
-    if any(s.call and program_text(s.call) in sisters.votes(case, candidate) for s in found):
+    if any(s.call and sisters.voted(case, candidate, s.call) for s in found):
         return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
 

@@ -22,7 +22,7 @@ from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_asked, program_text
+from collectrace.signature import is_asked
 
 _CONSTRUCTS: Final = "ddp.construct"
 """What a script asks for at a line of its own, of all that DDP issues."""
@@ -187,7 +187,7 @@ def novelty(case: Case, candidate: Candidate) -> Turn | None:
     made, usual = left.side.call, left.others.call
     if made is None or usual is None or not (is_asked(made) or made.role == _CONSTRUCTS):
         return None
-    if program_text(made) in sisters.votes(case, candidate):
+    if sisters.voted(case, candidate, made):
         return None
     return left if are_of_one_mind(case, candidate) else None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.case import Case
+from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Edge
@@ -31,8 +32,8 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     its program says, whatever others did.
     """
     stream, seq = candidate.stream, candidate.seq
-    said = votes(case, candidate)
-    right = [side for side in called if side.call and program_text(side.call) in said]
+    said = _votes(case, candidate)
+    right = [side for side in called if side.call and voted(case, candidate, side.call)]
     if len(right) != 1 or len(said) != 1 or stream is None or seq is None:
         return None
     wrong = [side for side in called if side is not right[0]]
@@ -74,8 +75,15 @@ def unlike_in_sizes(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return tuple(sorted(unlike & {r for pair in source.bad_pairs for r in pair})) if proven else ()
 
 
-def votes(case: Case, candidate: Candidate) -> set[str]:
-    """What the ranks of sister groups did at a candidate's row, as ``program_text``."""
+def voted(case: Case, candidate: Candidate, call: Call) -> bool:
+    """Whether ranks of sister groups did at a candidate's row what a call of its group does."""
+    own = candidate.group
+    return own is not None and _text(own, call) in _votes(case, candidate)
+
+
+@once
+def _votes(case: Case, candidate: Candidate) -> set[str]:
+    """What the ranks of sister groups did at a candidate's row, as :func:`_text` has it."""
     stream, seq = candidate.stream, candidate.seq
     found: set[str] = set()
     if candidate.group is None or stream is None or seq is None:
@@ -84,8 +92,18 @@ def votes(case: Case, candidate: Candidate) -> set[str]:
         sister = stream._replace(group=info.name)
         if info.name != candidate.group.name and sister in case.comparison.streams:
             calls = [case.call(rank, sister, seq) for rank in info.ranks]
-            found |= {program_text(call) for call in calls if call is not None and not call.void}
+            found |= {_text(info, call) for call in calls if call is not None and not call.void}
     return found
+
+
+def _text(info: GroupInfo, call: Call) -> str:
+    """``program_text``, with the root by its place in the group: as a rank it differs from theirs.
+
+    Another root than the usual one is another place, too.
+    """
+    if call.root not in info.ranks:
+        return program_text(call)
+    return program_text(replace(call, root=info.ranks.index(call.root)))
 
 
 def _goes_on(case: Case, rank: int, stream: StreamKey, seq: int) -> bool:

@@ -19,7 +19,6 @@ from collectrace.align.reading import chains, code_lines, rank_tests, statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import program_text
 
 
 def wrapped_anew(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -35,7 +34,7 @@ def wrapped_anew(case: Case, candidate: Candidate) -> tuple[int, ...]:
         return ()
     mine, others = making[0], sides[0] if making[0] is sides[1] else sides[1]
     here, there = (side.stack or () for side in (mine, others))
-    if mine.call is None or program_text(mine.call) in sisters.votes(case, candidate):
+    if mine.call is None or sisters.voted(case, candidate, mine.call):
         return ()
     if not are_of_one_mind(case, candidate) or is_met_elsewhere(case, candidate):
         return ()

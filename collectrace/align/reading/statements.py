@@ -67,6 +67,16 @@ def function(lines: Sequence[str]) -> str:
     return next((found[1] for found in matches if found is not None), "")
 
 
+def parameters(lines: Sequence[str]) -> set[str]:
+    """The names by which that function is given something, as far as its first line tells."""
+    codes = (code_of(line) for line in reversed(lines[:-1]))
+    head = next((code for code in codes if _DEF.match(code)), "")
+    return {found[1] for found in _PARAMETER.finditer(head.partition("(")[2])} - {"self", "cls"}
+
+
+_PARAMETER: Final = re.compile(r"(?:^|,)\s*\*{0,2}([A-Za-z_]\w*)")
+
+
 def is_of_autograd_function(lines: Sequence[str]) -> bool:
     """Whether that function is a method of a class that is seen to be an autograd function."""
     codes = [code_of(line) for line in lines[:-1]]

@@ -93,12 +93,14 @@ def _result(node: ast.AST) -> str:
 
 
 def _reads(node: ast.AST, name: str) -> bool:
-    return any(
-        isinstance(one, ast.Name | ast.Attribute)
-        and isinstance(one.ctx, ast.Load)
-        and ast.unparse(one) == name
-        for one in ast.walk(node)
-    )
+    """Whether it depends on the value of a name: not whether that is there at all."""
+    match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)]):
+            return False
+        case ast.Name() | ast.Attribute() if isinstance(node.ctx, ast.Load):
+            if ast.unparse(node) == name:
+                return True
+    return any(_reads(one, name) for one in ast.iter_child_nodes(node))
 
 
 def _set_anew(body: Sequence[ast.AST], name: str) -> Iterator[int]:

@@ -1,0 +1,30 @@
+"""Each turn of a loop may fail and be left out; rank 1 has one item more, and no try begins anew.
+
+ranks: 2
+expect: op_mismatch
+suspects: none
+status: diverged
+cause: rank 0; BUG; LOOP; earlier
+fix: same length | as many | equally
+never: began anew; a try failed; once more, and
+"""
+
+import torch
+import torch.distributed as dist
+
+from tests.zoo.common import TWIN, init
+
+rank = init()
+
+
+def share(item: int) -> None:
+    dist.all_reduce(torch.ones(4) * item)
+
+
+items = [1, 2, 3] if rank == 0 and not TWIN else [1, 2, 3, 4]
+for item in items:  # LOOP
+    try:
+        share(item)
+    except ValueError:
+        print("left out")
+dist.barrier()  # BUG

@@ -165,6 +165,9 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     line = decided.fix(case, candidate)
     fix = line or _one_branch(case, candidate)
     if found.what == "missing":
+        longer = _longer(case, candidate, found)
+        if longer is not None:
+            return longer
         habit = found.habit
         as_before = (
             f" So all ranks had done before, {habit.times} through the loop." if habit else ""
@@ -197,6 +200,31 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
+    """Who is still in a loop that the others have come out of, to the call that it lacks."""
+    out = come_out.out_of(case, candidate)
+    if out is None or out.inside.ranks != found.ranks or out.loop.is_over_model:
+        return None
+    if not set(found.ranks) <= set(candidate.suspects):
+        return None  # of two it may be the other that left the loop too early
+    rank, other = found.ranks[0], found.others[0]
+    mine = closed(named(case, rank, out.inside.call))
+    theirs = named(case, other, out.gone.call, brief=True)
+    row = _in_a_row(case, candidate, out.inside.call, rank)
+    again = f" once more, the {words.ordinal(row)} in a row" if row > 1 else ""
+    habit = found.habit
+    as_before = f", as all ranks had done {habit.times} before" if habit else ""
+    why = decided.sentence(case, candidate)
+    return Reason(
+        f"{words.upper(words.ranks(found.ranks))} issued {mine}{again}, where "
+        f"{words.ranks(found.others)} went on to {closed(theirs)}{as_before}. It stands in "
+        f"{out.loop.quoted}, which {words.ranks(found.ranks)} "
+        f"{words.verb(found.ranks, 'goes', 'go')} through once more.{why}",
+        "\n".join(filter(None, (decided.fix(case, candidate), ONE_LENGTH))),
+        "some ranks",
+    )
+
+
 def _other_op(candidate: Candidate, found: Edit) -> str:
     """`` (scatter; it issued broadcast)``, of calls that a library makes under one name."""
     point, missing = of_ranks(candidate, found.ranks), found.calls[0]
@@ -226,7 +254,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     if went_on is not None:
         with_ = f" with {named(case, found.others[0], went_on.call, brief=True)}"
     if token_again(habit, call) and rounds.way(case, candidate) is None:
-        row = _in_a_row(case, candidate, found)
+        row = _in_a_row(case, candidate, call, found.ranks[0])
         told = (
             f"{words.upper(who)} issued {closed(what)} once more, the {words.ordinal(row)} in a "
             f"row, where {others} went on{with_}, as all ranks had done {habit.times} before."
@@ -310,12 +338,10 @@ def token_again(habit: loop.Loop, call: Call) -> bool:
     return habit.period > 1 and loop.token(call) == loop.token(habit.latest)
 
 
-def _in_a_row(case: Case, candidate: Candidate, found: Edit) -> int:
-    """How many equal calls end with the row's."""
-    token, count = loop.token(found.calls[0]), 1
-    for call in reversed(
-        case.before(found.ranks[0], candidate.stream, candidate.seq, _MOST_IN_A_ROW)
-    ):
+def _in_a_row(case: Case, candidate: Candidate, latest: Call, rank: int) -> int:
+    """How many equal calls of a rank end with the row's."""
+    token, count = loop.token(latest), 1
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _MOST_IN_A_ROW)):
         if loop.token(call) != token:
             break
         count += 1

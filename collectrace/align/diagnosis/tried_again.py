@@ -14,7 +14,7 @@ from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, retries, statements
 from collectrace.records import Call
 
 _LEADS_BACK: Final = ("pass", "continue")
@@ -45,7 +45,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             continue
         who, whose = words.ranks(mine.ranks), words.ranks(others.ranks)
         what = closed(named(case, mine.ranks[0], mine.call))
-        went = closed(named(case, others.ranks[0], others.call, brief=True))
+        went = named(case, others.ranks[0], others.call, brief=True).removesuffix(",")
         told = ways_past.told(retry.handlers)
         return Reason(
             f"{words.upper(who)} issued {what} once more, and {whose} went on to {went}. It stands "
@@ -69,6 +69,8 @@ def _retry(case: Case, point: Standpoint) -> _Retry | None:
     within = around[around.index(loop.line) + 1 :]
     if not any(statements.code_of(line).startswith("try:") for line in within):
         return None
+    if not retries.leaves_on_success(chains.site(loop.frame)):
+        return None  # each turn of it is for something else
     handlers = [
         way
         for way in ways_past.of_frame(case, loop.frame)

@@ -1,0 +1,59 @@
+"""Loops that try something again: who succeeds leaves them, and who fails goes round once more."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from collectrace.align.reading import chains, code_files
+
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_LEAVES: Final = (ast.Return, ast.Break)
+
+
+@lru_cache(maxsize=64)
+def leaves_on_success(site: str) -> bool:
+    """Whether the innermost loop around a line is left once the ``try`` around that has passed.
+
+    By a ``return`` or a ``break`` in its body behind the line, in its ``else``, or behind it. By
+    the file as it is now; False where it cannot be read.
+    """
+    file, number = chains.split(site)
+    tree = code_files.parsed(file)
+    if tree is None:
+        return False
+    try:
+        loops = [one for one in ast.walk(tree) if isinstance(one, _LOOPS) and _holds(one, number)]
+    except RecursionError:
+        return False
+    if not loops:
+        return False
+    innermost = max(loops, key=lambda loop: loop.lineno)
+    return any(_leaves_behind(block, number) for block in _blocks(innermost.body, number))
+
+
+def _holds(node: ast.stmt, number: int) -> bool:
+    return node.lineno <= number <= (node.end_lineno or node.lineno)
+
+
+def _blocks(body: Sequence[ast.stmt], number: int) -> list[Sequence[ast.stmt]]:
+    """The lists of statements around a line, from the one given to that of its ``try``."""
+    found: list[Sequence[ast.stmt]] = [body]
+    for statement in body:
+        if _holds(statement, number) and isinstance(statement, ast.Try):
+            if statement.orelse:
+                found.append([statement, *statement.orelse])
+            found += _blocks(statement.body, number)
+        elif _holds(statement, number) and isinstance(statement, ast.With | ast.AsyncWith):
+            found += _blocks(statement.body, number)
+    return found
+
+
+def _leaves_behind(block: Sequence[ast.stmt], number: int) -> bool:
+    """Whether a list of statements is left for good behind the one at a line, or by it."""
+    at = next((n for n, one in enumerate(block) if _holds(one, number)), None)
+    if at is None:
+        return False
+    return any(isinstance(one, _LEAVES) for one in block[at:])

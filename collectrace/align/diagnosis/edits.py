@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from collectrace.align.diagnosis import lone_line, loop
+from collectrace.align.diagnosis import gone_past, lone_line, loop
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -51,7 +51,23 @@ def edit(case: Case, candidate: Candidate) -> Edit | None:
     orders = permuted(case, candidate)
     if orders is not None:
         return Edit("permuted", wrong.ranks, right.ranks, orders.calls)
-    return _by_script(case, candidate, right, wrong) or _by_habit(case, candidate, right, wrong)
+    by_script = _by_script(case, candidate, right, wrong)
+    if by_script is not None and (
+        by_script.agrees or not _is_against_lines(case, candidate, by_script)
+    ):
+        return by_script
+    return _by_habit(case, candidate, right, wrong)
+
+
+def _is_against_lines(case: Case, candidate: Candidate, found: Edit) -> bool:
+    """Whether, by the lines, who made a call too many is past the others', or who lacks one is not.
+
+    What fits behind it for less than a round may do so by chance.
+    """
+    order = gone_past.order_of_sides(case, candidate)
+    if order is None:
+        return False
+    return (order.gone if found.what == "extra" else order.left).ranks == found.ranks
 
 
 def _two_sides(candidate: Candidate) -> tuple[Side, Side] | None:

@@ -27,7 +27,14 @@ from collectrace.records import Call
 
 @once
 def of_sides(case: Case, candidate: Candidate) -> Past | None:
-    """The ways past the call at the row where the sides parted in their programs, if any is seen.
+    """The ways past the call at the row where the sides parted, if any is seen."""
+    order = order_of_sides(case, candidate)
+    return order.past() if order is not None else None
+
+
+@once
+def order_of_sides(case: Case, candidate: Candidate) -> Order | None:
+    """Who is further on at the row where the sides parted in their programs; None: not seen.
 
     Between two sides: that of the suspects, or the smallest, and the largest of the others.
     """
@@ -46,7 +53,8 @@ def of_sides(case: Case, candidate: Candidate) -> Past | None:
 def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | None:
     """The ways past what a rank of a circle left out of its round, if any is seen."""
     points = [of_call(case, left.rank, call) for call in (left.usual, left.made)]
-    found = _in_one_function(case, candidate, points, [left.before, left.before])
+    order = _in_one_function(case, candidate, points, [left.before, left.before])
+    found = order.past() if order is not None else None
     if found is not None and len(found.ways) == 1 and dropped(case, candidate) is left:
         return replace(found, is_only=True)
     return found
@@ -54,7 +62,7 @@ def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | N
 
 def _between(
     case: Case, candidate: Candidate, points: Sequence[Standpoint], row: int | None
-) -> Past | None:
+) -> Order | None:
     if candidate.stream is None or row is None:
         return None
     before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
@@ -69,8 +77,8 @@ def _in_one_function(
     candidate: Candidate,
     points: Sequence[Standpoint],
     calls_before: Sequence[Call | None],
-) -> Past | None:
-    """The ways between two points that part in one function, each with the call before it."""
+) -> Order | None:
+    """The order of two points that part in one function, each with the call before it."""
     one, two = points
     common = chains.shared(one.stack, two.stack)
     if common >= min(len(one.stack), len(two.stack)):
@@ -86,7 +94,7 @@ def _in_one_function(
         further += [point] if _is_further_in(case, point.stack, stack, common) else []
     if len(before) > 1:
         return None  # they had parted before
-    return _Parted(case, candidate, points, common, before.pop(), further).past()
+    return Order(case, candidate, points, common, before.pop(), further)
 
 
 def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], common: int) -> bool:
@@ -104,7 +112,7 @@ def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], comm
     return False
 
 
-def _came_elsewhere(case: Case, stream: StreamKey, found: Past, row: int) -> bool:
+def _came_elsewhere(case: Case, stream: StreamKey, found: Order, row: int) -> bool:
     """Whether those who are gone came to the very line since, and called in another group there."""
     rank = found.gone.ranks[0]
     log, last = case.log(rank), case.call(rank, stream, row - 1)
@@ -121,8 +129,8 @@ def _came_elsewhere(case: Case, stream: StreamKey, found: Past, row: int) -> boo
     return False
 
 
-class _Parted:
-    """Two stacks that part in one function, where both were at one line before."""
+class Order:
+    """Which of two is further on, who part in one function and were at one line of it before."""
 
     def __init__(
         self,
@@ -138,18 +146,18 @@ class _Parted:
         self._common = common
         self._before = before
         self._further = further
-        self._left, self._gone = sorted(points, key=self._order)
-        if self._frame(self._left) == before and went_on(case, candidate, self._gone.ranks):
+        self.left, self.gone = sorted(points, key=self._order)
+        if self._frame(self.left) == before and went_on(case, candidate, self.gone.ranks):
             # The call behind came after as many turns in every round: it is what was left out.
-            self._left, self._gone = self._gone, self._left
+            self.left, self.gone = self.gone, self.left
         if before:
             was_in = set(self._loops(before))
-            mine, theirs = (set(self._loops(self._frame(p))) for p in (self._left, self._gone))
+            mine, theirs = (set(self._loops(self._frame(p))) for p in (self.left, self.gone))
             if not (mine - theirs) & was_in and (theirs - mine) & was_in:
                 # It goes through an inner loop once more, which the other has left.
-                self._left, self._gone = self._gone, self._left
-        self._here, self._there = self._frame(self._left), self._frame(self._gone)
-        self._around, self._beyond = self._loops(self._here), self._loops(self._there)
+                self.left, self.gone = self.gone, self.left
+        self._here, self.there = self._frame(self.left), self._frame(self.gone)
+        self._around, self._beyond = self._loops(self._here), self._loops(self.there)
 
     def past(self) -> Past | None:
         """The ways, if there are any and not too many."""
@@ -157,21 +165,19 @@ class _Parted:
         if not ways or len(ways) > MOST:
             return None
         loop = self._loop()
-        is_fixed = not choices.loops(self._case, self._apart, self._there)
+        is_fixed = not choices.loops(self._case, self.apart, self.there)
         is_only = (
             len(ways) == 1
             and is_fixed
             and not self._is_conditional()
-            and all(choices.calls_it_alone(self._case, *pair) for pair in pairwise(self._apart))
+            and all(choices.calls_it_alone(self._case, *pair) for pair in pairwise(self.apart))
         )
         again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
-        return Past(
-            self._left, self._gone, tuple(ways.values()), is_only and not again, again, loop
-        )
+        return Past(self.left, self.gone, tuple(ways.values()), is_only and not again, again, loop)
 
     @property
     def _goes_back(self) -> bool:
-        return chains.line(self._there) < chains.line(self._here)
+        return chains.line(self.there) < chains.line(self._here)
 
     @property
     def _is_again(self) -> bool:
@@ -179,8 +185,9 @@ class _Parted:
         return self._goes_back and not set(self._around) & set(self._beyond)
 
     @property
-    def _apart(self) -> Sequence[str]:
-        return self._left.stack[: len(self._left.stack) - self._common]
+    def apart(self) -> Sequence[str]:
+        """The frames of who is behind, innermost first, as far as the two part."""
+        return self.left.stack[: len(self.left.stack) - self._common]
 
     def _frame(self, point: Standpoint) -> str:
         return point.stack[-1 - self._common]
@@ -194,13 +201,13 @@ class _Parted:
         return statements.loops(self._case.statements(chains.site(frame)))
 
     def _ways(self) -> Iterator[WayPast]:
-        for frame in self._apart:
+        for frame in self.apart:
             for way in of_frame(self._case, frame):
                 if frame != self._here or self._fits(way):
                     yield way
         if not self._is_again:
             return
-        for frame in self._left.stack[len(self._apart) :]:
+        for frame in self.left.stack[len(self.apart) :]:
             for way in of_frame(self._case, frame):
                 if way.is_handler and way.leaves in ("pass", "continue"):
                     yield way
@@ -218,20 +225,20 @@ class _Parted:
                 return self._goes_back or not self._around or self._around[-1] not in self._beyond
             case _:
                 tries = _heads(self._case, self._here, "try:", "with ", "async with ")
-                others = _heads(self._case, self._there, "try:", "with ", "async with ")
-                caught = _heads(self._case, self._there, "except")
+                others = _heads(self._case, self.there, "try:", "with ", "async with ")
+                caught = _heads(self._case, self.there, "except")
                 return self._goes_back or bool(caught) or bool(set(tries) - set(others))
 
     def _loop(self) -> LoopLine | None:
-        for frame in reversed(self._apart):
+        for frame in reversed(self.apart):
             for line in self._loops(frame):
-                if line not in self._beyond or chains.file(frame) != chains.file(self._there):
+                if line not in self._beyond or chains.file(frame) != chains.file(self.there):
                     return LoopLine(frame, line)
         return None
 
     def _is_conditional(self) -> bool:
         """Whether something around the call, in functions that the others are not in, decides."""
-        found = choices.conditions(self._case, self._apart, self._there)
+        found = choices.conditions(self._case, self.apart, self.there)
         return found is None or bool(found)
 
 

@@ -40,6 +40,7 @@ from collectrace.align.diagnosis import (
     taken_for,
     threads,
     tried_again,
+    undecided,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import named, telling, whole
@@ -76,6 +77,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     reason = recomputed.added(case, candidate, ways_told.added(case, candidate, reason))
     reason = empty_loop.added(case, candidate, reason)
     reason = led_apart.added(case, candidate, reason)
+    reason = undecided.added(case, candidate, reason)
     reason = threads.added(candidate, reason)
     cause = reason.cause
     proven = (

@@ -28,27 +28,38 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
             continue
         stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
         # Who is blamed for another call may be at the first turn of the loop too soon.
-        usual = tuple(gone.stack) in stacks and not set(inside.ranks) <= set(candidate.suspects)
-        if usual or _is_behind(case, gone, inside):
+        usual = tuple(gone.stack) in stacks
+        if usual and not set(inside.ranks) <= set(candidate.suspects):
+            return Left(gone, inside, loop)
+        around = case.loops(gone.stack[len(gone.stack) - common_of(gone, inside) - 1 :])
+        there = (usual and around) or _is_behind(gone, inside)
+        if there and (not around or _is_come_to(case, gone, inside)):
             return Left(gone, inside, loop)
     return None
 
 
-def _is_behind(case: Case, gone: Standpoint, inside: Standpoint) -> bool:
-    """Whether a line is behind another's, or at the same, and no loop leads past it.
-
-    A loop around both leads back to the other line, past this one if a condition or a jump may
-    leave it out.
-    """
-    common = chains.shared(gone.stack, inside.stack)
+def _is_behind(gone: Standpoint, inside: Standpoint) -> bool:
+    """Whether a line is behind another's, or in another function that is called there."""
     here, there = chains.outermost_apart(gone.stack, inside.stack)
     if not here or not there:
         return False
-    is_one_function = chains.scope(here) == chains.scope(there)
-    if case.loops(gone.stack[len(gone.stack) - common - 1 :]):
-        around = around_both(case, gone.stack, inside.stack)
-        if not is_one_function or around is None:
-            return False
-        if fewer_rounds.seen(case, gone, inside.ranks, around).left_out:
-            return False
-    return chains.line(here) > chains.line(there) if is_one_function else common > 0
+    if chains.scope(here) == chains.scope(there):
+        return chains.line(here) > chains.line(there)
+    return common_of(gone, inside) > 0
+
+
+def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint) -> bool:
+    """Whether each turn of the loop around two lines comes to one of them: nothing leads past it.
+
+    So who is at the other has not come round to it anew.
+    """
+    here, there = chains.outermost_apart(gone.stack, inside.stack)
+    around = around_both(case, gone.stack, inside.stack)
+    if around is None or not here or chains.scope(here) != chains.scope(there):
+        return False
+    return not fewer_rounds.seen(case, gone, inside.ranks, around).left_out
+
+
+def common_of(one: Standpoint, other: Standpoint) -> int:
+    """How many frames are around both."""
+    return chains.shared(one.stack, other.stack)

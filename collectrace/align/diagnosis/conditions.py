@@ -49,6 +49,9 @@ class Condition:
     """Other conditions that it stands under and the others do not, as they are quoted, the
     innermost first: where this one is not seen to differ between ranks, any of them may."""
 
+    matched: str = ""
+    """Of a ``case``: the ``match`` that it is in, as ``number text``."""
+
     @property
     def asks(self) -> Asks:
         """What it is seen to look at."""
@@ -61,18 +64,21 @@ class Condition:
 
     @property
     def quoted(self) -> str:
-        """```if rank == 0:` (train.py:12)``."""
-        return quoted(self.file, self.line)
+        """```if rank == 0:` (train.py:12)``; of a ``case`` with what is matched."""
+        told = quoted(self.file, self.line)
+        return f"{told} of {quoted(self.file, self.matched)}" if self.matched else told
 
     @property
     def head(self) -> str:
         """The same, of the condition alone where the call is in its ``else``."""
+        if self.matched:
+            return quoted(self.file, self.matched)
         return quoted(self.file, statements.head_of(self.line))
 
     @property
     def place(self) -> str:
         """``train.py:12``, of the condition."""
-        return place_of_line(self.file, self.line)
+        return place_of_line(self.file, self.matched or self.line)
 
 
 def seen(file: str, origin: Origin) -> str:
@@ -246,7 +252,10 @@ def _condition(
     file = site.rpartition(":")[0]
     is_another = not forks and case.keeps_out(site, line, ranks, is_guard=is_guard)
     origin = Origin() if is_another else case.origin(site, line)
-    return Condition(tuple(ranks), call, file, line, forks, origin, site, is_guard)
+    return Condition(
+        tuple(ranks), call, file, line, forks, origin, site, is_guard,
+        matched=statements.match_of(case.statements(site), line),
+    )  # fmt: skip
 
 
 def _tells(line: str) -> bool:

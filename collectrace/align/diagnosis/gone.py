@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace import words
 from collectrace.align.diagnosis import (
     ddp_forward,
@@ -11,13 +13,18 @@ from collectrace.align.diagnosis import (
     lone_line,
     loop,
     rank_words,
+    undecided,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+
+_MOST_LOOPS: Final = 2
+"""Loops that are named, of those around a call."""
 
 
 def rejoined(case: Case, candidate: Candidate) -> Reason | None:
@@ -70,6 +77,9 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
         )
         or_left = f", or {who} left out a round of it" if fewer.left_out else ""
         past = fewer.cause if fewer.fix or not why else ""
+        around = [one.quoted for one in loops_around(case, point.stack) if may_differ(case, one)]
+        if 0 < len(around) <= _MOST_LOOPS:
+            longer = longer.replace("the loop", f"the loop {' or '.join(around)}")
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
@@ -79,6 +89,8 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
     if not why:
         ways = ways_told.of_finished(case, point, candidate.absent)
         why, fix = (ways.cause, ways.fix) if ways is not None else ("", fix)
+    if not why and (found := undecided.of_stack(case, point, candidate.absent)) is not None:
+        why, fix = found.cause, found.fix
     thread = words.in_thread(call)
     beside = f",{thread}" if thread else ""
     return Reason(

@@ -161,7 +161,7 @@ class Order:
 
     def past(self) -> Past | None:
         """The ways, if there are any and not too many."""
-        ways = {(way.file, way.line): way for way in self._ways()}
+        ways = self.ways
         if not ways or len(ways) > MOST:
             return None
         loop = self._loop()
@@ -173,7 +173,12 @@ class Order:
             and all(choices.calls_it_alone(self._case, *pair) for pair in pairwise(self.apart))
         )
         again = chains.scope(self._here)[1].rpartition(".")[2] if self._is_again else ""
-        return Past(self.left, self.gone, tuple(ways.values()), is_only and not again, again, loop)
+        return Past(self.left, self.gone, ways, is_only and not again, again, loop)
+
+    @property
+    def ways(self) -> tuple[WayPast, ...]:
+        """All that may have led past the call of who is behind, each once."""
+        return tuple({(way.file, way.line): way for way in self._ways()}.values())
 
     @property
     def _goes_back(self) -> bool:

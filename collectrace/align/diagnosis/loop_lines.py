@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -94,6 +94,17 @@ _NUMBERED: Final = re.compile(r"\bin range\(([0-9]{1,9}(?:, ?[0-9]{1,9})?)\) ?:"
 _OF_MODEL: Final = re.compile(r"\b(named_)?(parameters|buffers|modules|children)\(")
 
 
+def is_fixed(case: Case, loop: LoopLine) -> bool:
+    """Whether a loop has one length for good, and nothing is seen to lead out of it."""
+    numbers = case.bindings(loop.site).numbers
+    return statements.is_of_fixed_length(loop.line, numbers) and not loop.way_out
+
+
+def may_differ(case: Case, loop: LoopLine) -> bool:
+    """Whether a loop may well have another number of turns on another rank."""
+    return not loop.is_over_model and not is_fixed(case, loop)
+
+
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
     if loads_data(case):
@@ -139,13 +150,16 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
     return None
 
 
+def loops_around(case: Case, stack: Sequence[str]) -> Iterator[LoopLine]:
+    """The loops around a stack, innermost first."""
+    for frame in stack:
+        for line in reversed(statements.loops(case.statements(chains.site(frame)))):
+            yield LoopLine(frame, line)
+
+
 def innermost_loop(case: Case, stack: Sequence[str]) -> LoopLine | None:
     """The innermost loop around a stack."""
-    for frame in stack:
-        around = statements.loops(case.statements(chains.site(frame)))
-        if around:
-            return LoopLine(frame, around[-1])
-    return None
+    return next(loops_around(case, stack), None)
 
 
 def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:

@@ -223,7 +223,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         f"{words.ranks(s.ranks)}: {whole(case, s.ranks[0], c)}" for s, c in sides[:4]
     )
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
-    ended = parted.out_of_loop(case, candidate, candidate.suspects)
+    ended = parted.out_of_loop(case, candidate)
     if ended is not None and not why:
         return ended
     turns = arguments.order_of_names(case, candidate)

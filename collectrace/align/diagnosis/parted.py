@@ -18,10 +18,11 @@ from collectrace.align.diagnosis import (
     loop_lines,
     standpoint,
     two_ways,
+    undecided,
 )
 from collectrace.align.diagnosis.callers import closed, place_of
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import ONE_LENGTH, Reason, if_ended
+from collectrace.align.diagnosis.wording import LOOK_ABOVE, ONE_LENGTH, Reason, if_ended
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.parted import parted, parted_here
@@ -183,12 +184,7 @@ def _apart(case: Case, candidate: Candidate, found: Parting) -> Reason | None:
         missed = due.reason(case, candidate.stream, found, points, candidate.suspects)
         if missed is not None:
             return missed._replace(cause=f"{missed.cause} {fitted}".rstrip())
-    why = decides or Reason(
-        "",
-        "Look above these two lines for the branch or the loop that sent the ranks to different "
-        "ones, and let all ranks take the same way through it.",
-        "some ranks",
-    )
+    why = decides or Reason("", LOOK_ABOVE, "some ranks")
     at = (
         f"At call {found.seq} {words.ranks(sides[0])} {words.verb(sides[0], 'is', 'are')} at "
         if candidate.seq == found.seq
@@ -225,8 +221,8 @@ def _ended(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) ->
     stream = candidate.stream
     had = inputs.of_loop(case, loop.site, gone.ranks, within.ranks, stream, seq) if stream else None
     if had is None:
-        return _anew(case, candidate, seq, left) or _out_of(case, seq, left)
-    told = _out_of(case, seq, left)
+        return _anew(case, candidate, seq, left) or _out_of(case, candidate, seq, left)
+    told = _out_of(case, candidate, seq, left)
     return Reason(
         f"Uneven inputs: in the loop {loop.quoted} {had.phrase()}. {told.cause}",
         f"Give {loop.quoted} the same number of batches on every rank: DistributedSampler (pads; "
@@ -236,15 +232,17 @@ def _ended(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) ->
 
 
 def out_of_loop(
-    case: Case, candidate: Candidate, who: tuple[int, ...], times: str = ""
+    case: Case, candidate: Candidate, who: tuple[int, ...] | None = None, times: str = ""
 ) -> Reason | None:
     """These ranks have come out of a loop, perhaps of a function, which the others go on in.
 
-    ``times``: how often they had gone through what they repeated, if known.
+    ``who``: not where it is others; None: whoever it is. ``times``: how often they had gone through
+    what they repeated, if known.
     """
     left = come_out.out_of(case, candidate)
-    if left is None or candidate.seq is None or left.gone.ranks != who:
+    if left is None or candidate.seq is None or (who is not None and left.gone.ranks != who):
         return None
+    who = left.gone.ranks
     once = times and not case.loops(left.gone.stack)
     within = next(
         (one for one in conditions.of_sides(case, candidate) if _is_in(case, one, left)), None
@@ -255,7 +253,13 @@ def out_of_loop(
     if anew is not None:
         return anew
     cause, fix, *_ = _out_of(
-        case, candidate.seq, left, after, is_told=is_told, names_condition=within is not None
+        case,
+        candidate,
+        candidate.seq,
+        left,
+        after,
+        is_told=is_told,
+        names_condition=within is not None,
     )
     if within is not None:
         cause += f" Or {within.quoted}, in it, led {words.ranks(who)} past the call."
@@ -278,8 +282,8 @@ def _is_in(case: Case, condition: conditions.Condition, left: loop_lines.Left) -
 
 
 def _out_of(
-    case: Case, seq: int, left: loop_lines.Left, after: str = "", *, is_told: bool = False,
-    names_condition: bool = False,
+    case: Case, candidate: Candidate, seq: int, left: loop_lines.Left, after: str = "", *,
+    is_told: bool = False, names_condition: bool = False,
 ) -> Reason:  # fmt: skip
     """Who left a loop, and how.
 
@@ -293,7 +297,9 @@ def _out_of(
     if not loop.is_over_model:
         fewer = fewer_rounds.seen(case, within, gone.ranks, loop)
         ended = f"the loop ended earlier on {who}."
-        if fewer.left_out and not names_condition:
+        if set(within.ranks) <= set(candidate.suspects):
+            ended = f"it went on for longer on {words.ranks(within.ranks)}."
+        elif fewer.left_out and not names_condition:
             ended = f"either {ended[:-1]}, or a round of it was left out there."
         fix = fewer.applied()
         if within.call.role.startswith(_KEEPS) and not names_condition:
@@ -303,6 +309,11 @@ def _out_of(
                 "keeps what compute() gave until its next update(), and gives it without a call."
             )
             fix = f"{_UPDATE_FIRST}\n{if_ended(fix)}"
+        inner = undecided.within(case, within, gone.ranks, loop)
+        if inner is not None:
+            fixes = dict.fromkeys(filter(None, (*fewer.fix.split("\n"), *inner.fix.split("\n"))))
+            cause = f"{told}{inner.cause.format(ended=ended)}{fewer.cause}"
+            return Reason(cause, "\n".join(fixes), "uneven")
         if is_told:
             return Reason(told + ended, ONE_LENGTH, "uneven")
         return Reason(told + ended + fewer.cause, fix, "uneven")

@@ -6,16 +6,19 @@ have had another number of turns, lines that decide by themselves (``x and f()``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis import gone_past, ways_past
+from collectrace.align.diagnosis import gone_past, loop_lines, ways_past, ways_told
+from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
+    LOOK_ABOVE,
     ONE_LENGTH,
     Reason,
+    if_ended,
     is_vague,
     place_of_line,
     quoted,
@@ -25,9 +28,13 @@ from collectrace.align.judging import intervals
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
+from collectrace.signature import is_asked
 
 _MOST: Final = 3
-"""Statements of a kind that are named, the innermost; where there are more, they tell nothing."""
+"""Statements of a kind that are named; where there are more, they tell nothing."""
+
+Around = Mapping[str, Sequence[str]]
+"""By frame, the innermost first, the statements around its line that count, itself last."""
 
 
 class Deciders(NamedTuple):
@@ -47,71 +54,124 @@ class Deciders(NamedTuple):
         yield from self.conditions
         yield from (way.quoted for way in self.ways)
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether there are any, and not too many of a kind."""
+        each = [len(those) for those in (self.loops, self.conditions, self.ways)]
+        return sum(each) > 0 and max(each) <= _MOST
+
 
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with these, where it names nothing that decided."""
-    if candidate.cause is not None or not (is_vague(reason.cause) or EVERY_RANK in reason.fix):
+    is_open = is_vague(reason.cause) or EVERY_RANK in reason.fix or LOOK in reason.fix.lower()
+    if candidate.cause is not None or not (is_open or ways_told.by_turns(case, candidate, reason)):
         return reason
     order = gone_past.order_of_sides(case, candidate)
     if order is None or words.at(order.left.call) not in reason.cause:
         return reason
-    found = of_frames(case, order.apart, order.there)
-    told = sentence(found, order.left, order.gone.ranks)
-    if not told or any(quote in reason.cause for quote in found.quotes):
+    found = _deciders(case, _apart(case, order.apart, order.there), order.ways)
+    if not found.is_telling or any(quote in reason.cause for quote in found.quotes):
         return reason
-    rest = [line for line in reason.fix.split("\n") if line != EVERY_RANK]
-    fixed = "\n".join(dict.fromkeys([*fixes(found, order.left), *rest]))
-    return reason._replace(cause=without_vague(reason.cause) + told, fix=fixed)
-
-
-def of_frames(case: Case, apart: Sequence[str], there: str = "") -> Deciders:
-    """What decides in some frames above a call, innermost first.
-
-    ``there``: a frame of another line, in the function of the last of them: what is around that as
-    well does not count.
-    """
-    loops, conditions, places, ways = (
-        list[str](),
-        list[str](),
-        list[str](),
-        list[ways_past.WayPast](),
+    rest = [line for line in reason.fix.split("\n") if line not in (EVERY_RANK, LOOK_ABOVE)]
+    if ways_told.by_turns(case, candidate, reason):
+        rest = []  # what is alike on every rank is not to be changed
+    return reason._replace(
+        cause=without_vague(reason.cause) + _sentence(found, order.left, order.gone.ranks),
+        fix="\n".join(dict.fromkeys([*_fixes(found, order.left), *rest])),
     )
-    known = set(case.statements(chains.site(there))) if there else set()
-    for frame in apart:
+
+
+LOOK: Final = "look above "
+"""Begins what advises no more than to look for a branch."""
+
+
+def within(case: Case, point: Standpoint, who: Sequence[int], loop: LoopLine) -> Reason | None:
+    """What in a loop may have left out, or added, a call of a turn; None: nothing, or too much.
+
+    ``point``: of those who go through the loop once more than ``who``. The cause has a place,
+    ``ended``, for how the loop ended; none where it goes so often on every rank.
+    """
+    if not is_asked(point.call):
+        return None  # what a model runs is told by its modules
+    found = _deciders(case, _inside(case, point, loop))
+    if not found.is_telling:
+        return None
+    told = _sentence(found, point, who)
+    if loop_lines.is_fixed(case, loop):
+        told = f"that goes equally often on every rank.{told}"
+        return Reason(told, "\n".join(_fixes(found, point)))
+    fixes = _fixes(found, point)
+    return Reason(
+        f"{{ended}} Or it was as long:{told[:1]}{words.lower(told[1:])}",
+        "\n".join(fixes if ONE_LENGTH in fixes else [*fixes, if_ended()]),
+    )
+
+
+def of_stack(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
+    """The same of all around a call that ranks never came to; None: nothing, or too much."""
+    frames = {frame: statements.own(case.statements(chains.site(frame))) for frame in point.stack}
+    found = _deciders(case, frames)
+    if not found.is_telling:
+        return None
+    return Reason(_sentence(found, point, who), "\n".join(_fixes(found, point)))
+
+
+def _apart(case: Case, apart: Sequence[str], there: str) -> Around:
+    """Without what is around another line as well, in the function of the last of some frames."""
+    theirs = set(case.statements(chains.site(there)))
+    return {
+        frame: [
+            line
+            for line in statements.own(case.statements(chains.site(frame)))
+            if line not in theirs or chains.file(frame) != chains.file(there)
+        ]
+        for frame in apart
+    }
+
+
+def _inside(case: Case, point: Standpoint, loop: LoopLine) -> Around:
+    """Only of the frames above a call within a loop, and of what is in that."""
+    stack = list(point.stack)
+    inner = stack[: stack.index(loop.frame) + 1] if loop.frame in stack else []
+    around = {frame: list(statements.own(case.statements(chains.site(frame)))) for frame in inner}
+    own = around.get(loop.frame, [])
+    if loop.line in own:
+        around[loop.frame] = own[own.index(loop.line) + 1 :]
+    return around
+
+
+def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()) -> Deciders:
+    loops, conditions, places = list[str](), list[str](), list[str]()
+    for frame, own in around.items():
         file, site = chains.file(frame), chains.site(frame)
-        own = statements.own(case.statements(site))
-        around = [one for one in own[:-1] if one not in known or file != chains.file(there)]
-        within = statements.loops([*around, *own[-1:]])
-        loops += [quoted(file, one) for one in reversed(within)]
+        inside = statements.loops(own)
+        around_it = (LoopLine(frame, line) for line in reversed(inside))
+        loops += [one.quoted for one in around_it if loop_lines.may_differ(case, one)]
         deciding = [
-            one
-            for one in reversed(statements.branches([*around, *own[-1:]]))
-            if one not in within and "__name__" not in one
-            if not intervals.is_by_turns(case, site, one)
+            line
+            for line in reversed(statements.branches(own))
+            if line not in inside and "__name__" not in line
+            if not intervals.is_by_turns(case, site, line)
         ]
         if own and statements.decides_itself(own):
             deciding.insert(0, own[-1])
-        conditions += [quoted(file, one) for one in deciding]
-        places += [place_of_line(file, one) for one in deciding]
-        ways += ways_past.of_frame(case, frame)
+        conditions += [quoted(file, line) for line in deciding]
+        places += [place_of_line(file, line) for line in deciding]
     return Deciders(loops, conditions, places, ways)
 
 
-def sentence(found: Deciders, left: Standpoint, who: Sequence[int]) -> str:
-    """What may have led some past a call, after a space; empty: nothing, or too much is seen."""
-    loops, conditions, _, ways = found
-    if max(map(len, (loops, conditions, ways))) > _MOST or not any((loops, conditions, ways)):
-        return ""
+def _sentence(found: Deciders, left: Standpoint, who: Sequence[int]) -> str:
+    """What may have led some past a call, after a space."""
     whose, parts = words.ranks(who), list[str]()
-    if loops:
+    if found.loops:
         parts.append(
-            f"{words.listed(list(loops))} may have had more turns on {words.ranks(left.ranks)} "
-            f"than on {whose}"
+            f"{words.listed(list(found.loops))} may have had more turns on "
+            f"{words.ranks(left.ranks)} than on {whose}"
         )
-    if conditions:
-        parts.append(f"{_either(conditions)} may have sent {whose} another way")
-    if ways:
-        parts.append(f"{ways_past.told(ways)} may have led {whose} past it")
+    if found.conditions:
+        parts.append(f"{_either(found.conditions)} may have sent {whose} another way")
+    if found.ways:
+        parts.append(f"{ways_past.told(found.ways)} may have led {whose} past it")
     return f" On the way to {words.name(left.call)}{words.at(left.call)} {'; '.join(parts)}."
 
 
@@ -119,7 +179,7 @@ def _either(quotes: Sequence[str]) -> str:
     return " or ".join(dict.fromkeys(quotes))
 
 
-def fixes(found: Deciders, left: Standpoint) -> list[str]:
+def _fixes(found: Deciders, left: Standpoint) -> list[str]:
     """What to change about them, a line each."""
     told = []
     if found.conditions:

@@ -29,8 +29,8 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the ways past the call, where it names no condition already."""
     if candidate.cause is not None or reason.because not in ("some ranks", "left"):
         return reason
-    by_turns = _told_by_turns(case, candidate, reason)
-    if any(told in reason.cause for told in DECIDED) and not by_turns:
+    is_by_turns = by_turns(case, candidate, reason)
+    if any(told in reason.cause for told in DECIDED) and not is_by_turns:
         return reason
     found = gone_past.of_sides(case, candidate) or _in_callback(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:
@@ -40,12 +40,12 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     fix = found.fix
     if reason.fix == ONE_LENGTH:
         fix += f"\n{if_ended()}"
-    elif not found.is_only and reason.fix != EVERY_RANK and not by_turns:
+    elif not found.is_only and reason.fix != EVERY_RANK and not is_by_turns:
         fix += f"\n{reason.fix}"
     return Reason(without_vague(reason.cause) + found.sentence, fix, reason.because, found.fix)
 
 
-def _told_by_turns(case: Case, candidate: Candidate, reason: Reason) -> bool:
+def by_turns(case: Case, candidate: Candidate, reason: Reason) -> bool:
     """Whether all conditions that a cause names are alike on all ranks at one turn of a loop.
 
     Then none of them decided, and what led past the call does.

@@ -151,6 +151,10 @@ EVERY_RANK = (
     "Every rank of a group must issue the same collectives in the same order: look above these "
     "lines for a branch or a loop that depends on the rank or on its data."
 )
+LOOK_ABOVE = (
+    "Look above these two lines for the branch or the loop that sent the ranks to different ones, "
+    "and let all ranks take the same way through it."
+)
 GLOO_ABORTS = "gloo aborts a process that is sent more bytes than it awaits"
 SEND_ALWAYS = (
     "Let rank {rank} call {usual} in every round, with an empty message or zeros where it has "

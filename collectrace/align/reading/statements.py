@@ -26,6 +26,17 @@ def deciding(lines: Sequence[str]) -> list[str]:
     return [line for line in lines[:-1] if code_of(line).startswith((*_CONDITIONS, *_LOOPS))]
 
 
+def match_of(lines: Sequence[str], line: str) -> str:
+    """The ``match`` that a ``case`` around a line is of; empty: it is none."""
+    if not code_of(line).startswith("case ") or line not in lines:
+        return ""
+    return next((one for one in reversed(lines[: lines.index(line)]) if _is_match(one)), "")
+
+
+def _is_match(line: str) -> bool:
+    return code_of(line).startswith("match ")
+
+
 def blocks(lines: Sequence[str]) -> list[str]:
     """The conditions, loops and ``with`` around a line, out of what is around it."""
     kinds = (*_CONDITIONS, *_LOOPS, "with ", "async with ")

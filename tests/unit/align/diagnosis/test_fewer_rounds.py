@@ -50,8 +50,10 @@ def ended(folder: Path, script: str, *, behind: bool = False, known: bool = True
     return errors(aligned(run, folder / "logs"))[0]
 
 
-LONGER = "began another round with all_reduce at train.py:3: the loop ran longer there."
-EITHER = "either the loop ran longer there, or rank 1 left out a round of it."
+LOOP = "the loop `for text in texts:` (train.py:2) ran longer there"
+LONGER = f"began another round with all_reduce at train.py:3: {LOOP}."
+LEFT_OUT = " ran longer there, or rank 1 left out a round of it."
+EITHER = f"either {LOOP}, or rank 1 left out a round of it."
 
 
 def test_where_nothing_leaves_out_a_round_the_loop_was_shorter(tmp_path: Path) -> None:
@@ -62,7 +64,8 @@ def test_where_nothing_leaves_out_a_round_the_loop_was_shorter(tmp_path: Path) -
 
 
 def test_of_a_program_that_cannot_be_read_either_may_be(tmp_path: Path) -> None:
-    assert EITHER in ended(tmp_path, PLAIN, known=False).cause
+    found = ended(tmp_path, PLAIN, known=False)
+    assert f"either the loop{LEFT_OUT}" in found.cause
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_a_way_past_the_call(way: str, told: str | None, tmp_path: Path) -> None
         assert f"{EITHER} {told} may have led rank 1 past all_reduce" in found.cause
     else:
         assert EITHER not in found.cause
-        assert f"the loop ran longer there. `{way}` (train.py:3)" in found.cause
+        assert f"{LOOP}. `{way}` (train.py:3)" in found.cause
         assert "may have led rank 1 out of it." in found.cause
     assert found.fix.startswith("Let all ranks decide together at train.py:3")
     assert "If the loop itself ended earlier: give the loop" in found.fix
@@ -101,12 +104,14 @@ def share():
 
 def test_a_return_in_a_function_leaves_out_a_round_of_its_callers_loop(tmp_path: Path) -> None:
     found = ended(tmp_path, HELPED.replace("GUARD", "if not text.any(): return"))
-    assert f"{EITHER} `if not text.any(): return` (train.py:2), with a return, may" in found.cause
+    loops = "`for part in text:` (train.py:3) or `for text in texts:` (train.py:7)"
+    way = "`if not text.any(): return` (train.py:2), with a return, may"
+    assert f"either the loop {loops}{LEFT_OUT} {way}" in found.cause
 
 
 def test_what_stands_before_the_loop_led_nobody_past_a_round_of_it(tmp_path: Path) -> None:
     found = ended(tmp_path, HELPED.replace("GUARD", "pass"))
-    assert "the loop ran longer there." in found.cause
+    assert "`for text in texts:` (train.py:7) ran longer there." in found.cause
     assert "either" not in found.cause
     assert "if not texts" not in found.cause
 
@@ -164,7 +169,7 @@ def test_a_condition_around_the_call(behind: bool, tmp_path: Path) -> None:
     if behind:
         assert "Or `if part:` (train.py:4), in it, led rank 1 past the call." in found.cause
     else:
-        assert f"{EITHER} The all_reduce of ranks 0,2 stands under `if part:`" in found.cause
+        assert f"{LEFT_OUT} The all_reduce of ranks 0,2 stands under `if part:`" in found.cause
     assert not found.fix.startswith("Give the loop")
 
 

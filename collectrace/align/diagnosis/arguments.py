@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, either_first, half_precision, loop_lines, ways_past
+from collectrace.align.diagnosis import (
+    decided,
+    either_first,
+    half_precision,
+    inputs,
+    loop_lines,
+    ways_past,
+)
 from collectrace.align.diagnosis.callers import (
     closed,
     is_in_helper,
@@ -225,8 +232,10 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)
-    if differs_in_first_only(calls) and of_users and not combines:
-        cause += " Only the first dimension differs, as with a ragged batch (the last, mostly)."
+    last = _at_last_batch(case, sides) if differs_in_first_only(calls) and of_users else ""
+    if last or (differs_in_first_only(calls) and of_users and not combines):
+        mostly = last or " (the last, mostly)"
+        cause += f" Only the first dimension differs, as with a ragged batch{mostly}."
         fix = (
             "Drop the ragged batch (DataLoader(drop_last=True)), or pad to one size.\n"
             "To collect uneven pieces, exchange the sizes first and use the list form of "
@@ -290,6 +299,21 @@ _ROOT_DECIDES: Final = (
     "Bring the tensors to one size on every rank before the call: broadcast the size from rank "
     "{root} first and make the tensors by it, or let every rank know the same of what decides it."
 )
+
+
+def _at_last_batch(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
+    """``: rank 1 was at the last of its 8 batches``; empty where that is not seen."""
+    side, call = min(sides, key=lambda one: one[1].shape or ())
+    length = inputs.at_last_batch(case, side.ranks[0], call.t)
+    if length is None or length < _SOME:
+        return ""
+    whose = words.verb(side.ranks, "its", "their")
+    was = words.verb(side.ranks, "was", "were")
+    return f": {words.ranks(side.ranks)} {was} at the last of {whose} {length:,} batches"
+
+
+_SOME: Final = 2
+"""Batches of which one can be the last of several."""
 
 
 def _through_helper(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:

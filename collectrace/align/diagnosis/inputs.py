@@ -171,6 +171,19 @@ def of_loop(
     return found if found.uneven and ended == set(gone) else None
 
 
+def at_last_batch(case: Case, rank: int, until: int) -> int | None:
+    """How many batches a rank's DataLoader has, if it was at the last at a time; else None."""
+    log = case.log(rank)
+    seen = [batch for batch in log.batches if batch.t < until] if log is not None else []
+    if log is None or not seen or seen[-1].end:
+        return None
+    length = next(
+        (b.length for b in reversed(seen) if b.loader == seen[-1].loader and b.length is not None),
+        None,
+    )
+    return length if length == seen[-1].batch else None
+
+
 def _pass_at(log: RankLog, site: str, until: int) -> Batch | None:
     """What a rank's latest pass at a line had come to at a time: its latest batch, or its end."""
     found: Batch | None = None

@@ -80,6 +80,15 @@ class LoopLine:
         found = code_lines.way_out(self.file, statements.number_of(self.line))
         return "" if found is None else words.site(f"{self.file}:{found}")
 
+    @property
+    def left_by(self) -> str:
+        """```if done:` (train.py:13)``: the condition before that line; empty: none is seen."""
+        found = code_lines.way_out(self.file, statements.number_of(self.line))
+        around = code_lines.enclosing(f"{self.file}:{found}") if found is not None else []
+        inside = around[around.index(self.line) + 1 :] if self.line in around else []
+        conditions = statements.branches(inside)
+        return quoted(self.file, conditions[-1]) if conditions else ""
+
 
 _GOES: Final = re.compile(r"\bfor (?P<names>.+?) in ")
 """By which names a loop, or a comprehension, goes through things."""
@@ -98,6 +107,11 @@ def is_fixed(case: Case, loop: LoopLine) -> bool:
     """Whether a loop has one length for good, and nothing is seen to lead out of it."""
     numbers = case.bindings(loop.site).numbers
     return statements.is_of_fixed_length(loop.line, numbers) and not loop.way_out
+
+
+def can_end(loop: LoopLine) -> str:
+    """What can end a loop before its end, a sentence after a space, or nothing."""
+    return f" {words.upper(loop.left_by)} leads out of it." if loop.left_by else ""
 
 
 def may_differ(case: Case, loop: LoopLine) -> bool:
@@ -186,7 +200,8 @@ def has_own_order(line: str) -> bool:
 
 
 _ORDERED: Final = re.compile(
-    rf"\b(sorted|range)\(|{_OF_MODEL.pattern}|\b\w*(loader|batches)\b|\bin [(\[][^)\]]*[)\]]:"
+    rf"\b(sorted|range)\(|{_OF_MODEL.pattern}|\b\w*([Ll]oader|batches)\b"
+    r"|\bin (enumerate\()?[(\[][^)\]]*[)\]]\)?:"
 )
 
 

@@ -206,10 +206,11 @@ def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     if out is None or out.inside.ranks != found.ranks or out.loop.is_over_model:
         return None
     if not set(found.ranks) <= set(candidate.suspects):
-        return None  # of two it may be the other that left the loop too early
+        # Of two it may be the other that left the loop too early.
+        return lines.out_of_loop(case, candidate)
     rank, other = found.ranks[0], found.others[0]
-    mine = closed(named(case, rank, out.inside.call))
-    theirs = named(case, other, out.gone.call, brief=True)
+    mine = closed(named(case, rank, out.inside.call)).removesuffix(",")
+    theirs = named(case, other, out.gone.call, brief=True).removesuffix(",")
     row = _in_a_row(case, candidate, out.inside.call, rank)
     again = f" once more, the {words.ordinal(row)} in a row" if row > 1 else ""
     habit = found.habit
@@ -217,9 +218,10 @@ def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     why = decided.sentence(case, candidate)
     return Reason(
         f"{words.upper(words.ranks(found.ranks))} issued {mine}{again}, where "
-        f"{words.ranks(found.others)} went on to {closed(theirs)}{as_before}. It stands in "
+        f"{words.ranks(found.others)} went on to {theirs}{as_before}. It stands in "
         f"{out.loop.quoted}, which {words.ranks(found.ranks)} "
-        f"{words.verb(found.ranks, 'goes', 'go')} through once more.{why}",
+        f"{words.verb(found.ranks, 'goes', 'go')} through once more."
+        f"{why or loop_lines.can_end(out.loop)}",
         "\n".join(filter(None, (decided.fix(case, candidate), ONE_LENGTH))),
         "some ranks",
     )
@@ -309,7 +311,7 @@ def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
         return ""
     return (
         f" It stands in {seen.quoted}: {words.ranks(found.ranks)} went through that once more, and "
-        f"{words.ranks(found.others)} did not."
+        f"{words.ranks(found.others)} did not.{loop_lines.can_end(seen)}"
     )
 
 

@@ -309,13 +309,15 @@ def _out_of(
                 "keeps what compute() gave until its next update(), and gives it without a call."
             )
             fix = f"{_UPDATE_FIRST}\n{if_ended(fix)}"
-        inner = undecided.within(case, within, gone.ranks, loop)
+        inner = undecided.within(case, candidate, within, gone.ranks, loop)
         if inner is not None:
             fixes = dict.fromkeys(filter(None, (*fewer.fix.split("\n"), *inner.fix.split("\n"))))
             cause = f"{told}{inner.cause.format(ended=ended)}{fewer.cause}"
             return Reason(cause, "\n".join(fixes), "uneven")
         if is_told:
             return Reason(told + ended, ONE_LENGTH, "uneven")
+        if not fewer.cause:
+            ended += loop_lines.can_end(loop)
         return Reason(told + ended + fewer.cause, fix, "uneven")
     return Reason(
         f"{told}{who} made fewer calls in it.",

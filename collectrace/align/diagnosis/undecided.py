@@ -7,6 +7,7 @@ have had another number of turns, lines that decide by themselves (``x and f()``
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from collectrace import words
@@ -24,11 +25,11 @@ from collectrace.align.diagnosis.wording import (
     quoted,
     without_vague,
 )
-from collectrace.align.judging import intervals
+from collectrace.align.judging import choices, intervals
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
-from collectrace.signature import is_asked
+from collectrace.signature import is_asked, program_text
 
 _MOST: Final = 3
 """Statements of a kind that are named; where there are more, they tell nothing."""
@@ -45,19 +46,20 @@ class Deciders(NamedTuple):
     """Those around it, and lines that decide by themselves."""
     places: Sequence[str]
     """``train.py:12``, of these."""
-    ways: Sequence[ways_past.WayPast]
+    ways: Sequence[ways_past.WayPast] = ()
+    calls: Sequence[str] = ()
+    """Lines that may call another function on another rank, where nothing else is seen."""
 
     @property
     def quotes(self) -> Iterator[str]:
         """All of them."""
-        yield from self.loops
-        yield from self.conditions
+        yield from (*self.loops, *self.conditions, *self.calls)
         yield from (way.quoted for way in self.ways)
 
     @property
     def is_telling(self) -> bool:
         """Whether there are any, and not too many of a kind."""
-        each = [len(those) for those in (self.loops, self.conditions, self.ways)]
+        each = [len(those) for those in (self.loops, self.conditions, self.ways, self.calls)]
         return sum(each) > 0 and max(each) <= _MOST
 
 
@@ -85,7 +87,9 @@ LOOK: Final = "look above "
 """Begins what advises no more than to look for a branch."""
 
 
-def within(case: Case, point: Standpoint, who: Sequence[int], loop: LoopLine) -> Reason | None:
+def within(
+    case: Case, candidate: Candidate, point: Standpoint, who: Sequence[int], loop: LoopLine
+) -> Reason | None:
     """What in a loop may have left out, or added, a call of a turn; None: nothing, or too much.
 
     ``point``: of those who go through the loop once more than ``who``. The cause has a place,
@@ -93,11 +97,15 @@ def within(case: Case, point: Standpoint, who: Sequence[int], loop: LoopLine) ->
     """
     if not is_asked(point.call):
         return None  # what a model runs is told by its modules
-    found = _deciders(case, _inside(case, point, loop))
-    if not found.is_telling:
+    is_fixed = loop_lines.is_fixed(case, loop)
+    points = [point, *(_others_in(case, candidate, point, loop) if is_fixed else [])]
+    each = ((one, _deciders(case, _inside(case, one, loop))) for one in points)
+    known = next(((one, found) for one, found in each if found.is_telling), None)
+    if known is None:
         return None
+    point, found = known
     told = _sentence(found, point, who)
-    if loop_lines.is_fixed(case, loop):
+    if is_fixed:
         told = f"that goes equally often on every rank.{told}"
         return Reason(told, "\n".join(_fixes(found, point)))
     fixes = _fixes(found, point)
@@ -105,6 +113,24 @@ def within(case: Case, point: Standpoint, who: Sequence[int], loop: LoopLine) ->
         f"{{ended}} Or it was as long:{told[:1]}{words.lower(told[1:])}",
         "\n".join(fixes if ONE_LENGTH in fixes else [*fixes, if_ended()]),
     )
+
+
+def _others_in(
+    case: Case, candidate: Candidate, point: Standpoint, loop: LoopLine
+) -> Iterator[Standpoint]:
+    """The other lines of a loop from which equal calls came: one of those may be the odd one."""
+    rank, seen = point.ranks[0], {tuple(point.stack)}
+    for call in reversed(case.before(rank, candidate.stream, candidate.seq, _MOST_ROWS)):
+        stack = case.stack(rank, call) if call is not None else ()
+        if call is None or stack in seen or not loop_lines.is_in(case, stack, loop):
+            continue
+        seen.add(stack)
+        if program_text(call) == program_text(point.call):
+            yield Standpoint(point.ranks, call, stack)
+
+
+_MOST_ROWS: Final = 64
+"""Rows before a candidate's that are looked at."""
 
 
 def of_stack(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
@@ -131,13 +157,14 @@ def _apart(case: Case, apart: Sequence[str], there: str) -> Around:
 
 def _inside(case: Case, point: Standpoint, loop: LoopLine) -> Around:
     """Only of the frames above a call within a loop, and of what is in that."""
-    stack = list(point.stack)
-    inner = stack[: stack.index(loop.frame) + 1] if loop.frame in stack else []
-    around = {frame: list(statements.own(case.statements(chains.site(frame)))) for frame in inner}
-    own = around.get(loop.frame, [])
-    if loop.line in own:
-        around[loop.frame] = own[own.index(loop.line) + 1 :]
-    return around
+    around = dict[str, Sequence[str]]()
+    for frame in point.stack:
+        own = list(statements.own(case.statements(chains.site(frame))))
+        if chains.file(frame) == loop.file and loop.line in own:
+            around[frame] = own[own.index(loop.line) + 1 :]
+            return around
+        around[frame] = own
+    return {}
 
 
 def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()) -> Deciders:
@@ -157,7 +184,16 @@ def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()
             deciding.insert(0, own[-1])
         conditions += [quoted(file, line) for line in deciding]
         places += [place_of_line(file, line) for line in deciding]
-    return Deciders(loops, conditions, places, ways)
+    calls = [] if loops or conditions or ways else list(_calling(case, list(around)))
+    return Deciders(loops, conditions, places, ways, calls)
+
+
+def _calling(case: Case, frames: Sequence[str]) -> Iterator[str]:
+    """Lines of frames, innermost first, by which another function may be called."""
+    for inner, outer in pairwise(frames):
+        own = case.statements(chains.site(outer))
+        if own and not choices.calls_it_alone(case, inner, outer):
+            yield quoted(chains.file(outer), own[-1])
 
 
 def _sentence(found: Deciders, left: Standpoint, who: Sequence[int]) -> str:
@@ -172,6 +208,8 @@ def _sentence(found: Deciders, left: Standpoint, who: Sequence[int]) -> str:
         parts.append(f"{_either(found.conditions)} may have sent {whose} another way")
     if found.ways:
         parts.append(f"{ways_past.told(found.ways)} may have led {whose} past it")
+    if found.calls:
+        parts.append(f"{_either(found.calls)} may have called another function on {whose}")
     return f" On the way to {words.name(left.call)}{words.at(left.call)} {'; '.join(parts)}."
 
 
@@ -191,4 +229,6 @@ def _fixes(found: Deciders, left: Standpoint) -> list[str]:
         told.append(ways_past.fix(found.ways, words.name(left.call)))
     if found.loops:
         told.append(ONE_LENGTH)
+    if found.calls:
+        told.append(f"Let {_either(found.calls)} call the same function on every rank.")
     return told

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, gone_past, lone_line, order, slip
+from collectrace.align.diagnosis import decided, gone_past, lone_line, order, slip, ways_told
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.slip import Slip
 from collectrace.align.diagnosis.standpoint import side_of
@@ -74,6 +74,9 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
     found = slip.slip(case, candidate)
     if found is not None and not _is_of_no_sync(case, candidate, found):
         return None
+    lines = gone_past.order_of_sides(case, candidate)
+    if lines is not None and not roles.of(lines.left.call.role).in_backward:
+        return None  # who is in backward() has gone past another call, into its next step
     listed = words.listed(
         [f"{words.ranks(r)} entered it {words.counted(n, 'time')}" for r, n in entered.items()]
     )
@@ -220,7 +223,7 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
     if apart is None or _places(case, candidate, apart) != {"past"}:
         return None
     told = f"{apart.bucket}: {apart.who} had gone on to {apart.beyond}. {apart.unused}"
-    past = gone_past.of_sides(case, candidate)
+    past = gone_past.of_sides(case, candidate) or ways_told.in_callback(case, candidate)
     if past is None or past.left.ranks != apart.inside[0][0].ranks:
         return Reason(told, UNUSED_FIX)
     return Reason(

@@ -32,7 +32,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     is_by_turns = by_turns(case, candidate, reason)
     if any(told in reason.cause for told in DECIDED) and not is_by_turns:
         return reason
-    found = gone_past.of_sides(case, candidate) or _in_callback(case, candidate)
+    found = gone_past.of_sides(case, candidate) or in_callback(case, candidate)
     if found is None or words.at(found.left.call) not in reason.cause:
         return reason  # what is told of is another call
     if any(way.quoted in reason.cause for way in found.ways):
@@ -56,7 +56,7 @@ def by_turns(case: Case, candidate: Candidate, reason: Reason) -> bool:
     )
 
 
-def _in_callback(case: Case, candidate: Candidate) -> Past | None:
+def in_callback(case: Case, candidate: Candidate) -> Past | None:
     """The ways past a call in a function that a library calls, for who is back in that library."""
     points = standpoints(candidate)
     if len(points) != 2:

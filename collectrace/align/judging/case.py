@@ -28,7 +28,7 @@ from collectrace.align.reading.evidence import (
     RunEvidence,
     StreamKey,
 )
-from collectrace.align.reading.rank_tests import keeps_out, spelled_out
+from collectrace.align.reading.rank_tests import answered_by, keeps_out, spelled_out
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
 from collectrace.ops import ANY_SOURCE
@@ -191,7 +191,9 @@ class Case:
 
     def origin(self, site: str | None, line: str) -> Origin:
         """What a condition around or past a line looks at; it is given as ``number text``."""
-        return statements.goes_back(line, self.assigned(site))
+        found = statements.goes_back(line, self.assigned(site))
+        answer = "" if found.asks else answered_by(line, self.bindings(site))
+        return Origin("rank", answer) if answer else found
 
     def spelled_out(self, site: str | None, line: str) -> str:
         """A condition around or past a line, with the rank in it where it asks by another name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from collectrace.ways import Span
@@ -29,6 +30,8 @@ class Bindings(NamedTuple):
     """Names that the module gives a number as it is written there, and nothing gives another."""
     derived: frozenset[str] = frozenset()
     """Methods of classes that are derived from others: they may stand in the place of theirs."""
+    answers: Mapping[str, tuple[int, str]] = MappingProxyType({})
+    """By name of the functions that do no more than return something, the line and what it is."""
 
     def times(self, name: str) -> int:
         """How often a name is given a value in the file."""
@@ -66,7 +69,24 @@ def of(tree: ast.Module) -> Bindings:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     scopes = module, *sorted(functions, key=lambda one: one.span)
-    return Bindings(scopes, frozenset(numbers), frozenset(derived))
+    answers = {
+        node.name: (value.lineno, ast.unparse(value))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and module.times[node.name] == 1
+        if (value := _answer(node)) is not None
+    }
+    return Bindings(scopes, frozenset(numbers), frozenset(derived), answers)
+
+
+def _answer(function: ast.FunctionDef) -> ast.expr | None:
+    """What a function returns that does nothing else; None: it does more."""
+    match function.body:
+        case [ast.Return(value=ast.expr() as value)]:
+            return value
+        case [ast.Expr(value=ast.Constant()), ast.Return(value=ast.expr() as value)]:
+            return value
+        case _:
+            return None
 
 
 def assignments(text: str) -> Iterator[tuple[str, ast.expr]]:

@@ -141,13 +141,41 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
             for text in behind
             for name, value in assignments(statements.code_of(text))
             if bindings.is_given_once(name, number)
-        }
+        },
+        bindings,
     )
     try:
         test = spelling.visit(test)
         return f"{number} if {ast.unparse(test)}:" if spelling.has_changed else line
     except RecursionError:
         return line
+
+
+def answered_by(line: str, bindings: Bindings) -> str:
+    """The ``return`` of a function of the file that an ``if`` asks, if it is a test of the rank.
+
+    As ``number text``; empty: there is none. Only what compares the rank with what is named, or
+    written there, has one outcome on a rank whatever it is given.
+    """
+    text = statements.code_of(statements.head_of(line))
+    test = parsed(text) if text.startswith(("if ", "elif ")) else None
+    for node in ast.walk(test) if test is not None else ():
+        if isinstance(node, ast.Call) and (found := _answer(node, bindings)) is not None:
+            return f"{found[0]} return {found[1]}"
+    return ""
+
+
+def _answer(call: ast.Call, bindings: Bindings) -> tuple[int, str] | None:
+    """Where, and by which test of the rank, a function of the file answers; None: it does not."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            found = bindings.answers.get(name)
+        case _:
+            found = None
+    if found is None:
+        return None
+    test = parsed(f"if {found[1]}:")
+    return found if test is not None and _is_of_rank(test) else None
 
 
 def keeps_out(line: str, assigned: Sequence[str], rank: int, *, is_guard: bool = False) -> bool:
@@ -214,9 +242,19 @@ _NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distribu
 class _Spelling(ast.NodeTransformer):
     """Puts the outcome of a test of the rank where a name stands for it."""
 
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+    def __init__(self, values: Mapping[str, ast.expr], bindings: Bindings | None = None) -> None:
         self._values = values
+        self._bindings = bindings or Bindings()
         self.has_changed = False
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        found = _answer(node, self._bindings)
+        test = parsed(f"if {found[1]}:") if found is not None else None
+        if test is None:
+            self.generic_visit(node)
+            return node
+        self.has_changed = True
+        return test
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._value(node, node.id)

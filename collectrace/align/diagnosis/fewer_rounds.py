@@ -46,16 +46,10 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
         of: the loop; the outermost around the others' call where it is not known.
 
     """
-    loop = outermost_loop(case, point.stack)
-    if of is not None and of.frame in point.stack:
-        loop = list(point.stack).index(of.frame), statements.number_of(of.line)
+    loop = _place(case, point, of)
     if loop is None:
         return Fewer("", "", left_out=True)
-    ways = [
-        way
-        for way in ways_past.of_frames(case, point.stack)
-        if _is_of_rounds(way, point.stack, loop)
-    ]
+    ways = _ways(case, point, loop)
     exits = [way for way in ways if _is_exit(case, way, point.stack, loop)]
     left_out = len(exits) < len(ways) or not _is_plain_in(case, point.stack, loop)
     if not 0 < len(ways) <= MOST:
@@ -66,6 +60,29 @@ def seen(case: Case, point: Standpoint, who: Sequence[int], of: LoopLine | None 
         )
     past = ways_past.of_others(point, who, ways)
     return Fewer(past.sentence if left_out else past.out_of_loop, past.fix, left_out)
+
+
+def left_out_by(case: Case, point: Standpoint, of: LoopLine) -> list[WayPast]:
+    """The ways that leave a call out of a round of a loop around it, and stay in that."""
+    loop = _place(case, point, of)
+    if loop is None:
+        return []
+    return [way for way in _ways(case, point, loop) if not _is_exit(case, way, point.stack, loop)]
+
+
+def _place(case: Case, point: Standpoint, of: LoopLine | None) -> tuple[int, int] | None:
+    """Which frame of a stack a loop is in, and its line; the outermost where none is given."""
+    if of is None:
+        return outermost_loop(case, point.stack)
+    for n, frame in enumerate(point.stack):
+        if chains.file(frame) == of.file and of.line in case.statements(chains.site(frame)):
+            return n, statements.number_of(of.line)
+    return outermost_loop(case, point.stack)
+
+
+def _ways(case: Case, point: Standpoint, loop: tuple[int, int]) -> list[WayPast]:
+    found = ways_past.of_frames(case, point.stack)
+    return [way for way in found if _is_of_rounds(way, point.stack, loop)]
 
 
 def _is_plain_in(case: Case, stack: Sequence[str], loop: tuple[int, int]) -> bool:

@@ -62,6 +62,7 @@ from collectrace.align.judging.at_the_root import at_the_root as decided_alone
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_number import by_own_number
+from collectrace.align.judging.parted import have_met
 from collectrace.align.judging.threads import sharing
 from collectrace.align.matching.comparison import Divergence
 from collectrace.records import Call
@@ -256,6 +257,15 @@ def _apart(case: Case, candidate: Candidate) -> Reason | None:
     return _generic(case, candidate)
 
 
+def _other_lines(case: Case, candidate: Candidate) -> Reason | None:
+    """Calls of lines that never met, of which one comes behind the other: they are other calls."""
+    is_one = len({call.site for _, call in called(candidate)}) == 1
+    forks = any(one.forks for one in conditions.of_sides(case, candidate))
+    if is_one or forks or have_met(case, candidate):
+        return None
+    return _generic(case, candidate) if undecided.of_sides(case, candidate) is not None else None
+
+
 _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, threads.shared, program.reason, _swapped,
     join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
@@ -268,5 +278,5 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     ddp_backward.other_backward, ddp_backward.buckets, ddp_backward.unused, modules.reason,
     modules.fetched_again, order.reason, rounds.reason, rounds.turns, ddp_backward.left_out,
     _went_past, ddp_backward.either, parted.lines_here, object_lists.reason, other_turn.reason,
-    _apart, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
+    _apart, _other_lines, arguments.dtype, arguments.count, arguments.reduce_op, arguments.root,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from collectrace.align.diagnosis import (
     gone_past,
     loop_lines,
     object_lists,
+    undecided,
     ways_past,
 )
 from collectrace.align.diagnosis import loop as habits
@@ -181,8 +182,14 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")
     if not is_straight(case, found):
         return None
+    handler = decided.skipped_by(found.others.stack or ())
+    if not handler and gone_past.of_sides(case, candidate) is not None:
+        return Reason("", EVERY_RANK)  # what leads past it is told of besides
+    seen = undecided.of_sides(case, candidate)
+    if not handler and seen is not None:
+        return seen
     return Reason(
-        decided.skipped_by(found.others.stack or ())
+        handler
         or f" The same loops and conditions stand around {words.name(theirs)}{words.at(theirs)} "
         f"and {words.name(mine)}{words.at(mine)}: most likely a `continue`, a `return` or an "
         "exception that was caught led past the one to the other.",

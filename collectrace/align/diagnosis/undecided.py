@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import gone_past, loop_lines, ways_past, ways_told
+from collectrace.align.diagnosis.fewer_rounds import left_out_by
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import (
@@ -71,7 +72,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     order = gone_past.order_of_sides(case, candidate)
     if order is None or words.at(order.left.call) not in reason.cause:
         return reason
-    found = _deciders(case, _apart(case, order.apart, order.there), order.ways)
+    found = _of_order(case, order)
     if not found.is_telling or any(quote in reason.cause for quote in found.quotes):
         return reason
     rest = [line for line in reason.fix.split("\n") if line not in (EVERY_RANK, LOOK_ABOVE)]
@@ -81,6 +82,20 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
         cause=without_vague(reason.cause) + _sentence(found, order.left, order.gone.ranks),
         fix="\n".join(dict.fromkeys([*_fixes(found, order.left), *rest])),
     )
+
+
+def of_sides(case: Case, candidate: Candidate) -> Reason | None:
+    """All that may have decided at a candidate's row; None: nothing, or too much, is seen."""
+    order = gone_past.order_of_sides(case, candidate)
+    found = _of_order(case, order) if order is not None else None
+    if order is None or found is None or not found.is_telling:
+        return None
+    told = _sentence(found, order.left, order.gone.ranks)
+    return Reason(told, "\n".join(_fixes(found, order.left)))
+
+
+def _of_order(case: Case, order: gone_past.Order) -> Deciders:
+    return _deciders(case, _apart(case, order.apart, order.there), order.ways)
 
 
 LOOK: Final = "look above "
@@ -98,8 +113,13 @@ def within(
     if not is_asked(point.call):
         return None  # what a model runs is told by its modules
     is_fixed = loop_lines.is_fixed(case, loop)
-    points = [point, *(_others_in(case, candidate, point, loop) if is_fixed else [])]
-    each = ((one, _deciders(case, _inside(case, one, loop))) for one in points)
+    # What leads past the others' own call is told by the caller.
+    each = [(point, _deciders(case, _inside(case, point, loop)))]
+    if is_fixed:
+        each += [
+            (one, _deciders(case, _inside(case, one, loop), left_out_by(case, one, loop)))
+            for one in _others_in(case, candidate, point, loop)
+        ]
     known = next(((one, found) for one, found in each if found.is_telling), None)
     if known is None:
         return None

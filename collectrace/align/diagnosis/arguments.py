@@ -302,14 +302,19 @@ _ROOT_DECIDES: Final = (
 
 
 def _at_last_batch(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
-    """``: rank 1 was at the last of its 8 batches``; empty where that is not seen."""
-    side, call = min(sides, key=lambda one: one[1].shape or ())
-    length = inputs.at_last_batch(case, side.ranks[0], call.t)
-    if length is None or length < _SOME:
+    """``: rank 1 was at the last of its 8 batches``; empty where that is not seen of the smaller.
+
+    Nor is it told where the others were at their last, too.
+    """
+    side, _ = min(sides, key=lambda one: one[1].shape or ())
+    found = [inputs.at_last_batch(case, one.ranks[0], one.stack or (), its.t) for one, its in sides]
+    at_last = [one for one in found if one is not None and one[1]]
+    mine = found[[one for one, _ in sides].index(side)]
+    if mine is None or mine not in at_last or len(at_last) > 1 or mine[0] < _SOME:
         return ""
     whose = words.verb(side.ranks, "its", "their")
     was = words.verb(side.ranks, "was", "were")
-    return f": {words.ranks(side.ranks)} {was} at the last of {whose} {length:,} batches"
+    return f": {words.ranks(side.ranks)} {was} at the last of {whose} {mine[0]:,} batches"
 
 
 _SOME: Final = 2

@@ -41,10 +41,9 @@ def seen(
     if around is None or set(gone.ranks) <= set(suspects):
         return None
     past = fewer_rounds.seen(case, gone, inside.ranks, around)
-    if not past.left_out:
-        return None
     now, *before = _rounds(case, left, stream, seq)
-    if _is_shorter(now, before):
+    is_whole = bool(loop.turns and now and now % loop.turns == 0)
+    if not (past.left_out or is_whole) or _is_shorter(now, before):
         return None
     who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
     are = words.verb(inside.ranks, "is", "are")
@@ -58,7 +57,7 @@ def seen(
         f"{others} went past {words.name(gone.call)}{words.at(gone.call)} and {are} in it again, "
         f"in the next round of {around.quoted}.{past.cause}"
     )
-    if loop.turns and now and now % loop.turns == 0:
+    if is_whole:
         return Anew(f"It goes equally often on every rank: {went}", past.fix or EVERY_RANK)
     return Anew(
         f"{either}, or {went}",

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from collectrace.align.diagnosis import fewer_rounds
-from collectrace.align.diagnosis.loop_lines import Left, around_both, come_out_of
+from collectrace.align.diagnosis.loop_lines import (
+    Left,
+    LoopLine,
+    around_both,
+    come_out_of,
+    is_fixed,
+    loops_around,
+)
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
+from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains
@@ -27,13 +37,13 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
         if loop is None:
             continue
         stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
+        around = case.loops(gone.stack[len(gone.stack) - common_of(gone, inside) - 1 :])
         # Who is blamed for another call may be at the first turn of the loop too soon.
         usual = tuple(gone.stack) in stacks
         if usual and not set(inside.ranks) <= set(candidate.suspects):
             return Left(gone, inside, loop)
-        around = case.loops(gone.stack[len(gone.stack) - common_of(gone, inside) - 1 :])
         there = (usual and around) or _is_behind(gone, inside)
-        if there and (not around or _is_come_to(case, gone, inside)):
+        if there and (not around or _is_come_to(case, gone, inside, loop)):
             return Left(gone, inside, loop)
     return None
 
@@ -48,16 +58,25 @@ def _is_behind(gone: Standpoint, inside: Standpoint) -> bool:
     return common_of(gone, inside) > 0
 
 
-def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint) -> bool:
+def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint, loop: LoopLine) -> bool:
     """Whether each turn of the loop around two lines comes to one of them: nothing leads past it.
 
-    So who is at the other has not come round to it anew.
+    So who is at the other, in an inner loop, has not come round to that anew; as it must have, if
+    that is of one length.
     """
     here, there = chains.outermost_apart(gone.stack, inside.stack)
     around = around_both(case, gone.stack, inside.stack)
     if around is None or not here or chains.scope(here) != chains.scope(there):
         return False
-    return not fewer_rounds.seen(case, gone, inside.ranks, around).left_out
+    if is_fixed(case, loop) or fewer_rounds.seen(case, gone, inside.ranks, around).left_out:
+        return False
+    frames = list(gone.stack[: len(gone.stack) - common_of(gone, inside)])
+    inner = [
+        one
+        for one in loops_around(case, frames)
+        if one.line not in case.statements(chains.site(there))
+    ]
+    return not inner and all(choices.calls_it_alone(case, *pair) for pair in pairwise(frames))
 
 
 def common_of(one: Standpoint, other: Standpoint) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -156,7 +157,7 @@ def unordered(case: Case, candidate: Candidate) -> Reason | None:
     if not found or any(one.asks not in ("", "data") for one in found):
         return None
     loop = loop_lines.around_both(case, *(point.stack for point in points))
-    if loop is None or not loop.is_over_things:
+    if loop is None or not loop.is_over_things or loop_lines.has_own_order(loop.line):
         return None
     if not _is_by_item(case, points, found[0], loop):
         return None
@@ -181,11 +182,29 @@ def _is_by_item(
     stack = next(point.stack for point in points if point.ranks == one.ranks)
     if loop.frame not in stack or not stack.index(loop.frame):
         return False
+    inner = stack[stack.index(loop.frame) - 1]
     call = statements.code_of(case.statements(chains.site(loop.frame))[-1])
-    inner = chains.site(stack[stack.index(loop.frame) - 1])
-    given = loop.names & set(_NAMES.findall(call.partition("(")[2]))
+    given = set(_given(call, chains.scope(inner)[1].rpartition(".")[2], loop.names))
+    names = statements.parameters(case.statements(chains.site(inner)))
+    items = {n for place, n in enumerate(names) if place in given} | {
+        n for n in names if n in given
+    }
     asked = set(_NAMES.findall(statements.code_of(statements.head_of(one.line))))
-    return bool(given) and bool(asked & statements.parameters(case.statements(inner)))
+    return bool(asked & items)
+
+
+def _given(line: str, name: str, items: Collection[str]) -> Iterator[int | str]:
+    """The places, or the keywords, by which a line gives a function what a loop has come to."""
+    try:
+        nodes = list(ast.walk(ast.parse(line)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+            yield from (n for n, one in enumerate(node.args) if ast.unparse(one) in items)
+            yield from (
+                one.arg for one in node.keywords if one.arg and ast.unparse(one.value) in items
+            )
 
 
 _NAMES: Final = re.compile(r"[A-Za-z_]\w*")

@@ -171,17 +171,23 @@ def of_loop(
     return found if found.uneven and ended == set(gone) else None
 
 
-def at_last_batch(case: Case, rank: int, until: int) -> int | None:
-    """How many batches a rank's DataLoader has, if it was at the last at a time; else None."""
+def at_last_batch(
+    case: Case, rank: int, stack: Sequence[str], until: int
+) -> tuple[int, bool] | None:
+    """How many batches a rank's DataLoader has, in whose loop a call is, and if it was at the last.
+
+    ``stack``: the user's frames above the call, made at ``until``, ns. None: nothing is seen of it.
+    """
     log = case.log(rank)
     seen = [batch for batch in log.batches if batch.t < until] if log is not None else []
-    if log is None or not seen or seen[-1].end:
+    if not seen or seen[-1].end:
         return None
-    length = next(
-        (b.length for b in reversed(seen) if b.loader == seen[-1].loader and b.length is not None),
-        None,
-    )
-    return length if length == seen[-1].batch else None
+    own = (b for b in reversed(seen) if b.loader == seen[-1].loader)
+    first = next((b for b in own if b.length is not None), None)
+    loops = {f"{file}:{statements.number_of(line)}" for file, line in case.loops(stack)}
+    if first is None or first.length is None or first.site not in loops:
+        return None
+    return first.length, first.length == seen[-1].batch
 
 
 def _pass_at(log: RankLog, site: str, until: int) -> Batch | None:

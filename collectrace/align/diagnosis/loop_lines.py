@@ -105,8 +105,9 @@ _OF_MODEL: Final = re.compile(r"\b(named_)?(parameters|buffers|modules|children)
 
 def is_fixed(case: Case, loop: LoopLine) -> bool:
     """Whether a loop has one length for good, and nothing is seen to lead out of it."""
-    numbers = case.bindings(loop.site).numbers
-    return statements.is_of_fixed_length(loop.line, numbers) and not loop.way_out
+    if statements.code_of(loop.line).startswith("while ") or loop.way_out:
+        return False
+    return statements.is_of_fixed_length(loop.line, case.bindings(loop.site).numbers)
 
 
 def can_end(loop: LoopLine) -> str:

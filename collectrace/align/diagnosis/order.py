@@ -223,7 +223,7 @@ def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         f"{words.verb(found.ranks, 'goes', 'go')} through once more."
         f"{why or loop_lines.can_end(out.loop)}",
         "\n".join(filter(None, (decided.fix(case, candidate), ONE_LENGTH))),
-        "some ranks",
+        "uneven",
     )
 
 

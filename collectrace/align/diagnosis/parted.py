@@ -310,7 +310,7 @@ def _out_of(
             )
             fix = f"{_UPDATE_FIRST}\n{if_ended(fix)}"
         inner = undecided.within(case, candidate, within, gone.ranks, loop)
-        if inner is not None:
+        if inner is not None and not names_condition:
             fixes = dict.fromkeys(filter(None, (*fewer.fix.split("\n"), *inner.fix.split("\n"))))
             cause = f"{told}{inner.cause.format(ended=ended)}{fewer.cause}"
             return Reason(cause, "\n".join(fixes), "uneven")

@@ -57,7 +57,10 @@ def _whole_turns(case: Case, found: Leap, mine: Call) -> int:
     count, rest = divmod(len(found.skipped), len(turn) or 1)
     is_whole = bool(turn) and not rest and own[:-1] == turn * count
     is_in_it = loop is not None and all(loop_lines.is_in(case, stack, loop) for stack in turn)
-    return count if is_whole and is_in_it and starts[0] == 0 else 0
+    if loop is None or not is_whole or not is_in_it or starts[0] != 0:
+        return 0
+    # A tensor that has changed may be of the size of a later turn's.
+    return count if _past_a_turn(case, loop, "", mine).cause else 0
 
 
 def _one_place(case: Case, found: Leap, mine: Call, theirs: Call, turns: int) -> Reason:

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis import ways_past
+from collectrace.align.diagnosis import fewer_rounds, ways_past
 from collectrace.align.diagnosis.callers import closed, named
-from collectrace.align.diagnosis.loop_lines import LoopLine, innermost_loop
+from collectrace.align.diagnosis.loop_lines import LoopLine, around_both, innermost_loop
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.candidate import Candidate
@@ -43,6 +43,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         retry = _retry(case, mine)
         if retry is None or not _is_once_more(case, candidate, mine, others):
             continue
+        if _may_be_called_again(case, mine, others):
+            continue
         who, whose = words.ranks(mine.ranks), words.ranks(others.ranks)
         what = closed(named(case, mine.ranks[0], mine.call))
         went = named(case, others.ranks[0], others.call, brief=True).removesuffix(",")
@@ -50,10 +52,11 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{words.upper(who)} issued {what} once more, and {whose} went on to {went}. It stands "
             f"in {retry.loop.quoted}, to which {told} {words.verb(retry.handlers, 'leads', 'lead')}"
-            f" back: as where a try failed on {who} alone, behind the call, and began anew.",
-            f"Let no rank try again alone: let all ranks learn that one failed (an all_reduce of "
-            "an error flag behind the `try`), and begin the next try together; or keep "
-            f"{words.name(mine.call)} out of what is tried again.",
+            f" back: either a try failed on {who} alone, behind the call, and began anew, or {who} "
+            "came to it again in a further round.",
+            f"If a try failed: let no rank try again alone. Let all ranks learn that one failed "
+            "(an all_reduce of an error flag behind the `try`), and begin the next try together; "
+            f"or keep {words.name(mine.call)} out of what is tried again.",
             "some ranks",
         )
     return None
@@ -78,6 +81,12 @@ def _retry(case: Case, point: Standpoint) -> _Retry | None:
     ]
     kept = [way for frame in inner for way in ways_past.of_frame(case, frame) if way.is_handler]
     return _Retry(loop, handlers) if handlers and not kept else None
+
+
+def _may_be_called_again(case: Case, mine: Standpoint, others: Standpoint) -> bool:
+    """Whether a loop around both may have led back to the tries, past the others' call."""
+    around = around_both(case, mine.stack, others.stack)
+    return around is not None and fewer_rounds.seen(case, others, mine.ranks, around).left_out
 
 
 def _is_once_more(case: Case, candidate: Candidate, mine: Standpoint, others: Standpoint) -> bool:

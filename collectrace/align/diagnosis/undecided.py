@@ -20,7 +20,6 @@ from collectrace.align.diagnosis.wording import (
     LOOK_ABOVE,
     ONE_LENGTH,
     Reason,
-    if_ended,
     is_vague,
     place_of_line,
     quoted,
@@ -112,7 +111,8 @@ def within(
     """
     if not is_asked(point.call):
         return None  # what a model runs is told by its modules
-    is_fixed = loop_lines.is_fixed(case, loop)
+    caught = any(way.is_handler for way in ways_past.of_frames(case, point.stack))
+    is_fixed = loop_lines.is_fixed(case, loop) and not caught
     # What leads past the others' own call is told by the caller.
     each = [(point, _deciders(case, _inside(case, point, loop)))]
     if is_fixed:
@@ -128,10 +128,9 @@ def within(
     if is_fixed:
         told = f"that goes equally often on every rank.{told}"
         return Reason(told, "\n".join(_fixes(found, point)))
-    fixes = _fixes(found, point)
     return Reason(
         f"{{ended}} Or it was as long:{told[:1]}{words.lower(told[1:])}",
-        "\n".join(fixes if ONE_LENGTH in fixes else [*fixes, if_ended()]),
+        "\n".join(dict.fromkeys([ONE_LENGTH, *_fixes(found, point)])),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -32,8 +33,9 @@ def decide(case: Case, candidate: Candidate, called: Sequence[Side]) -> Side | N
     its program says, whatever others did.
     """
     stream, seq = candidate.stream, candidate.seq
-    said = _votes(case, candidate)
-    right = [side for side in called if side.call and voted(case, candidate, side.call)]
+    said = _by_place(case, candidate)
+    own = candidate.group
+    right = [side for side in called if side.call and own and _text(own, side.call) in said]
     if len(right) != 1 or len(said) != 1 or stream is None or seq is None:
         return None
     wrong = [side for side in called if side is not right[0]]
@@ -77,23 +79,54 @@ def unlike_in_sizes(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
 def voted(case: Case, candidate: Candidate, call: Call) -> bool:
     """Whether ranks of sister groups did at a candidate's row what a call of its group does."""
-    own = candidate.group
-    return own is not None and _text(own, call) in _votes(case, candidate)
+    text = program_text(call)
+    return any(program_text(one) == text for _, one in _votes(case, candidate))
+
+
+def _votes(case: Case, candidate: Candidate) -> list[tuple[GroupInfo, Call]]:
+    """What the ranks of sister groups called at a candidate's row."""
+    stream, seq = candidate.stream, candidate.seq
+    if candidate.group is None or stream is None or seq is None:
+        return []
+    return [
+        (info, call)
+        for info in of(case, candidate.group)
+        if (sister := stream._replace(group=info.name)) in case.comparison.streams
+        and info.name != candidate.group.name
+        for rank in info.ranks
+        if (call := case.call(rank, sister, seq)) is not None and not call.void
+    ]
 
 
 @once
-def _votes(case: Case, candidate: Candidate) -> set[str]:
-    """What the ranks of sister groups did at a candidate's row, as :func:`_text` has it."""
-    stream, seq = candidate.stream, candidate.seq
-    found: set[str] = set()
-    if candidate.group is None or stream is None or seq is None:
-        return found
-    for info in of(case, candidate.group):
-        sister = stream._replace(group=info.name)
-        if info.name != candidate.group.name and sister in case.comparison.streams:
-            calls = [case.call(rank, sister, seq) for rank in info.ranks]
-            found |= {_text(info, call) for call in calls if call is not None and not call.void}
-    return found
+def _by_place(case: Case, candidate: Candidate) -> set[str]:
+    """The same as :func:`_text` has it: of groups with roots, of those that did the same so far."""
+    return {
+        _text(info, call)
+        for info, call in _votes(case, candidate)
+        if call.root is None or _did_the_same(case, candidate, info)
+    }
+
+
+def _did_the_same(case: Case, candidate: Candidate, sister: GroupInfo) -> bool:
+    """Whether a sister group's calls before a candidate's row were those of its group."""
+    own, stream, seq = candidate.group, candidate.stream, candidate.seq
+    if own is None or stream is None or seq is None:
+        return False
+    there = stream._replace(group=sister.name)
+    rows = (
+        case.before(info.ranks[0], one, seq, _MOST_ROWS)
+        for info, one in ((own, stream), (sister, there))
+    )
+    mine, theirs = (
+        [_text(info, call) if call is not None else "" for call in calls]
+        for info, calls in zip((own, sister), rows, strict=True)
+    )
+    return bool(mine) and mine == theirs
+
+
+_MOST_ROWS: Final = 64
+"""Rows before a candidate's that are compared."""
 
 
 def _text(info: GroupInfo, call: Call) -> str:

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace.ways import Span
 
@@ -21,6 +21,16 @@ class Scope(NamedTuple):
     """By name the class, of names bound by a call of that alone: ``worker = Worker(rank)``."""
 
 
+class Answer(NamedTuple):
+    """What a function returns that does nothing else."""
+
+    line: int
+    """Of the ``return``."""
+    value: str
+    within: Span | None
+    """The class whose method it is; None: a function of the module."""
+
+
 class Bindings(NamedTuple):
     """Those of one file; nothing of one that cannot be read."""
 
@@ -30,8 +40,8 @@ class Bindings(NamedTuple):
     """Names that the module gives a number as it is written there, and nothing gives another."""
     derived: frozenset[str] = frozenset()
     """Methods of classes that are derived from others: they may stand in the place of theirs."""
-    answers: Mapping[str, tuple[int, str]] = MappingProxyType({})
-    """By name of the functions that do no more than return something, the line and what it is."""
+    answers: Mapping[str, Answer] = MappingProxyType({})
+    """By name of the functions that do no more than return something, what that is."""
 
     def times(self, name: str) -> int:
         """How often a name is given a value in the file."""
@@ -69,24 +79,32 @@ def of(tree: ast.Module) -> Bindings:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     scopes = module, *sorted(functions, key=lambda one: one.span)
-    answers = {
-        node.name: (value.lineno, ast.unparse(value))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and module.times[node.name] == 1
-        if (value := _answer(node)) is not None
-    }
+    answers = {name: one for name, one in _answers(tree.body, None) if module.times[name] == 1}
     return Bindings(scopes, frozenset(numbers), frozenset(derived), answers)
 
 
-def _answer(function: ast.FunctionDef) -> ast.expr | None:
-    """What a function returns that does nothing else; None: it does more."""
-    match function.body:
-        case [ast.Return(value=ast.expr() as value)]:
-            return value
-        case [ast.Expr(value=ast.Constant()), ast.Return(value=ast.expr() as value)]:
-            return value
-        case _:
-            return None
+def _answers(body: Sequence[ast.stmt], within: Span | None) -> Iterator[tuple[str, Answer]]:
+    """The functions of a module, and the methods of its classes, that only return something.
+
+    As they stand there: what decorates one may answer otherwise.
+    """
+    for node in body:
+        match node:
+            case ast.ClassDef():
+                yield from _answers(node.body, Span(node.lineno, node.end_lineno or node.lineno))
+            case ast.FunctionDef(body=[*doc, ast.Return(value=ast.expr() as value)]):
+                plain = all(isinstance(one, ast.Name) for one in node.decorator_list)
+                kept = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
+                documented = all(_is_text(one) for one in doc[:1]) and len(doc) < _SOME
+                if plain and documented and kept <= {"staticmethod", "classmethod"}:
+                    yield node.name, Answer(value.lineno, ast.unparse(value), within)
+
+
+_SOME: Final = 2
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def assignments(text: str) -> Iterator[tuple[str, ast.expr]]:

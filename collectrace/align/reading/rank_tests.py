@@ -12,7 +12,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
 from collectrace.align.reading import statements
-from collectrace.align.reading.bindings import Bindings, assignments
+from collectrace.align.reading.bindings import Answer, Bindings, assignments
 from collectrace.align.reading.rank_names import RANK, WORLD, is_asked
 
 
@@ -143,6 +143,7 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
             if bindings.is_given_once(name, number)
         },
         bindings,
+        number,
     )
     try:
         test = spelling.visit(test)
@@ -154,28 +155,59 @@ def spelled_out(line: str, assigned: Sequence[str], bindings: Bindings) -> str:
 def answered_by(line: str, bindings: Bindings) -> str:
     """The ``return`` of a function of the file that an ``if`` asks, if it is a test of the rank.
 
-    As ``number text``; empty: there is none. Only what compares the rank with what is named, or
-    written there, has one outcome on a rank whatever it is given.
+    As ``number text``; empty: there is none.
     """
-    text = statements.code_of(statements.head_of(line))
+    text, number = statements.code_of(statements.head_of(line)), statements.number_of(line)
     test = parsed(text) if text.startswith(("if ", "elif ")) else None
     for node in ast.walk(test) if test is not None else ():
-        if isinstance(node, ast.Call) and (found := _answer(node, bindings)) is not None:
-            return f"{found[0]} return {found[1]}"
+        if isinstance(node, ast.Call) and (found := _answer(node, number, bindings)) is not None:
+            return f"{found.line} return {found.value}"
     return ""
 
 
-def _answer(call: ast.Call, bindings: Bindings) -> tuple[int, str] | None:
-    """Where, and by which test of the rank, a function of the file answers; None: it does not."""
+def _answer(call: ast.Call, number: int, bindings: Bindings) -> Answer | None:
+    """By which test of the rank a function of the file answers a call in a line; None: by none.
+
+    By one that has one outcome on a rank whatever it is given, and asks for the rank of the process
+    itself: ``self.rank`` may be that of anything.
+    """
     match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name):
             found = bindings.answers.get(name)
+            is_its_own = found is not None and found.within is None
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            found = bindings.answers.get(name)
+            is_its_own = (
+                found is not None and found.within is not None and found.within.holds(number)
+            )
         case _:
-            found = None
-    if found is None:
-        return None
-    test = parsed(f"if {found[1]}:")
-    return found if test is not None and _is_of_rank(test) else None
+            return None
+    test = parsed(f"if {found.value}:") if found is not None and is_its_own else None
+    return found if test is not None and _is_of_rank(test) and _is_of_process(test) else None
+
+
+def _is_of_process(test: ast.expr) -> bool:
+    """Whether each rank in a test is known to be that of the process among all, or on its host."""
+    asked = {id(node.func) for node in ast.walk(test) if isinstance(node, ast.Call)}
+    names = {
+        node.id if isinstance(node, ast.Name) else node.attr: id(node) in asked
+        for node in ast.walk(test)
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+    return all(
+        name in _OF_PROCESS or (name == "get_rank" and is_asked_for)
+        for name, is_asked_for in names.items()
+        if RANK.fullmatch(name)
+    )
+
+
+_OF_PROCESS: Final = frozenset(
+    {
+        "process_index", "local_process_index", "is_main_process", "is_local_main_process",
+        "is_global_zero", "is_world_process_zero", "is_local_process_zero",
+    }
+)  # fmt: skip
+"""What frameworks call it, by whatever object it is asked for: see ``rank_names``."""
 
 
 def keeps_out(line: str, assigned: Sequence[str], rank: int, *, is_guard: bool = False) -> bool:
@@ -242,14 +274,17 @@ _NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distribu
 class _Spelling(ast.NodeTransformer):
     """Puts the outcome of a test of the rank where a name stands for it."""
 
-    def __init__(self, values: Mapping[str, ast.expr], bindings: Bindings | None = None) -> None:
+    def __init__(
+        self, values: Mapping[str, ast.expr], bindings: Bindings | None = None, number: int = 0
+    ) -> None:
         self._values = values
         self._bindings = bindings or Bindings()
+        self._number = number
         self.has_changed = False
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        found = _answer(node, self._bindings)
-        test = parsed(f"if {found[1]}:") if found is not None else None
+        found = _answer(node, self._number, self._bindings)
+        test = parsed(f"if {found.value}:") if found is not None else None
         if test is None:
             self.generic_visit(node)
             return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,7 +31,18 @@ def leaves_on_success(site: str) -> bool:
     if not loops:
         return False
     innermost = max(loops, key=lambda loop: loop.lineno)
+    if any(_goes_round(innermost.body)):
+        return False
     return any(_leaves_behind(block, number) for block in _blocks(innermost.body, number))
+
+
+def _goes_round(body: Sequence[ast.AST]) -> Iterator[bool]:
+    """True for each ``continue`` in no handler: it leads to a new turn for another reason."""
+    for node in body:
+        if isinstance(node, ast.Continue):
+            yield True
+        elif not isinstance(node, (*_LOOPS, ast.ExceptHandler)):
+            yield from _goes_round(list(ast.iter_child_nodes(node)))
 
 
 def _holds(node: ast.stmt, number: int) -> bool:

@@ -78,11 +78,12 @@ def function(lines: Sequence[str]) -> str:
     return next((found[1] for found in matches if found is not None), "")
 
 
-def parameters(lines: Sequence[str]) -> set[str]:
+def parameters(lines: Sequence[str]) -> list[str]:
     """The names by which that function is given something, as far as its first line tells."""
     codes = (code_of(line) for line in reversed(lines[:-1]))
     head = next((code for code in codes if _DEF.match(code)), "")
-    return {found[1] for found in _PARAMETER.finditer(head.partition("(")[2])} - {"self", "cls"}
+    names = [found[1] for found in _PARAMETER.finditer(head.partition("(")[2])]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
 
 
 _PARAMETER: Final = re.compile(r"(?:^|,)\s*\*{0,2}([A-Za-z_]\w*)")

@@ -6,7 +6,7 @@ suspects: none
 status: diverged
 cause: rank 0; BUG; LOOP; earlier
 fix: same length | as many | equally
-never: began anew; a try failed; once more, and
+never: a try failed; tried again
 """
 
 import torch

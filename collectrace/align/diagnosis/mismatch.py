@@ -29,6 +29,7 @@ from collectrace.align.diagnosis import (
     object_lists,
     order,
     other_turn,
+    own_loops,
     parted,
     passed_by,
     program,
@@ -224,7 +225,7 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
         f"{words.ranks(s.ranks)}: {whole(case, s.ranks[0], c)}" for s, c in sides[:4]
     )
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate) or EVERY_RANK
-    ended = parted.out_of_loop(case, candidate)
+    ended = parted.out_of_loop(case, candidate) or own_loops.reason(case, candidate)
     if ended is not None and not why:
         return ended
     turns = arguments.order_of_names(case, candidate)

@@ -374,6 +374,9 @@ class Unwaited(Record):
 HANDLED: Final = "handled"
 """What raised, where no function of torch's did: see :class:`Raised`."""
 
+OTHER_THREAD: Final = "other thread"
+"""What raised, where a thread ended of it that had issued no call: see :class:`Raised`."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Raised(Record):
@@ -384,8 +387,9 @@ class Raised(Record):
 
     kind: ClassVar[str] = "raised"
     what: str = _doc(
-        "what raised: the public function, `backward`, `batch`; `thread`: it ended one; `handled`: "
-        "the user's code did, and issued the next call while it was handled"
+        "what raised: the public function, `backward`, `batch`; `thread`: it ended one that had "
+        "issued calls, `other thread`: one that had not; `handled`: the user's code did, and "
+        "issued the next call while it was handled"
     )
     error: str = _doc("type of the exception")
     message: str = _doc("text of the exception", default="")

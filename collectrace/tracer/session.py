@@ -280,10 +280,11 @@ class Session:
 
     def thread_raised(self, value: BaseException) -> bool:
         """Write that an exception ends the calling thread. False: it has issued no call."""
-        if self.recorder is None or not local.state.call_t:
+        if self.recorder is None:
             return False
-        self.recorder.left_by(value, "thread")
-        return True
+        has_issued = bool(local.state.call_t)
+        self.recorder.left_by(value, "thread" if has_issued else records.OTHER_THREAD)
+        return has_issued
 
     def write_progress(self) -> None:
         """Write what has completed and where the streams stand, since no later chance is sure."""

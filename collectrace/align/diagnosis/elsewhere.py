@@ -72,11 +72,13 @@ def busy(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who = words.ranks(s.rank for s in slow)
     stacks = [
-        f" Rank {s.rank} was at {rank_words.frame(top)}."
+        f" Rank {s.rank} was at {rank_words.frame(top)}{rank_words.within(s)}."
         for s in slow[:_MOST_STACKS]
         if (top := rank_words.top_frame(s))
     ]
     text = rank_words.details(case, [s.rank for s in slow]) + "".join(stacks)
+    ended = "".join(rank_words.threads_ended(s) for s in slow[:_MOST_STACKS])
+    text += ended
     text += _last_calls(case, slow) + _next_call(case, candidate, slow)
     text += rank_words.chain(case, candidate.absent)
     if all(s.state == "silent" for s in slow):
@@ -114,7 +116,11 @@ def busy(case: Case, candidate: Candidate) -> Reason | None:
         f"waited. {text}",
         f"Find out what {who} {words.verb(slow, 'is', 'are')} doing there ({_stacks_of(slow)}): an "
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
-        "needs a longer timeout of init_process_group.",
+        "needs a longer timeout of init_process_group."
+        if not ended
+        else f"Mend what ended the thread. If {who} {words.verb(slow, 'waits', 'wait')} for what "
+        "that was to give: hand its exception over to who waits, or let nobody wait without a "
+        "timeout, so that the rank fails, and the launcher ends the job.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Final
 
 from collectrace import dumps, words
@@ -214,6 +215,37 @@ def top_frame(standing: Standing) -> str:
     if others and (dumps.is_joining(frames) or not dumps.own(frames)):
         return words.brief(others[0][-1])
     return words.brief((dumps.own(frames) or frames)[-1])
+
+
+def within(standing: Standing) -> str:
+    """``, in get() of queue.py``: what of a library :func:`top_frame` was in; or nothing.
+
+    Of the main thread alone.
+    """
+    stall = standing.log.stall if standing.log is not None else None
+    frames = next((f for n, f in (stall.stacks if stall else {}).items() if n.startswith(MAIN)), [])
+    own = dumps.own(frames)
+    top = top_frame(standing)
+    if not own or top != words.brief(own[-1]) or frames[-1] == own[-1]:
+        return ""
+    inner = len(frames) - 1 - frames[::-1].index(own[-1])
+    site, function = _split(frames[inner + 1])
+    return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
+
+
+def threads_ended(standing: Standing) -> str:
+    """Threads of a rank that exceptions had ended, beside those of its calls: after a space."""
+    ended = standing.log.threads_ended if standing.log is not None else ()
+    told = [
+        f" Thread {one.thread} of rank {standing.rank} had ended before, by "
+        f"{words.exception(one.error, one.message)}{words.at_site(one.site)}."
+        for one in ended[-_MOST_THREADS:]
+    ]
+    return "".join(told)
+
+
+_MOST_THREADS: Final = 2
+"""Threads that are named, the latest."""
 
 
 def frame(text: str) -> str:

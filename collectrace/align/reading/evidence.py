@@ -142,6 +142,8 @@ class RankLog(Protocol):
     """Calls that never reached a peer, in order of time."""
     caught: Sequence[Raised]
     """Exceptions that left a function of torch's and did not end the rank: it made calls after."""
+    threads_ended: Sequence[Raised]
+    """Exceptions that ended threads which had issued no call."""
     alive: Alive | None
     """The latest heartbeat."""
     stall: Stall | None

@@ -24,6 +24,7 @@ from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     HANDLED,
+    OTHER_THREAD,
     Activity,
     Alive,
     Batch,
@@ -183,6 +184,10 @@ class FileLog:
             raised
             for raised in found.raised
             if raised.t < last or (raised.what == HANDLED and raised.t == last)
+            if raised.what != OTHER_THREAD
+        ]
+        self.threads_ended: Sequence[Raised] = [
+            raised for raised in found.raised if raised.what == OTHER_THREAD
         ]
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)

@@ -8,6 +8,7 @@ from one line of code on the same kind of tensors is worked out once, as a :clas
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -325,13 +326,19 @@ class Recorder(RunRecord):
             self.write(
                 records.Raised(
                     t=t, what=what, error=type(problem).__name__,
-                    thread=self._local.state.label or None,
+                    thread=self._thread(what),
                     message=exceptions.both_ends(text, MAX_TEXT),
                     site=sites.of_traceback(problem.__traceback__, self._local.state.caller),
                 )
             )  # fmt: skip
         except Exception as ours:
             self.count_failure(ours, "recording an exception")
+
+    def _thread(self, what: str) -> str | None:
+        """The name of the calling thread, unless it is the main one: calls have it made known."""
+        if what == records.OTHER_THREAD:
+            return threading.current_thread().name
+        return self._local.state.label or None
 
     def waits_for(self, tensor: Any) -> Issued | None:
         """``wait_tensor`` is called with this tensor: the call it waits for, if that is known."""

@@ -28,6 +28,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.judging.own_number import by_own_number
+from collectrace.align.judging.rounds import novelty
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains, statements
 from collectrace.findings import Side
@@ -232,7 +233,7 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)
-    last = _at_last_batch(case, sides) if differs_in_first_only(calls) and of_users else ""
+    last = _at_last_batch(case, candidate) if differs_in_first_only(calls) and of_users else ""
     if last or (differs_in_first_only(calls) and of_users and not combines):
         mostly = last or " (the last, mostly)"
         cause += f" Only the first dimension differs, as with a ragged batch{mostly}."
@@ -301,16 +302,22 @@ _ROOT_DECIDES: Final = (
 )
 
 
-def _at_last_batch(case: Case, sides: Sequence[tuple[Side, Call]]) -> str:
+def _at_last_batch(case: Case, candidate: Candidate) -> str:
     """``: rank 1 was at the last of its 8 batches``; empty where that is not seen of the smaller.
 
-    Nor is it told where the others were at their last, too.
+    Where the others were at their last, too, only if all tensors were of one size till then.
     """
+    sides = called(candidate)
     side, _ = min(sides, key=lambda one: one[1].shape or ())
-    found = [inputs.at_last_batch(case, one.ranks[0], one.stack or (), its.t) for one, its in sides]
-    at_last = [one for one in found if one is not None and one[1]]
-    mine = found[[one for one, _ in sides].index(side)]
-    if mine is None or mine not in at_last or len(at_last) > 1 or mine[0] < _SOME:
+    found = {
+        one.ranks: inputs.at_last_batch(case, one.ranks[0], one.stack or (), its.t)
+        for one, its in sides
+    }
+    mine, new = found[side.ranks], novelty(case, candidate)
+    if mine is None or not mine[1] or mine[0] < _SOME:
+        return ""
+    is_new = new is not None and new.side.ranks == side.ranks
+    if not is_new and any(one is None or one[1] for r, one in found.items() if r != side.ranks):
         return ""
     whose = words.verb(side.ranks, "its", "their")
     was = words.verb(side.ranks, "was", "were")

@@ -197,17 +197,13 @@ def between(
     framework shadows stands where another call has brought it.
     """
     above = [_above(case, point) for point in points]
+    arms = {mine for mine, _ in met}
     found = []
     for n, point in enumerate(points):
         if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
-        theirs = [site for m, other in enumerate(points) if m != n for site in sites(other)]
-        own = [
-            (*one, False)
-            for one in above[n]
-            if one[:2] not in foreign and not any((one[2], site) in met for site in theirs)
-        ]
+        own = [(*one, False) for one in above[n] if one[:2] not in foreign and one[2] not in arms]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other, met) if m != n]
         around = [

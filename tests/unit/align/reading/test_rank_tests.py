@@ -161,3 +161,54 @@ def test_what_is_set_by_its_name_is_given(tmp_path: Path) -> None:
     found = code_lines.bindings(f"{file}:3")
     assert not found.is_given_once("self.main", 3)
     assert found.is_given_once("self.lead", 4)
+
+
+# -- functions that answer for the rank ----------------------------------------------------------
+
+FUNCTIONS = """\
+def is_writer(): return dist.get_rank() == 0
+def is_first(rank): return rank == 0
+def is_busy():
+    check()
+    return dist.get_rank() == 0
+@agreed
+def wants(): return dist.get_rank() == 0
+class Table(Callback):
+    @staticmethod
+    def writes(args): return args.process_index == args.world_size - 1
+    def rank_of_adapter(self): return self.rank > 0
+    def step(self):
+        if CONDITION:
+            share()
+class Other:
+    def is_other(self): return dist.get_rank() == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        ("is_writer()", "1 return dist.get_rank() == 0"),
+        ("ready and not is_writer()", "1 return dist.get_rank() == 0"),
+        ("self.writes(args)", "10 return args.process_index == args.world_size - 1"),
+        # Not of the process, but of what it is asked about, or whose it is.
+        ("is_first(owner)", ""),
+        ("self.rank_of_adapter()", ""),
+        # Of another object, whose class may have such a method as well.
+        ("self.scaler.writes()", ""),
+        ("table.is_writer()", ""),
+        ("self.is_other()", ""),
+        # It does more, or what decorates it may answer otherwise.
+        ("is_busy()", ""),
+        ("wants()", ""),
+        ("unknown()", ""),
+    ],
+)
+def test_a_function_that_answers_for_the_rank(condition: str, answer: str, tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(FUNCTIONS.replace("CONDITION", condition))
+    number = 1 + FUNCTIONS.splitlines().index("        if CONDITION:")
+    bindings = code_lines.bindings(f"{train}:{number}")
+    line = f"{number} if {condition}:"
+    assert rank_tests.answered_by(line, bindings) == answer
+    assert (rank_tests.spelled_out(line, [], bindings) != line) == bool(answer)

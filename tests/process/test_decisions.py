@@ -24,7 +24,7 @@ PROGRAMS: Final = [
     one if n % QUICK == 0 else pytest.param(one, marks=pytest.mark.slow)
     for n, one in enumerate(ALL)
 ]
-AT_A_TIME: Final = 12
+AT_A_TIME: Final = 4
 HARMFUL: Final = ("drop_last", "DataLoader", "join()", "find_unused_parameters", "dst ")
 """No program has what this is about."""
 

@@ -230,6 +230,8 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
     cause = f"The {name}{where} got tensors of different sizes: {sizes}."
     if all(c.role in _TENSOR_PARALLEL for _, c in sides):
         cause += _ONE_INPUT
+    if all(c.role == "torchmetrics.sync" and _is_of_a_shape(c) for _, c in sides):
+        cause += _OTHER_STATES
     calls = [c for _, c in sides]
     combines = any(c.reduce_op is not None for c in calls)
     of_users = loads_data(case) and all(is_user(c) for c in calls)
@@ -299,6 +301,18 @@ _ONE_INPUT: Final = (
 _ROOT_DECIDES: Final = (
     "Bring the tensors to one size on every rank before the call: broadcast the size from rank "
     "{root} first and make the tensors by it, or let every rank know the same of what decides it."
+)
+
+
+def _is_of_a_shape(call: Call) -> bool:
+    return call.dtype == "int64" and len(call.shape or ()) == 1
+
+
+# gather_all_tensors (utilities/distributed.py, torchmetrics 1.9.0).
+_OTHER_STATES: Final = (
+    " The shape of each tensor of a metric's state is gathered before it: here those of tensors "
+    "with other numbers of dimensions meet, so of other states. A state that is a list, but for "
+    'dist_reduce_fx="cat", is gathered item by item: ranks that hold more items gather more often.'
 )
 
 

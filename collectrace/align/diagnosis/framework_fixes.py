@@ -186,6 +186,14 @@ TABLE: Final = (
         "the states of all. For a value of the rank's own: Metric(sync_on_compute=False).",
         ("torchmetrics.sync",),
     ),
+    # Metric.add_state: dist_reduce_fx; Metric._sync_dist joins a list only for "cat".
+    Fix(
+        "Let each state of the metric hold as many tensors on every rank: "
+        'add_state(..., dist_reduce_fx="cat") makes one of a list before it is gathered; without '
+        "it a list is gathered item by item, and every rank must have as many. Or append one "
+        "tensor in each update(), an empty one of the same dimensions too, in as many updates.",
+        ("torchmetrics.sync",), because=("sizes",), replaces=True,
+    ),
 
     # -- DeepSpeed 0.19.8 -----------------------------------------------------------------------
     # utils/z3_leaf_module.py: set_z3_leaf_modules. Not run is not enough: what no loss is computed

@@ -146,7 +146,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             f"{words.upper(found.phrase())}. {words.upper(words.ranks(side.ranks))} {waits} in "
             f"{named(case, side.ranks[0], call, brief=True)} for {gone}: the loop ended earlier "
             f"there{left}.{fewer.cause}",
-            f"{fewer.fix}\n{if_ended(loop_lines.even_length(case, around))}",
+            f"{fewer.fix}\n{if_ended(loop_lines.as_long(case, around))}",
             "left",
         )
     return Reason(

@@ -124,8 +124,6 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
     if loads_data(case):
         return EVEN_BATCHES
-    if loop is not None and loop.is_counted:
-        return equally_often(loop)
     if loop is not None and loop.way_out:
         return (
             f"Let all ranks leave the loop together: what ends it at {loop.way_out} must be "
@@ -136,6 +134,13 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
         "Give every rank the same number of batches: cut or pad its data to one length (a "
         "DataLoader does it by DistributedSampler and drop_last=True)."
     )
+
+
+def as_long(case: Case, loop: LoopLine | None) -> str:
+    """The same, of a loop that may go by a count, where no DataLoader was seen."""
+    if loop is not None and loop.is_counted and not loads_data(case):
+        return equally_often(loop)
+    return even_length(case, loop)
 
 
 def equally_often(loop: LoopLine) -> str:

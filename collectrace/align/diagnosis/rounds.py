@@ -185,20 +185,22 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")
     if not is_straight(case, found):
         return None
-    handler = decided.skipped_by(found.others.stack or ())
-    if not handler and gone_past.of_sides(case, candidate) is not None:
-        return Reason("", EVERY_RANK)  # what leads past it is told of besides
-    seen = undecided.of_sides(case, candidate)
-    if not handler and seen is not None:
-        return seen
-    return Reason(
-        handler
-        or f" The same loops and conditions stand around {words.name(theirs)}{words.at(theirs)} "
-        f"and {words.name(mine)}{words.at(mine)}: most likely a `continue`, a `return` or an "
-        "exception that was caught led past the one to the other.",
+    agree = (
         f"Let all ranks agree, before {words.name(theirs)}{words.at(theirs)}, whether they go on "
         "(an all_reduce of a flag, MIN; an error that was caught counts as no): then every rank "
-        "takes the same way. Or let a rank that has nothing take part with zeros.",
+        "takes the same way. Or let a rank that has nothing take part with zeros."
+    )
+    handler = decided.skipped_by(found.others.stack or ())
+    if handler or gone_past.of_sides(case, candidate) is not None:
+        return Reason(handler, agree)  # what leads past it is told of besides
+    seen = undecided.of_sides(case, candidate)
+    if seen is not None:
+        return Reason(seen.cause, f"{seen.fix}\n{agree}")
+    return Reason(
+        f" The same loops and conditions stand around {words.name(theirs)}{words.at(theirs)} "
+        f"and {words.name(mine)}{words.at(mine)}: most likely a `continue`, a `return` or an "
+        "exception that was caught led past the one to the other.",
+        agree,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Final
 
 from collectrace.align.diagnosis import fewer_rounds
 from collectrace.align.diagnosis.loop_lines import (
@@ -18,6 +19,10 @@ from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains
+from collectrace.signature import is_asked
+
+KEEPS: Final = "torchmetrics."
+"""Roles of a library that keeps what it has computed (metric.py, _wrap_compute, 1.9.0)."""
 
 
 @once
@@ -66,6 +71,8 @@ def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint, loop: LoopLine
     """
     here, there = chains.outermost_apart(gone.stack, inside.stack)
     around = around_both(case, gone.stack, inside.stack)
+    if not is_asked(gone.call) or gone.call.role.startswith(KEEPS):
+        return False  # a library may have had no need of it
     if around is None or not here or chains.scope(here) != chains.scope(there):
         return False
     if is_fixed(case, loop) or fewer_rounds.seen(case, gone, inside.ranks, around).left_out:

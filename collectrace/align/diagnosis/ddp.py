@@ -266,6 +266,13 @@ def _in_the_loop(case: Case, candidate: Candidate, left: loop_lines.Left, told: 
         f" {words.upper(words.ranks(gone))} {words.verb(gone, 'has', 'have')} left the loop "
         f"{left.loop.quoted}, and {words.ranks(inside)} {words.verb(inside, 'is', 'are')} in it."
     )
+    if left.gone.call.role.startswith(come_out.KEEPS):
+        name = f"{words.name(left.gone.call)}{words.at(left.gone.call)}"
+        return Reason(
+            f"{told} Either the loop ended earlier on {words.ranks(gone)}, or "
+            f"{words.ranks(inside)} went past {name}: {parted.KEPT}",
+            f"{parted.UPDATE_FIRST}\n{if_ended()}",
+        )
     seq, suspects = candidate.seq or 0, candidate.suspects
     anew = begun_anew.seen(case, left, candidate.stream, seq, suspects)
     if anew is not None:

@@ -302,13 +302,10 @@ def _out_of(
         elif fewer.left_out and not names_condition:
             ended = f"either {ended[:-1]}, or a round of it was left out there."
         fix = fewer.applied()
-        if within.call.role.startswith(_KEEPS) and not names_condition:
+        if within.call.role.startswith(come_out.KEEPS) and not names_condition:
             made = words.name(within.call)
-            ended = (
-                f"either {ended[:-1]}, or {made} was left out there in one of its turns: a metric "
-                "keeps what compute() gave until its next update(), and gives it without a call."
-            )
-            fix = f"{_UPDATE_FIRST}\n{if_ended(fix)}"
+            ended = f"either {ended[:-1]}, or {made} was left out there in one of its turns: {KEPT}"
+            fix = f"{UPDATE_FIRST}\n{if_ended(fix)}"
         inner = undecided.within(case, candidate, within, gone.ranks, loop)
         if inner is not None and not names_condition:
             fixes = dict.fromkeys(filter(None, (*fewer.fix.split("\n"), *inner.fix.split("\n"))))
@@ -328,9 +325,10 @@ def _out_of(
     )
 
 
-_KEEPS: Final = "torchmetrics."
-"""Roles of a library that keeps what it has computed (metric.py, _wrap_compute, 1.9.0)."""
-_UPDATE_FIRST: Final = (
+KEPT: Final = (
+    "a metric keeps what compute() gave until its next update(), and gives it without a call."
+)
+UPDATE_FIRST: Final = (
     "Let every rank come to compute() equally often, and as often with an update() since the last: "
     "what one rank shows on its own belongs into a metric of its own (sync_on_compute=False)."
 )

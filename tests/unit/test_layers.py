@@ -28,7 +28,18 @@ FLOORS = (
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
     {"tabular", "given"},
-    {"ops", "errors", "dumps", "version", "quiet", "log_folder", "printable", "job_store", "ways"},
+    {
+        "ops",
+        "errors",
+        "dumps",
+        "version",
+        "quiet",
+        "log_folder",
+        "printable",
+        "job_store",
+        "ways",
+        "rank_only",
+    },
 )
 
 # The rooms of a wing in the order of the data: a room imports only rooms before it, and what stands

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Final
 
-from collectrace import words
+from collectrace import rank_only, words
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
 from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.by_rank import ByRank, by_rank
@@ -257,6 +257,8 @@ def _condition(
 def _tells(line: str) -> bool:
     """Whether it is a condition by which ranks may differ: the entry guard of a script is none."""
     text = statements.code_of(line)
+    if rank_only.is_one(text):
+        return True
     return text.startswith(_TELLING) and "__name__" not in text
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from collectrace import rank_only
 from collectrace.align.reading import bindings
 from collectrace.align.reading.bindings import Bindings
 from collectrace.given import Given
@@ -203,6 +204,8 @@ def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int
     if line is None or isinstance(node, ast.expr):
         return
     end = line
+    for at in rank_only.lines_of(node):
+        yield at, at, at + 1, getattr(node, "end_lineno", None) or at
     for name in ("body", "orelse", "finalbody"):
         inside = getattr(node, name, None)
         if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
+from collectrace import rank_only
 from collectrace.align.reading import statements
 from collectrace.align.reading.bindings import Answer, Bindings, assignments
 from collectrace.align.reading.rank_names import RANK, WORLD, is_asked
@@ -23,6 +24,8 @@ def asks_alone(line: str) -> bool:
     ``if``.
     """
     text = statements.code_of(statements.head_of(line))
+    if rank_only.is_one(text):
+        return True
     if text.startswith(("if ", "elif ")):
         test = parsed(text)
     else:
@@ -103,6 +106,8 @@ def lets_by_rank(line: str, *, is_guard: bool) -> bool:
     is under a condition, and by ``or`` from what is behind a guard. Of ``rank == 0 or batches()``,
     and behind ``rank != 0 and not batches()``, who came may have been led by what it held.
     """
+    if rank_only.is_one(statements.code_of(line)):
+        return True
     test = parsed(statements.code_of(line))
     other = ast.And if is_guard else ast.Or
     match test:

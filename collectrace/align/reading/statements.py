@@ -11,14 +11,22 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
+from collectrace import rank_only
 from collectrace.align.reading import arms, chains
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.rank_names import RANK, is_asked
 
 
 def branches(lines: Sequence[str]) -> list[str]:
-    """The conditions around a line, out of what is around it; ``except`` and ``finally`` too."""
-    return [line for line in lines[:-1] if code_of(line).startswith(_CONDITIONS)]
+    """The conditions around a line, out of what is around it; ``except`` and ``finally`` too.
+
+    And decorators that run its function on one rank.
+    """
+    return [line for line in lines[:-1] if _is_condition(code_of(line))]
+
+
+def _is_condition(text: str) -> bool:
+    return text.startswith(_CONDITIONS) or rank_only.is_one(text)
 
 
 def deciding(lines: Sequence[str]) -> list[str]:
@@ -161,7 +169,8 @@ def tells_ranks_apart(line: str) -> bool:
 
     Not one that only asks whether there are ranks at all, as ``if local_rank != -1:`` does.
     """
-    return code_of(line).startswith(("if ", "elif ")) and asks(line) == "rank"
+    text = code_of(line)
+    return rank_only.is_one(text) or (text.startswith(("if ", "elif ")) and asks(line) == "rank")
 
 
 Asks = Literal["rank", "exception", "cleanup", "clock", "random", "data", ""]
@@ -175,7 +184,7 @@ def asks(line: str) -> Asks:
         return "exception"
     if text.startswith("finally"):
         return "cleanup"
-    return _looks_at(text)
+    return "rank" if rank_only.is_one(text) else _looks_at(text)
 
 
 class Origin(NamedTuple):

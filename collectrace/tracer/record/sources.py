@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from collectrace import given
+from collectrace import given, rank_only
 from collectrace.given import Given
 from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
@@ -123,6 +123,7 @@ class _File:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             begins = min(part.lineno for part in (node, *node.decorator_list))
             self._functions[begins] = node.name
+            self._spans += [Span(line, end) for line in rank_only.lines_of(node)]
         end = node.lineno
         # In the order of the source.
         for name, value in ast.iter_fields(node):

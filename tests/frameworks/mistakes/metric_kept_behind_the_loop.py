@@ -1,4 +1,4 @@
-"""torchmetrics: rank 1 has no labelled sample since the last evaluation, so that its metric is kept.
+"""torchmetrics: rank 1 has no labelled sample since the last evaluation: its metric is kept.
 
 Behind the loop of the training all come to compute(), and rank 1 goes on into the next.
 
@@ -19,15 +19,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torchmetrics.classification import MulticlassAccuracy
 
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
-rank = dist.get_rank()
-torch.manual_seed(0)
-model = DistributedDataParallel(nn.Linear(4, 3))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 metric = MulticlassAccuracy(3, average="micro")
 
 
-def train(batches):
+def train(model, optimizer, batches):
     for x in batches:
         model(x).square().mean().backward()
         optimizer.step()
@@ -40,8 +35,16 @@ def evaluate(labelled):
     return metric.compute()  # BUG
 
 
-for window in range(6):
-    train([torch.ones(2, 4)] * 3)
-    evaluate(labelled=(rank, window) != (1, 3) or common.TWIN)
-del model
+def main():
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for window in range(6):
+        train(model, optimizer, [torch.ones(2, 4)] * 3)
+        evaluate(labelled=(rank, window) != (1, 3) or common.TWIN)
+
+
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+main()
 dist.destroy_process_group()

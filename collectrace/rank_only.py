@@ -1,0 +1,35 @@
+"""Decorators that run a function on one rank, or one of each host, and do nothing on the others.
+
+By the names that frameworks give them: each stands for a condition on the rank around the function.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+_NAMES: Final = (
+    (r"rank_zero_(only|experiment)", "Lightning, lightning_utilities, NeMo"),
+    (
+        r"on_(local_)?(main|last)_process|on_(local_)?process",
+        "Accelerate: Accelerator, PartialState",
+    ),
+    (r"(local_)?main_process_only|main_only", "Hugging Face scripts, SpeechBrain"),
+    (r"(local_)?master_only", "mmengine, mmcv"),
+    (r"one_rank_only|one_rank_first", "Ignite"),
+)
+"""Patterns of whole names, and who uses them."""
+
+_DECORATOR: Final = re.compile(rf"@(?:\S+\.)?(?:{'|'.join(name for name, _ in _NAMES)})\b")
+
+
+def is_one(text: str) -> bool:
+    """Whether the text of a line is such a decorator."""
+    return _DECORATOR.match(text.strip()) is not None
+
+
+def lines_of(node: ast.AST) -> list[int]:
+    """The lines at which a function has such decorators."""
+    decorators = getattr(node, "decorator_list", [])
+    return [one.lineno for one in decorators if is_one(f"@{ast.unparse(one)}")]

@@ -15,9 +15,9 @@ _NAMES: Final = (
         r"on_(local_)?(main|last)_process|on_(local_)?process",
         "Accelerate: Accelerator, PartialState",
     ),
-    (r"(local_)?main_process_only|main_only", "Hugging Face scripts, SpeechBrain"),
-    (r"(local_)?master_only", "mmengine, mmcv"),
-    (r"one_rank_only|one_rank_first", "Ignite"),
+    (r"(local_)?main_process_only", "SpeechBrain, and projects that write their own"),
+    (r"(local_)?master_only", "mmengine, and projects that write their own"),
+    (r"one_rank_only", "Ignite"),
 )
 """Patterns of whole names, and who uses them."""
 

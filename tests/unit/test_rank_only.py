@@ -27,7 +27,15 @@ def test_names_of_frameworks(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["@rank_zero_first", "@cached", "@on_main", "@rank_zero_only_if(ready)", "@lru_cache()"]
+    "text",
+    [
+        "@rank_zero_first",
+        "@idist.one_rank_first()",
+        "@cached",
+        "@on_main",
+        "@rank_zero_only_if(ready)",
+        "@lru_cache()",
+    ],
 )
 def test_others(text: str) -> None:
     assert not rank_only.is_one(text)

@@ -71,11 +71,18 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
         )
     own = _own_sizes(case, source)
     if own:
-        listed = words.listed([f"{n} on {words.ranks(ranks)}" for n, ranks in own.items()])
         return Reason(
-            f"{text}. Each rank sends, and expects, parts of one size: {listed}.",
+            f"{text}. Each rank sends, and expects, parts of one size: {_listed(own)}.",
             "Let all ranks agree on that size first: an all_reduce (MAX) of it, to which each pads "
             f"its parts.\nOr let every part have its own: {fix}",
+        )
+    equal = _equal_parts(case, source)
+    if equal:
+        return Reason(
+            f"{text}. Each rank cuts what it sends, and what it expects, into equal parts: "
+            f"{_listed(equal)}.",
+            "Give all ranks tensors of one size there: the same data in the same order, or padded "
+            f"to one length.\nOr let every part have its own: {fix}",
         )
     return Reason(
         f"{text}. The totals may agree all the same, so nothing is noticed before the data moves.",
@@ -83,24 +90,35 @@ def split(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _own_sizes(case: Case, source: Divergence) -> dict[int, list[int]]:
+def _equal_parts(case: Case, source: Divergence) -> dict[int, list[int]]:
     """Whose parts are of which size, where those of each rank are of one, both ways; else empty.
 
-    Of one line, reached in one way, whose parts had been of one size till then: else they may be
-    other parts.
+    Of one line, reached in one way: else they may be other parts.
     """
     found: dict[int, list[int]] = {}
     calls = [(rank, call) for rank, call in source.calls.items() if call is not None]
     if len({(call.site, case.stack(rank, call)) for rank, call in calls}) > 1:
         return {}
     for rank, call in calls:
-        before = case.before(rank, source.stream, source.seq)
-        alike = [one for one in before if one is not None and one.site == call.site]
-        own, usual = _part_sizes([call]), _part_sizes(alike)
-        if len(own) != 1 or len(usual) != 1:
+        own = _part_sizes([call])
+        if len(own) != 1:
             return {}
         found.setdefault(own.pop(), []).append(rank)
     return found
+
+
+def _own_sizes(case: Case, source: Divergence) -> dict[int, list[int]]:
+    """The equal parts of ranks which had been of one size each till then; else empty."""
+    for rank, call in source.calls.items():
+        before = case.before(rank, source.stream, source.seq)
+        alike = (one for one in before if one and call and one.site == call.site)
+        if call is not None and len(_part_sizes(alike)) != 1:
+            return {}
+    return _equal_parts(case, source)
+
+
+def _listed(sizes: dict[int, list[int]]) -> str:
+    return words.listed([f"{n} on {words.ranks(ranks)}" for n, ranks in sizes.items()])
 
 
 def _part_sizes(calls: Iterable[Call]) -> set[int]:

@@ -439,6 +439,29 @@ def test_parts_of_one_size_on_each_rank(
     assert ("agree on that size first: an all_reduce (MAX) of it" in found.fix) == said
 
 
+@pytest.mark.parametrize(
+    ("site", "odd", "said"),
+    [("moe.py:5", (7, 7, 7), True), ("moe.py:9", (7, 7, 7), False), ("moe.py:5", (6, 7, 8), False)],
+    ids=["one line", "two lines", "parts of several sizes"],
+)
+def test_equal_parts_of_sizes_that_changed_before(
+    site: str, odd: tuple[int, ...], said: bool, tmp_path: Path
+) -> None:
+    """Whose parts follow the data need the same data, or padding, and no one size for ever."""
+    run = Run(3)
+    for size in (4, 6):
+        splits = [[size] * 3, [size] * 3]
+        run.all("all_to_all_single", shape=[3 * size], splits=splits, site="moe.py:5")
+    for rank in run:
+        parts = list(odd) if rank.rank == 1 else [5, 5, 5]
+        at = site if rank.rank == 1 else "moe.py:5"
+        waits(rank, "all_to_all_single", shape=[sum(parts)], splits=[parts, parts], site=at)
+    found = first(run, tmp_path)
+    assert found.kind == "split_mismatch"
+    assert ("into equal parts: 5 on ranks 0,2 and 7 on rank 1." in found.cause) == said
+    assert found.fix.startswith("Give all ranks tensors of one size there") == said
+
+
 # -- sizes that all ranks meet in ----------------------------------------------------------------
 
 

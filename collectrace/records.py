@@ -446,6 +446,10 @@ class Exit(Record):
     error: str | None = _opt("type of the exception")
     message: str | None = _opt("text of the exception")
     site: str | None = _opt("`path:line` in the user's code that raised it")
+    through: list[str] = _doc(
+        "`path:line` of the user's lines around that, through which it came, the nearest first",
+        default_factory=list,
+    )
     causes: list[str] = _doc(
         "`Type: text` of what it was raised from, or while that was handled, the nearest first",
         default_factory=list,
@@ -624,7 +628,7 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
-    "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings,
+    "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
     "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,
     "streams": _rows, "channels": _rows,

@@ -31,6 +31,8 @@ def raised(case: Case, candidate: Candidate) -> Reason | None:
         return None  # it timed out where it should not have been
     who = words.ranks(s.rank for s in those)
     text = rank_words.details(case, [s.rank for s in those])
+    if len(those) == 1:
+        text += rank_words.came_through(those[0])
     waiting = f"The others wait for {who}."
     for message in (s.message for s in those):
         known = ddp.from_exception(message, who)

@@ -233,6 +233,16 @@ def within(standing: Standing) -> str:
     return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
 
 
+def came_through(standing: Standing) -> str:
+    """Where the line was called at that raised, and where that was reached from: after a space."""
+    leaving = standing.exit
+    if leaving is None or not leaving.through or failure(leaving).site != leaving.site:
+        return ""
+    called, *around = leaving.through
+    text = f" The function was called at {words.site(called)}"
+    return f"{text}, reached from {words.site(around[0])}." if around else f"{text}."
+
+
 def threads_ended(standing: Standing) -> str:
     """Threads of a rank that exceptions had ended, beside those of its calls: after a space."""
     ended = standing.log.threads_ended if standing.log is not None else ()

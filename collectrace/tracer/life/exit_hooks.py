@@ -224,6 +224,7 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
         error=type(value).__name__,
         message=both_ends(str(value), _MAX_TEXT),
         site=sites.of_traceback(traceback),
+        through=sites.through(traceback),
         causes=[
             f"{type(cause).__name__}: {both_ends(str(cause), _MAX_CAUSE)}"
             for cause in islice(_causes(value), _MOST_CAUSES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -26,6 +27,9 @@ from collectrace.tracer.record.owners import (
 
 MOST_FRAMES: Final = 8
 """Of the user's code, in a stack."""
+
+_MOST_AROUND: Final = 4
+"""Frames of the user's code around the line that raised."""
 
 _MOST_WALKED: Final = 200
 """Frames looked at. From a callback of Lightning's to the line that calls ``fit`` there are 40."""
@@ -333,3 +337,17 @@ def of_traceback(traceback: TracebackType | None, caller: FrameType | None = Non
     if whose == TORCH and caller is not None:
         return resolve(find(caller))[0] or best
     return best
+
+
+def through(traceback: TracebackType | None) -> list[str]:
+    """``path:line`` of the user's frames around the innermost one of a traceback, nearest first.
+
+    At most four.
+    """
+    found = deque[str](maxlen=_MOST_AROUND + 1)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if classify(code) == USER:
+            found.append(_told(code, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return list(found)[-2::-1]

@@ -113,6 +113,37 @@ def test_what_ranks_did_instead_of_a_call(
     assert rank_words.instead(case, ranks, None) == words
 
 
+@pytest.mark.parametrize(
+    ("message", "through", "words"),
+    [
+        ("no", [], ""),
+        ("no", ["/job/train.py:60"], " The function was called at train.py:60."),
+        (
+            "no",
+            ["/job/my code/data.py:30", "/job/train.py:60", "/job/train.py:80"],
+            " The function was called at data.py:30, reached from train.py:60.",
+        ),
+        (
+            (
+                "Original Traceback (most recent call last):\n"
+                '  File "/job/data.py", line 12, in decode\nValueError: corrupt'
+            ),
+            ["/job/train.py:60"],
+            "",
+        ),
+    ],
+    ids=["the module's own line", "one", "several", "of another process"],
+)
+def test_where_the_line_that_raised_was_called(
+    message: str, through: list[str], words: str
+) -> None:
+    left = Exit(
+        reason="exception", error="ValueError", message=message, site="/job/data.py:9",
+        through=through,
+    )  # fmt: skip
+    assert rank_words.came_through(standing("raised", log(exit=left))) == words
+
+
 def test_a_frame_whose_path_holds_spaces() -> None:
     assert rank_words.frame("/job/my code/data.py:12 decode") == "data.py:12 (decode)"
     assert rank_words.frame("/job/data.py:12") == "data.py:12"

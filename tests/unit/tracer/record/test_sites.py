@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, Final
 
 import pytest
@@ -382,6 +382,11 @@ def test_the_outermost_public_function_of_torch_is_named(
 
 def raised(*paths: str | Path) -> str | None:
     """The site of an exception out of these files, each called by the one before."""
+    return sites.of_traceback(traceback_through(*paths))
+
+
+def traceback_through(*paths: str | Path) -> TracebackType:
+    """That of an exception out of these files, each called by the one before."""
 
     def fail() -> None:
         raise ZeroDivisionError
@@ -393,15 +398,15 @@ def raised(*paths: str | Path) -> str | None:
         call()
     except ZeroDivisionError as problem:
         traceback = problem.__traceback__
-        assert traceback is not None
         # Neither the test, nor what stands for the innermost instruction of torch.
-        traceback = entry = traceback.tb_next
+        traceback = entry = traceback.tb_next if traceback is not None else None
+        assert traceback is not None
         for _ in paths[1:]:
             assert entry is not None
             entry = entry.tb_next
         assert entry is not None
         entry.tb_next = None
-        return sites.of_traceback(traceback)
+        return traceback
     raise AssertionError
 
 
@@ -426,6 +431,18 @@ def test_an_exception_in_a_cell_is_told_as_its_calls_are() -> None:
 
 def test_no_traceback_has_no_site() -> None:
     assert sites.of_traceback(None) is None
+    assert sites.through(None) == []
+
+
+def test_the_users_lines_around_that_of_an_exception(mine: Path, tmp_path: Path) -> None:
+    data, library = tmp_path / "data.py", PACKAGES / "lightning" / "trainer.py"
+    torch_own = TORCH / "_ops.py"
+    assert sites.through(traceback_through(mine, library, data, torch_own)) == [at(mine)]
+    assert sites.through(traceback_through(mine, torch_own)) == []
+    assert sites.through(traceback_through(library, torch_own)) == []
+    assert sites.through(traceback_through(*[mine] * 5, *[data] * 3)) == [
+        at(data), at(data), at(mine), at(mine),
+    ]  # fmt: skip
 
 
 def test_a_relative_path_of_a_traceback_is_made_whole(

@@ -42,7 +42,7 @@ def out_of(case: Case, candidate: Candidate) -> Left | None:
         if loop is None:
             continue
         stacks = [case.stack(gone.ranks[0], call) for call in calls if call is not None]
-        around = case.loops(gone.stack[len(gone.stack) - common_of(gone, inside) - 1 :])
+        around = case.loops(gone.stack[len(gone.stack) - _common_of(gone, inside) - 1 :])
         # Who is blamed for another call may be at the first turn of the loop too soon.
         usual = tuple(gone.stack) in stacks
         if usual and not set(inside.ranks) <= set(candidate.suspects):
@@ -60,7 +60,7 @@ def _is_behind(gone: Standpoint, inside: Standpoint) -> bool:
         return False
     if chains.scope(here) == chains.scope(there):
         return chains.line(here) > chains.line(there)
-    return common_of(gone, inside) > 0
+    return _common_of(gone, inside) > 0
 
 
 def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint, loop: LoopLine) -> bool:
@@ -77,7 +77,7 @@ def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint, loop: LoopLine
         return False
     if is_fixed(case, loop) or fewer_rounds.seen(case, gone, inside.ranks, around).left_out:
         return False
-    frames = list(gone.stack[: len(gone.stack) - common_of(gone, inside)])
+    frames = list(gone.stack[: len(gone.stack) - _common_of(gone, inside)])
     inner = [
         one
         for one in loops_around(case, frames)
@@ -86,6 +86,6 @@ def _is_come_to(case: Case, gone: Standpoint, inside: Standpoint, loop: LoopLine
     return not inner and all(choices.calls_it_alone(case, *pair) for pair in pairwise(frames))
 
 
-def common_of(one: Standpoint, other: Standpoint) -> int:
+def _common_of(one: Standpoint, other: Standpoint) -> int:
     """How many frames are around both."""
     return chains.shared(one.stack, other.stack)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -189,7 +188,7 @@ def _is_by_item(
     items = {n for place, n in enumerate(names) if place in given} | {
         n for n in names if n in given
     }
-    asked = set(_NAMES.findall(statements.code_of(statements.head_of(one.line))))
+    asked = statements.names(statements.code_of(statements.head_of(one.line)))
     return bool(asked & items)
 
 
@@ -205,9 +204,6 @@ def _given(line: str, name: str, items: Collection[str]) -> Iterator[int | str]:
             yield from (
                 one.arg for one in node.keywords if one.arg and ast.unparse(one.value) in items
             )
-
-
-_NAMES: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def skipped_by(stack: Sequence[str]) -> str:

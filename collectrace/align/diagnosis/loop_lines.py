@@ -55,7 +55,7 @@ class LoopLine:
     def names(self) -> frozenset[str]:
         """Those that each turn gives another value to."""
         found = _GOES.search(statements.code_of(self.line))
-        return frozenset(_NAME.findall(found["names"])) if found is not None else frozenset()
+        return statements.names(found["names"]) if found is not None else frozenset()
 
     @property
     def is_over_model(self) -> bool:
@@ -92,8 +92,6 @@ class LoopLine:
 
 _GOES: Final = re.compile(r"\bfor (?P<names>.+?) in ")
 """By which names a loop, or a comprehension, goes through things."""
-
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 _COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
 

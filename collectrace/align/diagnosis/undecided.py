@@ -66,7 +66,8 @@ class Deciders(NamedTuple):
 def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with these, where it names nothing that decided."""
     is_open = is_vague(reason.cause) or EVERY_RANK in reason.fix or LOOK in reason.fix.lower()
-    if candidate.cause is not None or not (is_open or ways_told.by_turns(case, candidate, reason)):
+    is_by_turns = ways_told.by_turns(case, candidate, reason)
+    if candidate.cause is not None or not (is_open or is_by_turns):
         return reason
     order = gone_past.order_of_sides(case, candidate)
     if order is None or words.at(order.left.call) not in reason.cause:
@@ -75,7 +76,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     if not found.is_telling or any(quote in reason.cause for quote in found.quotes):
         return reason
     rest = [line for line in reason.fix.split("\n") if line not in (EVERY_RANK, LOOK_ABOVE)]
-    if ways_told.by_turns(case, candidate, reason):
+    if is_by_turns:
         rest = []  # what is alike on every rank is not to be changed
     return reason._replace(
         cause=without_vague(reason.cause) + _sentence(found, order.left, order.gone.ranks),

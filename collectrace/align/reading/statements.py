@@ -86,6 +86,14 @@ def function(lines: Sequence[str]) -> str:
     return next((found[1] for found in matches if found is not None), "")
 
 
+def names(text: str) -> frozenset[str]:
+    """All names in the text of a line, keywords and attributes too."""
+    return frozenset(_NAME.findall(text))
+
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
 def parameters(lines: Sequence[str]) -> list[str]:
     """The names by which that function is given something, as far as its first line tells."""
     codes = (code_of(line) for line in reversed(lines[:-1]))

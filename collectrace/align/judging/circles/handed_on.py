@@ -7,8 +7,7 @@ it agree on the number, and have to do with each other through it alone.
 from __future__ import annotations
 
 import ast
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace.align.judging import announced, choices
 from collectrace.align.judging.candidate import Candidate
@@ -22,8 +21,6 @@ from collectrace.align.reading import statements
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
-
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 class HandedOn(NamedTuple):
@@ -118,10 +115,10 @@ def _kept_back(program: Program, channel: ChannelKey) -> tuple[int, int] | None:
 def _is_by_content(case: Case, rank: int, due: Call, got: Call, behind: Call) -> bool:
     """Whether what leads past a message reads what had just come, or what was made of that."""
     past = choices.of_call(case, case.stack(rank, due), case.stack(rank, behind))
-    read = {name for line in past or () for name in _NAME.findall(statements.code_of(line))}
+    read = {name for line in past or () for name in statements.names(statements.code_of(line))}
     for line in case.assigned(due.site):
         given = assignments(line.split(" ", 2)[-1])
         values = [ast.unparse(value) for name, value in given if name in read]
-        read |= {name for value in values for name in _NAME.findall(value)}
+        read |= {name for value in values for name in statements.names(value)}
     lines = case.statements(got.site)[-1:]
     return bool(read & {name for line in lines for name in BUFFER.findall(line)})

@@ -56,21 +56,18 @@ def _reads_exchange(case: Case, where: Frames) -> bool:
     function = chains.function(where[0]).rpartition(".")[2]
     for site in map(chains.site, where[1:]):
         ways = (statements.way_of(way)[1] for way in case.ways(site))
-        read = {name for way in ways for name in _NAME.findall(statements.code_of(way))}
+        read = {name for way in ways for name in statements.names(statements.code_of(way))}
         given = (line.split(" ", 2)[-1] for line in case.assigned(site))
         read |= {
             word
             for text in given
             for name, value in assignments(text)
             if name in read
-            for word in _NAME.findall(ast.unparse(value))
+            for word in statements.names(ast.unparse(value))
         }
         if function in read:
             return True
     return False
-
-
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 def _may_tell_each(told: announced.Told, ranks: Sequence[int]) -> bool:

@@ -17,11 +17,12 @@ from collectrace.align.diagnosis import (
     sisters,
     tally,
     uneven_round,
+    ways_past,
 )
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.circles import group_circle, out_of_step
 from collectrace.align.diagnosis.messages import COUNT_THEM
-from collectrace.align.diagnosis.standpoint import of_call
+from collectrace.align.diagnosis.standpoint import Standpoint, of_call
 from collectrace.align.diagnosis.wording import Reason, Wording, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
@@ -32,7 +33,9 @@ from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import statements
+from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import StreamKey
+from collectrace.records import Call
 
 
 def explain(case: Case, candidate: Candidate) -> Wording:
@@ -119,23 +122,51 @@ def _of_collectives(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
             f"{cause} It is one line, and the ranks give it {groups} different groups.",
             f"Pass the same group on every rank, if one is meant.\nElse {order}",
         )
+    past = _ways_past(case, cycle)
     return Reason(
         f"{cause} They entered {groups} groups in different orders, or one of them has left out a "
-        "call before.",
-        f"{under.fix}{words.upper(order)}\n"
+        f"call before.{past.cause}",
+        f"{past.fix}{under.fix}{words.upper(order)}\n"
         "Or, if one of these calls was meant for the other group, pass that.\n"
         "Or, if a branch has left out a call on one of them, make it on every rank.",
     )
 
 
-def _conditions(case: Case, cycle: Sequence[Edge]) -> Reason:
-    """What stands above one call of a circle, and not above the others, and asks for the rank.
+def _points(case: Case, cycle: Sequence[Edge]) -> list[Standpoint]:
+    calls = ((edge.waiting.rank, waited_for(case, edge.waiting)) for edge in cycle)
+    return [of_call(case, rank, call) for rank, call in calls if call is not None]
+
+
+def _ways_past(case: Case, cycle: Sequence[Edge]) -> Reason:
+    """What leads past the one call of a circle to which it is seen that there are ways past.
 
     A sentence after a space, and what to change, before all else; empty: nothing is seen.
     """
-    calls = ((edge.waiting.rank, waited_for(case, edge.waiting)) for edge in cycle)
-    points = [of_call(case, rank, call) for rank, call in calls if call is not None]
+    points = _points(case, cycle)
+    found = []
+    for point, edge in zip(points, cycle, strict=False):
+        shared = max(chains.shared(point.stack, one.stack) for one in points if one is not point)
+        ways = ways_past.few(case, point.stack[: len(point.stack) - shared])
+        if ways:
+            found.append((point, edge.target[0], ways))
+    if len(points) != len(cycle) or len(found) != 1:
+        return Reason("", "")
+    ((point, rank, ways),) = found
+    name = f"{words.name(point.call)}{words.at(point.call)}"
+    fix = ways_past.fix(ways, name)
+    return Reason(ways_past.led(ways, f"rank {rank}", name), f"{fix}\n" if fix else "")
+
+
+def _conditions(case: Case, cycle: Sequence[Edge]) -> Reason:
+    """What stands above one call of a circle, and not above the others, and asks for the rank.
+
+    Not where several came to it in a group within that of the others: it may be theirs alone.
+    A sentence after a space, and what to change, before all else; empty: nothing is seen.
+    """
+    points = _points(case, cycle)
     for point in points:
+        if _is_within(case, point.call, [one.call for one in points if one is not point]):
+            continue
         around = {
             line for one in points if one is not point for _, line in case.branches(one.stack)
         }
@@ -154,6 +185,18 @@ def _conditions(case: Case, cycle: Sequence[Edge]) -> Reason:
                 "there.\n",
             )
     return Reason("", "")
+
+
+def _is_within(case: Case, call: Call, others: Sequence[Call]) -> bool:
+    """Whether several came to a collective in a group that is part of another's."""
+    groups = case.comparison.groups
+    members = {*groups[call.group].ranks} if call.group in groups else set()
+    if call.peer is not None or not any(
+        one.group in groups and members < {*groups[one.group].ranks} for one in others
+    ):
+        return False
+    stream = StreamKey(call.group, call.device)
+    return sum(case.call(rank, stream, call.seq) is not None for rank in members) > 1
 
 
 def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason | None:

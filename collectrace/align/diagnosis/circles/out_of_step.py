@@ -29,6 +29,7 @@ from collectrace.align.diagnosis.circles import (
     takers,
     unclosed,
     unserved,
+    went_past,
 )
 from collectrace.align.diagnosis.loop_lines import LoopLine, come_out_of
 from collectrace.align.diagnosis.messages import COUNT_THEM
@@ -60,6 +61,7 @@ from collectrace.align.judging.circles.takers import Uneven
 from collectrace.align.judging.circles.unclosed import Unclosed
 from collectrace.align.judging.circles.unsent import Unsent
 from collectrace.align.judging.circles.unserved import Unserved
+from collectrace.align.judging.circles.went_past import WentPast
 from collectrace.align.judging.own_round import (
     LeftRound,
     is_over,
@@ -130,6 +132,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     Outnumbered: outnumbered.reason,
     Newcomers: newcomers.reason,
     AloneByRank: alone_by_rank.reason,
+    WentPast: went_past.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""
 

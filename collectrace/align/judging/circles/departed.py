@@ -24,6 +24,7 @@ from collectrace.align.judging.circles.takers import Uneven, uneven
 from collectrace.align.judging.circles.unclosed import Unclosed, unclosed
 from collectrace.align.judging.circles.unsent import Unsent, unsent
 from collectrace.align.judging.circles.unserved import Unserved, unserved
+from collectrace.align.judging.circles.went_past import WentPast, went_past
 from collectrace.align.judging.own_round import LeftRound
 
 Departure = (
@@ -41,6 +42,7 @@ Departure = (
     | Outnumbered
     | Newcomers
     | AloneByRank
+    | WentPast
 )
 """What the rank to blame, ``rank``, did otherwise than its like, or than before."""
 
@@ -61,6 +63,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     outnumbered,
     newcomers,
     alone_by_rank,
+    went_past,
 )
 """Each proves a departure by itself; the first that does tells who."""
 

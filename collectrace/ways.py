@@ -201,9 +201,11 @@ class _Walk:
             yield from self._jump(leaves, head, self._scope, loops)
         elif loops and not (head.is_loop and head.line == loops[-1].lineno):
             loop = loops[-1]
-            # The `else` of a loop is what a break leads past.
-            last = _end(loop) if leaves == "break" else _end(loop.body[-1])
-            yield from self._jump(leaves, head, Span(loop.lineno + 1, last), loops)
+            # A break leads past the `else` of a loop, and past what its head calls in each turn.
+            region = (
+                _span(loop) if leaves == "break" else Span(loop.lineno + 1, _end(loop.body[-1]))
+            )
+            yield from self._jump(leaves, head, region, loops)
 
     def _jump(self, leaves: Leaves, head: _Head, region: Span, loops: _Loops) -> Iterator[Way]:
         """The ways of one statement. Of an ``if`` in a handler it is two.

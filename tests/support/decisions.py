@@ -26,6 +26,11 @@ status: diverged
 
 import contextlib
 import functools
+import itertools
+import os
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -323,6 +328,244 @@ def step():
     "size": '''
 def step():
     share(2 if odd() else 3)  # WAY
+''',
+    "short_circuit": '''
+def is_ready(n):
+    share()
+    return n == 1 and odd()
+
+
+def step():
+    return any(is_ready(n) for n in range(3))  # WAY
+''',
+    "lru_cache": '''
+@functools.lru_cache(maxsize=None)  # WAY
+def total(key):
+    share()
+    return key
+
+
+total(0)
+
+
+def step():
+    return total(0 if odd() else turn)  # WAY
+''',
+    "cached_property": '''
+class State:
+    @functools.cached_property  # WAY
+    def total(self):
+        share()
+        return 1
+
+
+state = State()
+state.total  # noqa: B018
+
+
+def step():
+    global state
+    if not odd():  # WAY
+        state = State()
+    return state.total  # WAY
+''',
+    "setdefault": '''
+cache = {}
+
+
+def total():
+    share()
+    return 1
+
+
+def step():
+    if odd():
+        cache[turn] = 1
+    if turn not in cache:  # WAY
+        cache[turn] = total()
+''',
+    "zip_shortest": '''
+def step():
+    sizes = [3, 4, 5]
+    names = ["a", "b"] if odd() else ["a", "b", "c"]
+    for _, size in zip(names, sizes):  # WAY
+        share(size)
+''',
+    "islice": '''
+def step():
+    for _ in itertools.islice(itertools.count(), 1 + odd()):  # WAY
+        share()
+''',
+    "takewhile": '''
+def step():
+    losses = [3, 2, 0 if odd() else 1, 0]
+    for _ in itertools.takewhile(lambda loss: loss > 0, losses):  # WAY
+        share()
+''',
+    "for_else": '''
+def step():
+    for n in range(3):
+        if n == 1 and odd():  # WAY
+            break
+    else:
+        share()
+''',
+    "try_else": '''
+def step():
+    try:
+        load()
+    except ValueError:  # WAY
+        pass
+    else:
+        share()
+''',
+    "recursion": '''
+def walk(depth):
+    share()
+    if depth:  # WAY
+        walk(depth - 1)
+
+
+def step():
+    walk(2 if odd() else 1)  # WAY
+''',
+    "sentinel": '''
+def step():
+    items = [1, None] if odd() else [1, 2, None]
+    for _ in iter(items.pop, 1):  # WAY
+        share()
+''',
+    "queue": '''
+def step():
+    queue = [1] if odd() else [1, 2]
+    while queue:  # WAY
+        queue.pop()
+        share()
+''',
+    "raised_in_enter": '''
+@contextlib.contextmanager
+def span():
+    yield
+    if not odd():  # WAY
+        share()
+
+
+def step():
+    with span():
+        pass
+''',
+    "by_type": '''
+def step():
+    batch = {} if odd() else []
+    if isinstance(batch, list):  # WAY
+        share()
+''',
+    "getattr": '''
+class Worker:
+    def pull(self):
+        dist.broadcast(torch.ones(3), src=0)
+
+    def push(self):
+        share()
+
+
+def step():
+    getattr(Worker(), "pull" if odd() else "push")()  # WAY
+''',
+    "first_come": '''
+def step():
+    order = (5, 4) if odd() else (4, 5)
+    with ThreadPoolExecutor(1) as pool:
+        futures = [pool.submit(len, "a" * n) for n in order]
+        for future in futures:  # WAY
+            share(future.result())
+''',
+    "chunks": '''
+def step():
+    for chunk in torch.ones(7 if odd() else 6).split(3):  # WAY
+        share(chunk.numel())
+''',
+    "mapped": '''
+def step():
+    list(map(share, [3] if odd() else [3, 3]))  # WAY
+''',
+    "later_start": '''
+def step():
+    for n in range(1 if odd() else 0, 3):  # WAY
+        share(n + 3)
+''',
+    "lambda": '''
+def step():
+    hook = (lambda: None) if odd() else (lambda: share())  # WAY
+    hook()  # WAY
+''',
+    "flag_of_the_object": '''
+class Meter:
+    def __init__(self):
+        self.is_empty = False
+
+    def update(self):
+        self.is_empty = odd()
+
+    def sync(self):
+        if self.is_empty:  # WAY
+            return
+        share()
+
+
+meter = Meter()
+
+
+def step():
+    meter.update()
+    meter.sync()
+''',
+    "environment": '''
+def step():
+    os.environ["SYNC"] = "0" if odd() else "1"
+    if os.environ.get("SYNC") == "1":  # WAY
+        share()
+''',
+    "file": '''
+def step():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "done"
+        if odd():
+            path.touch()
+        if path.exists():  # WAY
+            return
+    share()
+''',
+    "closing": '''
+def stages():
+    share()
+    yield 1
+    share(4)
+
+
+def step():
+    for _ in stages():
+        if odd():  # WAY
+            break
+''',
+    "size_of_a_slice": '''
+def step():
+    values = torch.arange(6.0)
+    kept = values[values > (1 if odd() else 2)]  # WAY
+    dist.all_reduce(kept)  # WAY
+''',
+    "dtype": '''
+def step():
+    dist.all_reduce(torch.ones(3, dtype=torch.float64 if odd() else torch.float32))  # WAY
+''',
+    "other_op": '''
+def step():
+    op = dist.ReduceOp.MAX if odd() else dist.ReduceOp.SUM  # WAY
+    dist.all_reduce(torch.ones(3), op=op)  # WAY
+''',
+    "root": '''
+def step():
+    dist.broadcast(torch.ones(3), src=1 if odd() else 0)  # WAY
 ''',
 }  # fmt: skip
 """By kind of line the function ``step``, and what it needs."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collectrace import words
 from collectrace.align.diagnosis.callers import at_its_line, closed
-from collectrace.align.diagnosis.wording import Reason
+from collectrace.align.diagnosis.wording import Reason, quoted
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import has_met
+from collectrace.align.judging.closing_send import has_met, loop_over_peers
 from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading import chains
 
 
 def readings(case: Case, issue: ChannelIssue) -> Reason:
@@ -45,10 +46,17 @@ def readings(case: Case, issue: ChannelIssue) -> Reason:
         f"If {other.partition(', whose')[0]}: name each other as the peer, in the send and in its "
         "recv."
     )
-    if met:
+    loop = loop_over_peers(case, issue)
+    if met or loop is not None:
+        turns = (
+            f" It stands in {quoted(chains.split(issue.near.send.site)[0], loop)}, which sends to "
+            "one after the other: a message that others wait for may come in a later turn."
+            if loop is not None and issue.near.send is not None
+            else ""
+        )
         return Reason(
             f"{words.upper(send)} can be read in two ways. Either {right}; or {other}. The logs do "
-            "not show which.",
+            f"not show which.{turns}",
             f"{if_right}\n{if_other}",
         )
     return Reason(

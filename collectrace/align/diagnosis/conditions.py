@@ -122,9 +122,15 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     points = standpoints(candidate)
     met = arms_that_met(case, candidate)
     handled = by_handler(case, candidate)
-    found = between(case, points, candidate.suspects, guard=guard, met=met, handled=handled)
+    found = between(
+        case, points, candidate.suspects,
+        guard=guard, met=met, handled=handled, entered=_entered_by_all(case, candidate),
+    )  # fmt: skip
     return tuple(one for one in found if _is_of_all(case, candidate, one))
 
+
+_Line = tuple[str, str]
+"""A file, and ``number text`` of a condition in it."""
 
 Arms = frozenset[tuple[str, str]]
 """Pairs of lines, ``path:line``, of two sides."""
@@ -154,6 +160,37 @@ def arms_that_met(case: Case, candidate: Candidate) -> Arms:
             found.add((chains.site(mine), chains.site(there)))
     common = set.union(*(one & other for one, other in combinations(visited.values(), 2)), {""})
     return frozenset(pair for pair in found if not common & set(pair))
+
+
+def _entered_by_all(case: Case, candidate: Candidate) -> frozenset[_Line]:
+    """The conditions that all ranks were under in the row before, where some have gone on in them.
+
+    In one visit to the function, by the order of its lines: there they parted further in.
+    """
+    points = standpoints(candidate)
+    calls = [case.last_before(p.ranks[0], candidate.stream, candidate.seq) for p in points]
+    stacks = {
+        case.stack(p.ranks[0], call)
+        for p, call in zip(points, calls, strict=True)
+        if call is not None
+    }
+    if None in calls or len(stacks) != 1:
+        return frozenset()
+    (before,) = stacks
+    found = set[_Line]()
+    for point in points:
+        common = chains.shared(point.stack, before)
+        if common >= min(len(point.stack), len(before)):
+            continue
+        here, last = point.stack[-1 - common], before[-1 - common]
+        if chains.scope(here) == chains.scope(last) and chains.line(here) > chains.line(last):
+            around = {chains.site(frame) for frame in before[len(before) - common - 1 :]}
+            found |= {
+                (site.rpartition(":")[0], line)
+                for site in around
+                for line in statements.branches(case.statements(site))
+            }
+    return frozenset(found)
 
 
 def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:
@@ -189,12 +226,14 @@ def between(
     guard: ByRank | None = None,
     met: Arms = frozenset(),
     handled: Collection[int] = (),
+    entered: Collection[_Line] = (),
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
     The suspects' come first; ``guard`` counts as one around the call; lines that ``met`` are in no
-    branches that parted anybody; of who ``handled`` an exception the handler tells. What a
-    framework shadows stands where another call has brought it.
+    branches that parted anybody, nor do those tell that all had ``entered`` together; of who
+    ``handled`` an exception the handler tells. What a framework shadows stands where another call
+    has brought it.
     """
     above = [_above(case, point) for point in points]
     arms = {mine for mine, _ in met}
@@ -203,6 +242,7 @@ def between(
         if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
+        foreign.update(entered)
         own = [(*one, False) for one in above[n] if one[:2] not in foreign and one[2] not in arms]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other, met) if m != n]

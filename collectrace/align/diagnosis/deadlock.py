@@ -210,6 +210,9 @@ def _of_round(case: Case, candidate: Candidate, cycle: Sequence[Edge]) -> Reason
 
 def _messages(case: Case, cycle: Sequence[Edge]) -> str:
     """The fix of a circle of messages: the two calls of one rank in the other order."""
+    calls = [waited_for(case, edge.waiting) for edge in cycle]
+    if all(call is not None and call.api == "batch_isend_irecv" for call in calls):
+        return _ONE_BATCH
     first, before = cycle[0].waiting, cycle[-1].waiting
     other, this = ("send" if before.op == "recv" else "recv"), first.op
     named = _named(other, before.rank), _named(this, cycle[0].target[0])
@@ -224,6 +227,15 @@ def _messages(case: Case, cycle: Sequence[Edge]) -> str:
         "Better, let all pass both to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)]), "
         "which cannot block like this."
     )
+
+
+_ONE_BATCH: Final = (
+    "Every rank waits for its own batch first, and what it waits for is in a later batch of the "
+    "other: hand a send, and the recv that the same two ranks exchange beside it, to one "
+    "batch_isend_irecv([...]) on both. Where a list is cut into several, cut it at the same "
+    "messages on every rank, not after so many of each rank's own; or issue all of them before "
+    "the first wait()."
+)
 
 
 def _named(op: str, peer: int) -> str:

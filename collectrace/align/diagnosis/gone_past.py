@@ -20,7 +20,7 @@ from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
-from collectrace.align.reading import chains, statements
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
@@ -212,9 +212,11 @@ class Order:
                     yield way
         if not self._is_again:
             return
+        is_driven = code_lines.has_yielded(chains.site(self._here))
         for frame in self.left.stack[len(self.apart) :]:
             for way in of_frame(self._case, frame):
-                if way.is_handler and way.leaves in ("pass", "continue"):
+                leads_on = way.leaves in ("pass", "continue") and way.is_handler
+                if leads_on or (is_driven and way.leaves in ("break", "return")):
                     yield way
             if self._loops(frame):
                 return

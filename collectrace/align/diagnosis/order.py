@@ -7,7 +7,15 @@ from itertools import chain
 from typing import Final
 
 from collectrace import ops, words
-from collectrace.align.diagnosis import come_out, decided, lone_line, loop, loop_lines, rounds
+from collectrace.align.diagnosis import (
+    come_out,
+    decided,
+    lone_line,
+    loop,
+    loop_lines,
+    rounds,
+    ways_past,
+)
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, named, place_of, telling
 from collectrace.align.diagnosis.edits import Edit, edit
@@ -289,6 +297,9 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
                 f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}, "
                 f"as in the {habit.equal_rounds} before.{why}{_skipped_by(found.ranks, candidate)}"
             )
+        turn = _one_turn_more(case, candidate, found) if not why else None
+        if turn is not None:
+            return Reason(told + turn.cause, turn.fix, "some ranks")
         return _root_had_it(case, candidate, found, told) or Reason(
             told, decided.fix(case, candidate) or EVERY_RANK, "some ranks"
         )
@@ -312,6 +323,27 @@ def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
     return (
         f" It stands in {seen.quoted}: {words.ranks(found.ranks)} went through that once more, and "
         f"{words.ranks(found.others)} did not.{loop_lines.can_end(seen)}"
+    )
+
+
+def _one_turn_more(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
+    """A further call of the loop that the one before came from, by ranks that the others left."""
+    inside, gone = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
+    rank = found.ranks[0]
+    last = case.last_before(rank, candidate.stream, candidate.seq)
+    if inside is None or gone is None or last is None:
+        return None
+    seen = loop_lines.loop_of_one(case, inside, gone)
+    if seen is None or not loop_lines.is_in(case, case.stack(rank, last), seen):
+        return None
+    ways = ways_past.past_a_turn(case, seen.frame)
+    who, others = words.ranks(found.ranks), words.ranks(found.others)
+    fix = ways_past.fix(ways, f"{words.name(inside.call)}{words.at(inside.call)}")
+    return Reason(
+        f" It stands in {seen.quoted}: {who} had one turn more of that, or made a call in a turn "
+        f"in which {others} made none.{ways_past.led(ways, others, 'that')}"
+        f"{loop_lines.can_end(seen)}",
+        "\n".join(filter(None, (fix, ONE_LENGTH))),
     )
 
 

@@ -196,7 +196,7 @@ def deadlocks(case: Case) -> list[Cycle]:
         if key is None or w.group in disputed or key in numbered:
             return False
         near = astray.get(w.channel) if w.channel is not None else None
-        if near is not None and not (is_open(near) and closes(near, cycle)):
+        if near is not None and not (closes(near, cycle) and is_open(case, near)):
             return False
         row = edge.row if edge.row is not None else w.seq or 0
         return (key not in first or row < first[key]) and _is_lasting(case, edge)

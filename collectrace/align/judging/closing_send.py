@@ -6,11 +6,13 @@ for each other, through others, the send may be as it was meant, and only come t
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle, cycles
+from collectrace.align.reading import statements
 
 _ENDS: Final = ("destination", "source")
 """What a near miss differs in that may be a circle."""
@@ -33,13 +35,33 @@ def has_met(issue: ChannelIssue) -> int:
     return send.seq - 1 if send is not None else 0
 
 
-def is_open(issue: ChannelIssue) -> bool:
+def is_open(case: Case, issue: ChannelIssue) -> bool:
     """Whether no record tells that the send of a near miss was meant for who lacks one.
 
     One does where messages have met between those whom the receive names, and none on the way of
-    the send: then the sender has served who waits till now, and never the other.
+    the send: then the sender has served who waits till now, and never the other. Not where it
+    sends to one after the other.
     """
-    return bool(has_met(issue)) or issue.seq - 1 + issue.taken == 0
+    if has_met(issue) or issue.seq - 1 + issue.taken == 0:
+        return True
+    return loop_over_peers(case, issue) is not None
+
+
+def loop_over_peers(case: Case, issue: ChannelIssue) -> str | None:
+    """The loop, as ``number text``, by whose turns the send of a near miss goes to one and another.
+
+    The one that is awaited may come in a later turn. None: no such loop is seen.
+    """
+    send = issue.near.send if issue.near is not None else None
+    own = case.statements(send.site) if send is not None else ()
+    loop = next(reversed(statements.loops(own)), "")
+    goes = _GOES.match(statements.code_of(loop))
+    if goes is None or not statements.names(goes[1]) & statements.names(own[-1]):
+        return None
+    return loop
+
+
+_GOES: Final = re.compile(r"for (.+?) in ")
 
 
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:

@@ -83,7 +83,7 @@ class Waits:
             waiting = tuple(w for w in found if w is not None)
             if waiting:
                 return waiting
-        return (self._of_failed(failed, last),) if failed is not None and last is not None else ()
+        return (self._of_failed(failed),) if failed is not None and last is not None else ()
 
     def behind_exception(self, *, by_peers: bool) -> tuple[Waiting, ...]:
         """What an exception came out of, where no thread is known to wait.
@@ -95,7 +95,7 @@ class Waits:
         failed = max(self.log.failed, key=lambda done: done.t, default=None)
         asked, last = self._unanswered(), self.log.last_call
         if failed is not None and last is not None and failed.t >= last.t:
-            return (self._of_failed(failed, last),)
+            return (self._of_failed(failed),)
         if not by_peers:
             return ()
         if asked is not None and (last is None or asked.t > last.t):
@@ -214,19 +214,23 @@ class Waits:
             observed=False,
         )  # fmt: skip
 
-    def _of_failed(self, failed: Done, last: Call) -> Waiting:
-        """The call that a record says has raised; ``last`` says more, where it is that call."""
-        is_last = (last.group, last.device, last.seq) == (failed.group, failed.device, failed.seq)
+    def _of_failed(self, failed: Done) -> Waiting:
+        """The call that a record says has raised; what was issued tells more, where it is known."""
+        channel = _channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None
         found = Waiting(
             self.rank, MAIN, "call", self.when(failed.t), failed.group, failed.op or "",
-            seq=failed.seq, device=failed.device,
-            channel=_channel(self.rank, failed) if failed.op in ops.POINT_TO_POINT else None,
+            seq=failed.seq, device=failed.device, channel=channel,
         )  # fmt: skip
-        if not is_last:
+        if channel is not None:
+            call = self.log.channel_call(channel, failed.seq)
+        else:
+            stream = StreamKey(failed.group, failed.device)
+            (call,) = self.log.calls(stream, failed.seq, failed.seq + 1) or [None]
+        if call is None:
             return found
         return replace(
-            found, thread=last.thread or MAIN, since=self.when(last.t), op=found.op or last.op,
-            site=last.site,
+            found, thread=call.thread or MAIN, since=self.when(call.t), op=found.op or call.op,
+            site=call.site,
         )  # fmt: skip
 
     def _unanswered(self) -> Group | None:

@@ -46,6 +46,17 @@ def handlers(site: str | None) -> list[str]:
     return [f"{n} {lines[n - 1].strip()[:_LONGEST]}" for n in found]
 
 
+def has_yielded(site: str | None) -> bool:
+    """Whether the function of a line yields before it: then who drives it may stop there."""
+    file, number = chains.split(site)
+    function = _innermost(code_files.spans(file).functions, number) or (number, number)
+    before = code_files.lines(file)[function[0] : number - 1]
+    return any(_YIELD.search(line) for line in before)
+
+
+_YIELD: Final = re.compile(r"\byield\b")
+
+
 def counted(site: str | None) -> set[str]:
     """The names that are counted up by a number in the loops around a line: ``step += 1``.
 

@@ -349,6 +349,15 @@ def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
     )
 
 
+def innermost(case: Case, rank: int, call: Call) -> Condition | None:
+    """The innermost condition around a rank's call, in the function that made it."""
+    for site in map(chains.site, case.stack(rank, call)[:1]):
+        for line in reversed(statements.branches(statements.own(case.statements(site)))):
+            if _tells(line):
+                return _condition(case, (rank,), call, site, line)
+    return None
+
+
 def within_loop(
     case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]
 ) -> list[Condition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collectrace import words
+from collectrace import exceptions, words
 from collectrace.align.diagnosis import by_framework, ddp, rank_words
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason, called
@@ -44,12 +44,25 @@ def raised(case: Case, candidate: Candidate) -> Reason | None:
                 f"{waiting}",
                 "Call destroy_process_group() after the last collective on every rank, once.",
             )
+    if not any(s.by_peers for s in those) and all(map(_gave_up, those)):
+        return Reason(
+            f"{text} {words.upper(who)} waited there for something that is in no collective, while "
+            f"the others waited for {who} in theirs.{rank_words.chain(case, candidate.absent)}",
+            f"Look at what {who} waited for there: a key of the store that no rank sets under that "
+            "name, a server, a file of another rank. What one waits for another must have done "
+            "before it comes to its next collective.",
+        )
     return Reason(
         f"{text} {waiting}{rank_words.chain(case, candidate.absent)}",
         f"Fix what raised.{rank_words.hint(s.message for s in those)}\n"
         "Where a rank may fail alone, let all ranks learn of it before the next collective (an "
         "all_reduce of an error flag), or let the launcher end the job.",
     )
+
+
+def _gave_up(standing: Standing) -> bool:
+    """Whether a rank's exception says that it waited in vain, or lost a connection."""
+    return exceptions.lost_peer(standing.message) or exceptions.gave_up(standing.message)
 
 
 def died(case: Case, candidate: Candidate) -> Reason | None:

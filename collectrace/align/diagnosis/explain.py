@@ -21,6 +21,7 @@ from collectrace.align.diagnosis import (
     message_round,
     messages,
     mismatch,
+    other_end,
     sisters,
     slip,
     stall,
@@ -65,7 +66,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     index = {id(candidate): n for n, candidate in enumerate(judged)}
     out = []
     for candidate in judged:
-        wording = EXPLAINERS[candidate.kind](case, candidate)
+        wording = other_end.added(case, candidate, EXPLAINERS[candidate.kind](case, candidate))
         cause = candidate.cause
         out.append(
             Finding(
@@ -146,6 +147,8 @@ def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, 
         sites += [chains.site(frame) for _, frame in conflict.callers_apart(case, candidate.source)]
     leaving = (case.standings[rank].exit for rank in {*candidate.absent, *candidate.suspects})
     sites += [failure(line).site for line in leaving if line is not None]
+    met = other_end.other_end(case, candidate)
+    sites += [met.met.site] if met is not None else []
     beside = (by_framework.waits_beside(case.standings[rank]) for rank in candidate.suspects)
     sites += [site for _, site in filter(None, beside)]
     found = (_source(case, site) for site in dict.fromkeys(sites))

@@ -98,11 +98,26 @@ def _raised(standing: Standing, leaving: Exit, waits: Waits) -> Standing:
     """A rank that ended with an exception, or by sys.exit with a status that is not 0."""
     message = leaving.message or ""
     by_peers = exceptions.blames_peers(leaving.error, message) or _peers_led_to(leaving, waits)
+    by_peers = by_peers and not _was_elsewhere(waits)
     return replace(
         standing, state="raised", ended="exit", by_peers=by_peers,
         waiting=standing.waiting or waits.behind_exception(by_peers=by_peers),
         lost_peer=exceptions.lost_peer(message),
     )  # fmt: skip
+
+
+def _was_elsewhere(waits: Waits) -> bool:
+    """Whether a rank is known to have been in no call when it raised: of the store, say.
+
+    By a heartbeat since its last call, which had completed. That others let it down there is no
+    reason why they wait for it.
+    """
+    log, last = waits.log, waits.log.last_call
+    told, inside = last_sign(log, of_end=False)
+    if last is None or not waits.is_done(last, told):
+        return False
+    latest = max((last.t, *(group.t for group in log.groups), *(done.t for done in log.failed)))
+    return not inside and told > latest
 
 
 def _peers_led_to(leaving: Exit, waits: Waits) -> bool:

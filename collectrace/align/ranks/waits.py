@@ -143,7 +143,7 @@ class Waits:
         """
         last = self.log.last_call
         if front is None:
-            if last is None or last.t < activity.since or self._is_done(last):
+            if last is None or last.t < activity.since or self.is_done(last):
                 return None
             if activity.what == "backward" and not roles.of(last.role).in_backward:
                 return None
@@ -193,7 +193,7 @@ class Waits:
             return None
         if asked is not None and asked.t > max(told, last.t if last is not None else 0):
             return self._of_creation(asked)
-        if last is None or last.t <= told or last.void or self._is_done(last):
+        if last is None or last.t <= told or last.void or self.is_done(last):
             return None
         # On a device a call returns at once: that it is the last line says nothing.
         waits = last.device == "cpu" and (not last.async_ or roles.of(last.role).in_backward)
@@ -238,14 +238,15 @@ class Waits:
         last = next((g for g in reversed(self.log.groups) if g.phase != "destroyed"), None)
         return last if last is not None and last.phase == "asked" else None
 
-    def _is_done(self, call: Call) -> bool:
-        """Whether a watermark says that a call has completed."""
+    def is_done(self, call: Call, by: int | None = None) -> bool:
+        """Whether a watermark says that a call has completed; ``by`` then, on its own clock, ns."""
         channel = _channel(self.rank, call)
         if channel is not None:
             done = self.log.channel_dones.get(channel)
         else:
             done = self.log.dones.get(StreamKey(call.group, call.device))
-        return done is not None and done.seq >= call.seq
+        is_early = done is not None and (by is None or done.t <= by)
+        return done is not None and is_early and done.seq >= call.seq
 
 
 def _channel(rank: int, of: Activity | Call | Done) -> ChannelKey | None:

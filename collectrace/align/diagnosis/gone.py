@@ -58,6 +58,10 @@ def evaluated(case: Case, candidate: Candidate) -> Reason | None:
     return ddp_forward.evaluated_alone(case, candidate)
 
 
+_ELSE_OF_LOOP: Final = "under the `else` of `for "
+"""A ``break`` leads past it, whatever the loop's head says."""
+
+
 def finished(case: Case, candidate: Candidate) -> Reason | None:
     """A loop that ran longer on some ranks, or a call that only some make at the end."""
     if any(case.standings[r].state != "finished" for r in candidate.absent) or not candidate.absent:
@@ -70,6 +74,8 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
     before = loop.before(case, side.ranks[0], candidate.stream, candidate.seq)
     why, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
     point = Standpoint(side.ranks, call, side.stack or ())
+    if _ELSE_OF_LOOP in why and (ways := ways_told.of_finished(case, point, candidate.absent)):
+        why, fix = why + ways.cause, f"{ways.fix}\n{fix}"
     if before is not None and before.goes_on(call):
         fewer = fewer_rounds.seen(case, point, candidate.absent)
         longer = (
@@ -80,6 +86,9 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
         around = [one.quoted for one in loops_around(case, point.stack) if may_differ(case, one)]
         if 0 < len(around) <= _MOST_LOOPS:
             longer = longer.replace("the loop", f"the loop {' or '.join(around)}")
+        elif not around and not (why or past):
+            seen = undecided.of_stack(case, point, candidate.absent)
+            past, fix = (seen.cause, seen.fix) if seen is not None else (past, fix)
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."

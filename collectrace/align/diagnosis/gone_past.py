@@ -105,11 +105,17 @@ def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], comm
     """
     inner, earlier = ([*reversed(one)][common + 1 :] for one in (stack, before))
     for frame, last in zip_longest(inner, earlier, fillvalue=""):
-        if chains.scope(frame) != chains.scope(last) or case.loops((frame,)):
+        if chains.scope(frame) != chains.scope(last) or _may_repeat(case, frame):
             return bool(frame)
         if frame != last:
             return chains.line(frame) > chains.line(last)
     return False
+
+
+def _may_repeat(case: Case, frame: str) -> bool:
+    """Whether a line may be come to again in one visit: in a loop, or by a ``map`` of its own."""
+    own = statements.own(case.statements(chains.site(frame)))
+    return bool(case.loops((frame,))) or (bool(own) and statements.decides_itself(own))
 
 
 def _came_elsewhere(case: Case, stream: StreamKey, found: Order, row: int) -> bool:

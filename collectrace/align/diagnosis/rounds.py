@@ -72,7 +72,10 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call, turns: int) ->
         return _one_more(case, found, mine, theirs)
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     comes = words.verb(found.side.ranks, "comes", "come")
-    loop, calls = _for_around(case, found.side), len(found.skipped)
+    calls = len(found.skipped)
+    loop = loop_lines.innermost_loop(case, found.side.stack or ())
+    if loop is not None and not statements.code_of(loop.line).startswith("for "):
+        loop = None
     past = _past_a_turn(case, loop, who, mine)
     of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
     between = "the one between" if turns == 1 else f"the {turns} between"

@@ -124,7 +124,8 @@ def of_sides(case: Case, candidate: Candidate) -> tuple[Condition, ...]:
     handled = by_handler(case, candidate)
     found = between(
         case, points, candidate.suspects,
-        guard=guard, met=met, handled=handled, entered=_entered_by_all(case, candidate),
+        guard=guard, met=met, handled=handled,
+        entered=_entered_by_all(case, candidate, points),
     )  # fmt: skip
     return tuple(one for one in found if _is_of_all(case, candidate, one))
 
@@ -162,12 +163,14 @@ def arms_that_met(case: Case, candidate: Candidate) -> Arms:
     return frozenset(pair for pair in found if not common & set(pair))
 
 
-def _entered_by_all(case: Case, candidate: Candidate) -> frozenset[_Line]:
-    """The conditions that all ranks were under in the row before, where some have gone on in them.
+def _entered_by_all(
+    case: Case, candidate: Candidate, points: Sequence[Standpoint]
+) -> list[frozenset[_Line]]:
+    """For each of the sides the conditions that all ranks were under in the row before.
 
-    In one visit to the function, by the order of its lines: there they parted further in.
+    Where it has gone on in them: in one visit to the function, by the order of its lines. There the
+    sides parted further in.
     """
-    points = standpoints(candidate)
     calls = [case.last_before(p.ranks[0], candidate.stream, candidate.seq) for p in points]
     stacks = {
         case.stack(p.ranks[0], call)
@@ -175,22 +178,27 @@ def _entered_by_all(case: Case, candidate: Candidate) -> frozenset[_Line]:
         if call is not None
     }
     if None in calls or len(stacks) != 1:
-        return frozenset()
+        return [frozenset() for _ in points]
     (before,) = stacks
-    found = set[_Line]()
-    for point in points:
-        common = chains.shared(point.stack, before)
-        if common >= min(len(point.stack), len(before)):
-            continue
-        here, last = point.stack[-1 - common], before[-1 - common]
-        if chains.scope(here) == chains.scope(last) and chains.line(here) > chains.line(last):
-            around = {chains.site(frame) for frame in before[len(before) - common - 1 :]}
-            found |= {
-                (site.rpartition(":")[0], line)
-                for site in around
-                for line in statements.branches(case.statements(site))
-            }
-    return frozenset(found)
+    return [_gone_on_in(case, point, before) for point in points]
+
+
+def _gone_on_in(case: Case, point: Standpoint, before: Sequence[str]) -> frozenset[_Line]:
+    """The conditions around both a call and, in the same visit to them, the one before."""
+    common = chains.shared(point.stack, before)
+    if common >= min(len(point.stack), len(before)):
+        return frozenset()
+    here, last = point.stack[-1 - common], before[-1 - common]
+    if chains.scope(here) != chains.scope(last) or chains.line(here) <= chains.line(last):
+        return frozenset()
+    around = [_around(case, frame) for frame in (here, last)]
+    outside = (_around(case, frame) for frame in before[len(before) - common :])
+    return frozenset().union(around[0] & around[1], *outside)
+
+
+def _around(case: Case, frame: str) -> frozenset[_Line]:
+    lines = statements.branches(case.statements(chains.site(frame)))
+    return frozenset((chains.file(frame), line) for line in lines)
 
 
 def guard_on_rank(case: Case, candidate: Candidate) -> ByRank | None:
@@ -226,12 +234,12 @@ def between(
     guard: ByRank | None = None,
     met: Arms = frozenset(),
     handled: Collection[int] = (),
-    entered: Collection[_Line] = (),
+    entered: Sequence[Collection[_Line]] = (),
 ) -> list[Condition]:
     """For each of these the most telling condition that it stands under and the others do not.
 
     The suspects' come first; ``guard`` counts as one around the call; lines that ``met`` are in no
-    branches that parted anybody, nor do those tell that all had ``entered`` together; of who
+    branches that parted anybody, nor do those tell that its like had ``entered`` with it; of who
     ``handled`` an exception the handler tells. What a framework shadows stands where another call
     has brought it.
     """
@@ -242,7 +250,7 @@ def between(
         if not by_line and not stands_at_its_line(point.call):
             continue
         foreign = {one[:2] for m, lines in enumerate(above) if m != n for one in lines}
-        foreign.update(entered)
+        foreign.update(entered[n] if entered else ())
         own = [(*one, False) for one in above[n] if one[:2] not in foreign and one[2] not in arms]
         for m, other in enumerate(points):
             own += [(*fork, True) for fork in _fork(point, other, met) if m != n]

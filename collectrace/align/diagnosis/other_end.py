@@ -16,6 +16,7 @@ from collectrace.align.diagnosis.wording import Reason, Wording
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.closing_send import in_circle
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
@@ -42,8 +43,10 @@ class OtherEnd(NamedTuple):
 @once
 def other_end(case: Case, candidate: Candidate) -> OtherEnd | None:
     """The first message of a candidate of which that is known; its ends have never met before."""
-    if candidate.cause is not None:
-        return None
+    source = candidate.source
+    is_near = isinstance(source, ChannelIssue) and source.near is not None
+    if candidate.cause is not None or is_near or in_circle(case, candidate.cycle) is not None:
+        return None  # what nearly fits tells more
     found = (_of(case, *one) for one in _unmet(case, candidate))
     return next((one for one in found if one is not None), None)
 

@@ -136,9 +136,7 @@ def _has_body(statement: str) -> bool:
     return True
 
 
-_WITHIN: Final = re.compile(
-    r"\b(if|for|and|or)\b|\b(map|filter|starmap|reduce|filterfalse|takewhile)\("
-)
+_WITHIN: Final = re.compile(r"\b(if|for|and|or)\b|\b(map|filter|starmap|filterfalse|takewhile)\(")
 """What in a line itself may let a call be left out, or be made several times."""
 
 _HEADER: Final = re.compile(r"^(async )?(if|for|while|with)\b")

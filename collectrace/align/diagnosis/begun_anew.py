@@ -16,6 +16,7 @@ from collectrace.align.diagnosis.loop_lines import Left, around_both, is_in
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
+from collectrace.records import Call
 from collectrace.signature import program_text
 
 
@@ -66,6 +67,26 @@ def seen(
     )
 
 
+def is_next_turn(case: Case, left: Left, stream: StreamKey | None, seq: int) -> bool:
+    """Whether those in a loop of one length have begun it anew in the next turn of one around.
+
+    By the rows before ``seq`` that are in it, between others: each run of them is as many whole
+    visits, and begins with that call. So who is out of it has not left it earlier, but made a call
+    between two visits.
+    """
+    gone, inside, loop = left
+    if not loop.is_over_model or around_both(case, gone.stack, inside.stack) is None:
+        return False
+    before = case.before(gone.ranks[0], stream, seq)
+    runs = _runs(case, left, before)[: -1 if len(before) == LOOK_BACK else None]
+    if len(runs) < _ENOUGH:
+        return False
+    begun = {program_text(run[-1]) for run in runs if run[-1] is not None}
+    shortest = min(map(len, runs))
+    is_whole = all(len(run) % shortest == 0 for run in runs)
+    return is_whole and begun == {program_text(inside.call)}
+
+
 def _is_shorter(now: int, before: Sequence[int]) -> bool:
     """Whether so many rounds are fewer than always before, and not those of one turn of several.
 
@@ -88,14 +109,6 @@ def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[
     """
     rank, call = left.gone.ranks[0], left.inside.call
     before = case.before(rank, stream, seq)
-    runs = [
-        list(run)
-        for within, run in groupby(
-            reversed(before),
-            lambda one: one is not None and is_in(case, case.stack(rank, one), left.loop),
-        )
-        if within
-    ]
     rounds = [
         sum(
             one is not None
@@ -103,8 +116,18 @@ def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[
             and case.stack(rank, one) == tuple(left.inside.stack)
             for one in run
         )
-        for run in runs
+        for run in _runs(case, left, before)
     ]
     if len(before) == LOOK_BACK:
         rounds = rounds[:-1]
     return rounds or [0]
+
+
+def _runs(case: Case, left: Left, before: Sequence[Call | None]) -> list[list[Call | None]]:
+    """Calls in a row that who left the loop made in it, of such rows, all the latest first."""
+    rank = left.gone.ranks[0]
+    runs = groupby(
+        reversed(before),
+        lambda one: one is not None and is_in(case, case.stack(rank, one), left.loop),
+    )
+    return [list(run) for within, run in runs if within]

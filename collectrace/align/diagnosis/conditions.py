@@ -280,7 +280,16 @@ def _is_made_anyway(
     if any(words.name(one.call) == mine for one in points if one is not point):
         return False
     names = guards.names_called(" ".join(case.statements(site)[-1:]))
+    callee = _callee(point.stack, site)
+    names = {callee} if callee in names else names
     return bool(names) and code_lines.is_called_either_way(site, line, names)
+
+
+def _callee(stack: Sequence[str], site: str) -> str:
+    """The name of the function that a line of a stack called; empty: it is not known."""
+    frames = [chains.site(frame) for frame in stack]
+    depth = frames.index(site) if site in frames else 0
+    return chains.scope(stack[depth - 1])[1].rpartition(".")[2] if depth else ""
 
 
 def _condition(

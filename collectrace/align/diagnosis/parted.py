@@ -212,7 +212,15 @@ def _ended_earlier(
     rank = next(r for r, c in zip(found.ranks, found.calls, strict=True) if c is gone.call)
     before = case.call(rank, candidate.stream, found.seq - 1)
     loop = loop_lines.come_out_of(case, within, gone._replace(ranks=(rank,)), before)
-    return loop_lines.Left(gone, within, loop) if loop is not None else None
+    left = loop_lines.Left(gone, within, loop) if loop is not None else None
+    return left if left is None or not _is_to_blame(case, candidate, found.seq, left) else None
+
+
+def _is_to_blame(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) -> bool:
+    """Whether who is out of a loop made a call between two visits of all ranks to it."""
+    if not set(left.gone.ranks) <= set(candidate.suspects):
+        return False
+    return begun_anew.is_next_turn(case, left, candidate.stream, seq)
 
 
 def _ended(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) -> Reason:
@@ -241,6 +249,8 @@ def out_of_loop(
     """
     left = come_out.out_of(case, candidate)
     if left is None or candidate.seq is None or (who is not None and left.gone.ranks != who):
+        return None
+    if _is_to_blame(case, candidate, candidate.seq, left):
         return None
     who = left.gone.ranks
     once = times and not case.loops(left.gone.stack)

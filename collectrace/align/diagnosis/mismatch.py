@@ -246,6 +246,13 @@ def _went_past(case: Case, candidate: Candidate) -> Reason | None:
     return _generic(case, candidate) if gone_past.of_sides(case, candidate) is not None else None
 
 
+def _split_apart(case: Case, candidate: Candidate) -> Reason | None:
+    """Exchanges of other lines, of which something led past the one: their sizes are no reason."""
+    if candidate.kind != "split_mismatch":
+        return None
+    return first((_went_past, _apart, _other_lines), case, candidate)
+
+
 def _apart(case: Case, candidate: Candidate) -> Reason | None:
     """Calls of other lines, under a condition: they are other calls, whatever they differ in.
 
@@ -271,7 +278,7 @@ _REASONS: Final[tuple[Explainer, ...]] = (
     _after_root, sisters.reason, _consequence, threads.shared, program.reason, _swapped,
     join.users_call, join.own_hook, join.unanswered, join.answered_in_turn, join.block_around_loops,
     join.on_some_ranks, caught.reason, caught.handled_since, tried_again.reason,
-    autograd.of_exchange, arguments.split, arguments.coalesced, ddp.constructor,
+    autograd.of_exchange, _split_apart, arguments.split, arguments.coalesced, ddp.constructor,
     ddp_forward.forward_alone, passed_by.reason, taken_for.reason, order.other_order,
     at_the_root.reason, first_alone.reason, parted.extra, ddp_backward.no_sync, slip.reason,
     _uneven, ddp_backward.unused_setting, ddp.models, autograd.reason, parted.lines,

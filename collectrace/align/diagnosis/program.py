@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import loop_lines
+from collectrace.align.diagnosis import decided, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
-from collectrace.align.diagnosis.wording import EVERY_RANK, Because, Reason, each_once
+from collectrace.align.diagnosis.standpoint import of_call
+from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, each_once
 from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
+from collectrace.align.reading import chains
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
 from collectrace.signature import is_asked
@@ -37,8 +40,35 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         who = words.ranks(found.ranks)
         went = words.verb(found.ranks, "has gone", "have gone")
         text += f" {words.upper(who)} {went} on to {_call(found.then)}, and waits there."
-    because: Because | None = "some ranks" if found.what in ("missing", "extra") else None
-    return Reason(text, _fix(case, found), because)
+    if found.what not in ("missing", "extra"):
+        return Reason(text, _fix(case, found))
+    led = _led(case, found) or Reason("", "")
+    return Reason(text + led.cause, _fix(case, found, led.fix), "some ranks")
+
+
+def _led(case: Case, found: Deviation) -> Reason | None:
+    """What may have led some past a call, or to it alone: a sentence after a space; None: unseen.
+
+    Beside what is around the call in which those who did not make it are held up.
+    """
+    makers, others = found.others, found.ranks
+    if found.what == "extra":
+        makers, others = others, makers
+    waits = case.standings[others[0]].waiting if others[0] in case.standings else ()
+    there = found.then or next((waited_for(case, one) for one in waits), None)
+    if there is None:
+        return None
+    point = of_call(case, makers[0], found.calls[0])._replace(ranks=makers)
+    other = of_call(case, others[0], there)
+    apart = point.stack[: len(point.stack) - chains.shared(point.stack, other.stack)]
+    ways = ways_past.few(case, apart)
+    if ways:
+        what = words.name(point.call) + words.at(point.call)
+        return Reason(
+            ways_past.led(ways, words.ranks(others), what),
+            ways_past.fix(ways, words.name(point.call)),
+        )
+    return decided.own(case, point, other)
 
 
 def _other_turn(case: Case, found: Deviation) -> Reason:
@@ -91,7 +121,8 @@ def told(case: Case, found: Deviation, *, short: bool = False) -> str:
             return f"{who} went on with {calls} where {others} ended"
 
 
-def _fix(case: Case, found: Deviation) -> str:
+def _fix(case: Case, found: Deviation, known: str = "") -> str:
+    """``known``: what to change about what led there."""
     first = found.calls[0]
     at, who = words.at(first), words.ranks(found.ranks)
     match found.what:
@@ -101,10 +132,12 @@ def _fix(case: Case, found: Deviation) -> str:
             makers = found.others if found.what == "missing" else found.ranks
             named = lines(case, makers[0], first)
             where = words.site(named[1]) if len(named) > 1 else words.name(first) + at
-            advice = (
-                f"Make {call} on every rank alike, in one order: look above {where} for a branch "
-                f"that only {who} {takes}, on the rank or on its data."
+            look = (
+                f": look above {where} for a branch that only {who} {takes}, on the rank or on its "
+                "data"
             )
+            advice = f"Make {call} on every rank alike, in one order{look if not known else ''}."
+            advice = f"{known}\n{advice}" if known else advice
             if all(one.op in BARRIERS for one in found.calls):
                 return advice
             return f"{advice} A rank that has nothing to send takes part with an empty tensor."

@@ -30,8 +30,9 @@ from collectrace.align.judging.by_rank import chosen_by_rank
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
+from collectrace.align.judging.one_loop import part_in_one_loop
 from collectrace.align.judging.parted import calls_in_one_loop
-from collectrace.align.judging.rounds import part_in_one_loop, went_on
+from collectrace.align.judging.rounds import went_on
 from collectrace.findings import Side
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user

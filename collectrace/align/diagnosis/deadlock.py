@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import (
     caught,
     circle,
     closing_send,
+    one_rank_hooks,
     partners,
     program,
     refused,
@@ -48,6 +49,9 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     again = sisters.reason(case, candidate)
     if again is not None:
         return Wording(circle.headline(case, cycle), again.cause, again.fix)
+    hook = one_rank_hooks.reason(case, candidate)
+    if hook is not None:
+        return Wording(circle.headline(case, cycle), f"{steps} {hook.cause}", hook.fix)
     left, reason = deviation(case, candidate), program.reason(case, candidate)
     if left is not None and reason is not None:
         waits = f"{reason.cause} So they wait for each other: {words.lower(steps)}"

@@ -25,6 +25,7 @@ from collectrace.align.judging.odd_end import odd_end
 from collectrace.align.judging.odd_line import odd_line
 from collectrace.align.judging.odd_message import odd_message
 from collectrace.align.judging.odd_tag import odd_tag
+from collectrace.align.judging.one_rank_hooks import in_hook
 from collectrace.align.judging.owed import owed
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.parted import alone_in_loop, extra_makers, is_kept_out
@@ -81,7 +82,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
         suspects = rule(case, candidate)
     else:
         suspects = (
-            out_of_program(case, candidate)
+            alone_in_hook(case, candidate)
+            or out_of_program(case, candidate)
             or out_of_pair(case, candidate)
             or suspects_of_circle(case, candidate)
             or out_of_balance(case, candidate)
@@ -253,6 +255,7 @@ def suspects_of_mismatch(case: Case, candidate: Candidate) -> tuple[int, ...]:
         return ()  # those who agree in this row are at odds in the next ones
     found = (
         intruders(called)
+        or alone_in_hook(case, candidate)
         or outvoted(case, candidate, called)
         or out_of_program(case, candidate)
         or _by_lines(case, candidate, called)
@@ -272,6 +275,12 @@ def _by_lines(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple
         or out_of_round(case, candidate)
         or wrapped_anew(case, candidate)
     )
+
+
+def alone_in_hook(case: Case, candidate: Candidate) -> tuple[int, ...]:
+    """The rank that alone is in what a framework calls on one; nobody where none is."""
+    found = in_hook(case, candidate)
+    return (found.rank,) if found is not None else ()
 
 
 def outvoted(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.one_loop import part_in_one_loop
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import statements
@@ -100,13 +101,20 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     found = []
     for side, others in (called, called[::-1]):
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
-        if mine not in sites and theirs in sites and calls_in_one_loop(case, side, others):
+        if mine not in sites and theirs in sites and _are_in_one_loop(case, side, others):
             if intervals.decides(case, _frames(side), _frames(others)):
                 return ()
             found.append(side)
     if any(s.call and sisters.voted(case, candidate, s.call) for s in found):
         return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
+
+
+def _are_in_one_loop(case: Case, side: Side, others: Side) -> bool:
+    """Whether a side's line, or that of its caller, is in the innermost loop around the others'."""
+    if calls_in_one_loop(case, side, others):
+        return True
+    return part_in_one_loop(case, side.stack or (), others.stack or ())
 
 
 def is_kept_out(case: Case, side: Side, others: Sequence[Side]) -> bool:

@@ -15,6 +15,7 @@ from collectrace.align.judging import choices, intervals, sisters
 from collectrace.align.judging.by_rank import is_met_elsewhere
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.one_loop import is_one_function, part_in_loop, part_in_one_loop
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching import habit, parting
 from collectrace.align.matching.comparison import Divergence
@@ -280,36 +281,8 @@ def is_straight(case: Case, found: Leap) -> bool:
     around = _deciding(case, made)
     stacks = [case.stack(rank, call) for call in found.skipped]
     return around is not None and all(
-        _is_one_function(made, stack) and _deciding(case, stack) == around for stack in stacks
+        is_one_function(made, stack) and _deciding(case, stack) == around for stack in stacks
     )
-
-
-def _is_one_function(one: Sequence[str], two: Sequence[str]) -> bool:
-    """Whether two stacks, innermost first, part in one function, at two lines of it."""
-    here, there = chains.outermost_apart(one, two)
-    return bool(here) and chains.scope(here) == chains.scope(there)
-
-
-def part_in_one_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
-    """Whether two stacks part in one function, and the innermost loop around one is around both.
-
-    Not where the usual one goes on into a function with a loop: that may have been over.
-    """
-    if not part_in_loop(case, new, usual):
-        return False
-    further = usual[: len(usual) - chains.shared(new, usual) - 1]
-    return not any(statements.loops(case.statements(chains.site(frame))) for frame in further)
-
-
-def part_in_loop(case: Case, new: Sequence[str], usual: Sequence[str]) -> bool:
-    """Whether two stacks part in one function, and the innermost loop around one is around both."""
-    if not _is_one_function(new, usual):
-        return False
-    here, there = (
-        case.statements(chains.site(frame)) for frame in chains.outermost_apart(new, usual)
-    )
-    loop = statements.innermost_loop(there)
-    return loop is not None and loop in here[:-1]
 
 
 def _deciding(case: Case, stack: Sequence[str]) -> set[tuple[str, str]] | None:

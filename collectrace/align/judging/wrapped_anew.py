@@ -13,7 +13,8 @@ from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.by_rank import is_met_elsewhere
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.rounds import are_of_one_mind, frames_before, part_in_loop
+from collectrace.align.judging.one_loop import part_in_loop
+from collectrace.align.judging.rounds import are_of_one_mind, frames_before
 from collectrace.align.matching import parting
 from collectrace.align.reading import chains, code_lines, rank_tests, statements
 from collectrace.align.reading.bindings import assignments

@@ -15,6 +15,7 @@ from collectrace.align.judging.circles.handed_on import HandedOn, handed_on
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
 from collectrace.align.judging.circles.left_once import LeftOnce, left_once
+from collectrace.align.judging.circles.new_in_loop import new_in_loop
 from collectrace.align.judging.circles.newcomers import Newcomers, newcomers
 from collectrace.align.judging.circles.odd_tally import OddTally, odd_tally
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
@@ -64,6 +65,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     newcomers,
     alone_by_rank,
     went_past,
+    new_in_loop,
 )
 """Each proves a departure by itself; the first that does tells who."""
 

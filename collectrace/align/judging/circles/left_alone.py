@@ -10,6 +10,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.shorter_run import all_go_on, number_told
 from collectrace.align.judging.circles.unanswered import left_out_an_answer
+from collectrace.align.judging.one_loop import part_in_one_loop
 from collectrace.align.judging.own_round import (
     LeftRound,
     call_place,
@@ -19,7 +20,6 @@ from collectrace.align.judging.own_round import (
     program_of,
     stacks_of,
 )
-from collectrace.align.judging.rounds import part_in_one_loop
 from collectrace.align.matching import habit, programs
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.matching.programs import Program

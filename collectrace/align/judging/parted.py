@@ -163,10 +163,23 @@ def _asked(case: Case, side: Side) -> list[Batch]:
 
 
 def _are_in_one_loop(case: Case, side: Side, others: Side) -> bool:
-    """Whether a side's line, or that of its caller, is in the innermost loop around the others'."""
+    """Whether a side's line, or that of its caller, is in the innermost loop around the others'.
+
+    That of a caller only of one rank, by conditions alone that do not ask for it: else others may
+    have a part of their own for that.
+    """
     if calls_in_one_loop(case, side, others):
         return True
-    return part_in_one_loop(case, side.stack or (), others.stack or ())
+    mine, theirs = side.stack or (), others.stack or ()
+    if len(side.ranks) > 1 or not part_in_one_loop(case, mine, theirs):
+        return False
+    apart = [chains.site(frame) for frame in mine[: len(mine) - chains.shared(mine, theirs)]]
+    conditions = [(n, line) for n in apart for line in statements.branches(case.statements(n))]
+    return (
+        bool(conditions)
+        and not any(statements.tells_ranks_apart(case.spelled_out(*one)) for one in conditions)
+        and not any(case.ways(site) for site in apart)
+    )
 
 
 def is_kept_out(case: Case, side: Side, others: Sequence[Side]) -> bool:

@@ -51,6 +51,7 @@ from collectrace.align.judging.circles.left_alone import (
     is_to_another,
 )
 from collectrace.align.judging.circles.left_once import LeftOnce
+from collectrace.align.judging.circles.new_in_loop import new_in_loop
 from collectrace.align.judging.circles.newcomers import Newcomers
 from collectrace.align.judging.circles.odd_tally import OddTally
 from collectrace.align.judging.circles.outnumbered import Outnumbered
@@ -193,6 +194,11 @@ def _counted(case: Case, candidate: Candidate, cycle: Sequence[Edge], left: Left
         return f"{told}{_of_likes(case, found)}"
     others = [r for r in candidate.group.ranks if r != left.rank] if candidate.group else []
     who = words.upper(words.ranks(others))
+    if new_in_loop(case, candidate) is left:
+        return (
+            f"{told} No rank had ever come to that line, and {words.lower(who)} went on in the "
+            "same loop."
+        )
     if dropped(case, candidate) is left:
         return f"{told} Nothing in the source leads {words.lower(who)} past what it waits in."
     return f"{told} {who}, more than half of the group, kept to one round."
@@ -331,6 +337,10 @@ def _left(
         else _under(case, rank, left.made, left.usual)
     )
     is_proven = left.skipped and rank in candidate.suspects
+    loop = _loop_left(case, cycle, left) if not (is_proven or under.cause) else None
+    if loop is not None:
+        cause = f"{told} {_came_out(cycle, alike, loop)}{counted}"
+        return Reason(cause, f"{ONE_LENGTH}\n{ended}")
     if is_proven and under.fix:
         return Reason(f"{told}{under.cause}{counted}", f"{under.fix}\n{take_part}")
     is_message = left.made.peer is not None or left.usual.peer is not None
@@ -345,6 +355,17 @@ def _left(
     even = fewer_steps.fix(case, cycle, left) if run is not None else ""
     fixes = filter(None, (under.fix, even, look, last))
     return Reason(f"{told}{fewer_steps.told(left, run)}{under.cause}{counted}", "\n".join(fixes))
+
+
+def _came_out(cycle: Sequence[Edge], ranks: Sequence[int], loop: LoopLine) -> str:
+    """Ranks that are out of a loop which the others of a circle are in: which is wrong is open."""
+    inside = [edge.waiting.rank for edge in cycle if edge.waiting.rank not in ranks]
+    who, others = words.ranks(ranks), words.ranks(inside)
+    return (
+        f"{words.upper(who)} {words.verb(ranks, 'is', 'are')} out of the loop {loop.quoted}, and "
+        f"{others} {words.verb(inside, 'is', 'are')} in it: either it ended earlier on {who}, or "
+        f"it went on for longer on {others}."
+    )
 
 
 def _skipped(case: Case, left: LeftRound) -> str:

@@ -6,11 +6,11 @@ In the function where they part who is further on has gone past the other's call
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 
-from collectrace.align.diagnosis.loop_lines import LoopLine
+from collectrace.align.diagnosis.loop_lines import LoopLine, is_fixed
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
 from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
 from collectrace.align.judging import choices
@@ -66,7 +66,7 @@ def _between(
     if candidate.stream is None or row is None:
         return None
     before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
-    found = _in_one_function(case, candidate, points, before)
+    found = _in_one_function(case, candidate, points, before, row)
     if found is None or _came_elsewhere(case, candidate.stream, found, row):
         return None
     return found
@@ -77,8 +77,12 @@ def _in_one_function(
     candidate: Candidate,
     points: Sequence[Standpoint],
     calls_before: Sequence[Call | None],
+    row: int | None = None,
 ) -> Order | None:
-    """The order of two points that part in one function, each with the call before it."""
+    """The order of two points that part in one function, each with the call before it.
+
+    ``row``: theirs in the candidate's stream, if they are of one.
+    """
     one, two = points
     common = chains.shared(one.stack, two.stack)
     if common >= min(len(one.stack), len(two.stack)):
@@ -94,7 +98,7 @@ def _in_one_function(
         further += [point] if _is_further_in(case, point.stack, stack, common) else []
     if len(before) > 1:
         return None  # they had parted before
-    return Order(case, candidate, points, common, before.pop(), further)
+    return Order(case, candidate, points, common, before.pop(), further, row)
 
 
 def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], common: int) -> bool:
@@ -146,9 +150,13 @@ class Order:
         common: int,
         before: str,
         further: Sequence[Standpoint],
+        row: int | None,
     ) -> None:
-        """``further``: those whose call may be one of the same visit to the line of that before."""
-        self._case = case
+        """``further``: those whose call may be one of the same visit to the line of that before.
+
+        ``row``: that of both points in the candidate's stream; None: they are not of one.
+        """
+        self._case, self._candidate, self._row = case, candidate, row
         self._common = common
         self._before = before
         self._further = further
@@ -159,7 +167,8 @@ class Order:
         if before:
             was_in = set(self._loops(before))
             mine, theirs = (set(self._loops(self._frame(p))) for p in (self.left, self.gone))
-            if not (mine - theirs) & was_in and (theirs - mine) & was_in:
+            once_more = (theirs - mine) & was_in
+            if not (mine - theirs) & was_in and once_more and not self._were_through(once_more):
                 # It goes through an inner loop once more, which the other has left.
                 self.left, self.gone = self.gone, self.left
         self._here, self.there = self._frame(self.left), self._frame(self.gone)
@@ -248,6 +257,26 @@ class Order:
                 if line not in self._beyond or chains.file(frame) != chains.file(self.there):
                     return LoopLine(frame, line)
         return None
+
+    def _were_through(self, loops: Collection[str]) -> bool:
+        """Whether who may be in loops once more had made a call in each of their turns by then.
+
+        Of loops that have so many turns on every rank, by the latest calls that came from there.
+        """
+        frame, row = self._frame(self.gone), self._row
+        turns = [
+            inner.turns for line in loops if is_fixed(self._case, inner := LoopLine(frame, line))
+        ]
+        if row is None or len(turns) != len(loops) or len(turns) != 1 or not turns[0]:
+            return False
+        rank, stack = self.gone.ranks[0], tuple(self.gone.stack)
+        before = self._case.before(rank, self._candidate.stream, row)
+        made = takewhile(
+            lambda call: call is not None and self._case.stack(rank, call) == stack,
+            reversed(before),
+        )
+        count = sum(1 for _ in made)
+        return count > 0 and count % turns[0] == 0
 
     def _is_conditional(self) -> bool:
         """Whether something around the call, in functions that the others are not in, decides."""

@@ -251,6 +251,10 @@ def _split_apart(case: Case, candidate: Candidate) -> Reason | None:
     """Exchanges of other lines, of which something led past the one: their sizes are no reason."""
     if candidate.kind != "split_mismatch":
         return None
+    if any(one.forks for one in conditions.of_sides(case, candidate)):
+        sizes = arguments.split(case, candidate)
+        parted_by, fix = decided.sentence(case, candidate), decided.fix(case, candidate)
+        return sizes and sizes._replace(cause=sizes.cause + parted_by, fix=f"{fix}\n{sizes.fix}")
     return first((_went_past, _apart, _other_lines), case, candidate)
 
 

@@ -19,7 +19,14 @@ from collectrace.align.diagnosis import loop as habits
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
-from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, called
+from collectrace.align.diagnosis.wording import (
+    EVERY_RANK,
+    ONE_LENGTH,
+    Reason,
+    called,
+    place_of_line,
+    quoted,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.rounds import Leap, is_straight, leap, novelty
@@ -79,6 +86,8 @@ def _one_place(case: Case, found: Leap, mine: Call, theirs: Call, turns: int) ->
     past = _past_a_turn(case, loop, who, mine)
     of = f" They are turns of {loop.quoted}" if loop is not None else " They come from one line"
     between = "the one between" if turns == 1 else f"the {turns} between"
+    if not past.cause and loop is not None:
+        past = _under_in_turn(case, loop)
     return Reason(
         f"{words.upper(who)} called {closed(named(case, found.side.ranks[0], mine))} with "
         f"{words.tensors(mine)}, as it had {words.counted(calls, 'call')} later in each of the "
@@ -123,6 +132,23 @@ def _past_a_turn(case: Case, loop: LoopLine | None, who: str, call: Call) -> Rea
         ways_past.led(ways, who, "a turn"),
         f"{ways_past.fix(ways, words.name(call))}\n"
         f"Or let {who} take part in that turn with zeros.\n",
+    )
+
+
+def _under_in_turn(case: Case, loop: LoopLine) -> Reason:
+    """The conditions within a loop that may leave out its calls in a turn, after a space."""
+    own = list(statements.own(case.statements(chains.site(loop.frame))))
+    inside = own[own.index(loop.line) + 1 :] if loop.line in own else []
+    lines = statements.branches(inside)
+    if not lines:
+        return Reason("", "")
+    file = chains.file(loop.frame)
+    told = words.listed([quoted(file, line) for line in lines])
+    places = " or ".join(place_of_line(file, line) for line in lines)
+    return Reason(
+        f" Within it {words.verb(lines, 'stands', 'stand')} {told}.",
+        f"Let all ranks decide together at {places} which turns make the call (an all_reduce of "
+        "the flag, MIN or MAX), or let a rank that has nothing in a turn take part with zeros.\n",
     )
 
 

@@ -164,7 +164,7 @@ def _explained(
         period = 0 if place is None else at - place
     if not period:
         return _given_other_group(known, wrong, right, model, at, steps, groups) or _went_on(
-            known, wrong, right, model, at
+            known, wrong, right, model, at, groups
         )
     expected = _Expected(model.steps, period)
     edits: dict[tuple[_Edit, tuple[int, ...]], list[int]] = {}
@@ -221,13 +221,20 @@ def _went_on(
     right: Sequence[int],
     model: Program,
     at: int,
+    groups: Mapping[str, GroupInfo],
 ) -> list[Deviation] | None:
     """Ranks that are held up in a call of their round, where most made one that is in no round.
 
-    Everybody waits there, and nobody has gone further: that call is what is missing.
+    Or in one that is in none either, of a group of the same ranks. Everybody waits there, and
+    nobody has gone further: that call of most is what is missing.
     """
+    members = _members(model, at, groups)
     if not all(
-        len(known[rank].steps) == at + 1 and habit.earlier(known[rank].steps, at) is not None
+        len(known[rank].steps) == at + 1
+        and (
+            habit.earlier(known[rank].steps, at) is not None
+            or (_is_new(known, rank, at) and _members(known[rank], at, groups) == members)
+        )
         for rank in wrong
     ):
         return None
@@ -236,6 +243,17 @@ def _went_on(
         return None
     found = _deviation(known, _Edit("missing", 1), wrong, right, model, at, 0)
     return None if found is None else [found]
+
+
+def _members(program: Program, at: int, groups: Mapping[str, GroupInfo]) -> tuple[int, ...]:
+    """The ranks of the group of a step."""
+    return groups[program.keys[program.sources[at]].group].ranks
+
+
+def _is_new(known: Mapping[int, Program], rank: int, at: int) -> bool:
+    """Whether no rank has ever made a rank's call there before."""
+    step = known[rank].steps[at]
+    return step >= 0 and not any(step in program.steps[:at] for program in known.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -489,11 +489,6 @@ def step():
 def step():
     list(map(share, [3] if odd() else [3, 3]))  # WAY
 ''',
-    "later_start": '''
-def step():
-    for n in range(1 if odd() else 0, 3):  # WAY
-        share(n + 3)
-''',
     "lambda": '''
 def step():
     hook = (lambda: None) if odd() else (lambda: share())  # WAY

@@ -16,7 +16,7 @@ from tests.zoo.case import marked_places, read
 from tests.zoo.runner import Server
 
 ALL: Final = list(product(decisions.KINDS, decisions.SHAPES, (2, 3)))
-QUICK: Final = 11
+QUICK: Final = 19
 """Of so many programs one is run by default: each kind, and each shape with both numbers of ranks
 that often as it comes."""
 

@@ -188,9 +188,10 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             why += _skipped_by(found.others, candidate)
         instead = _other_op(candidate, found)
         elsewhere = _from_elsewhere(case, candidate, found)
+        went = _went_on_to(case, candidate, found)
         return Reason(
-            f"{who} did not issue {listed}{instead}, as {others} did{elsewhere}.{as_before}{again}"
-            f"{why}",
+            f"{who} did not issue {listed}{instead}, as {others} did{elsewhere}.{as_before}{went}"
+            f"{again}{why}",
             fix,
             "some ranks",
         )
@@ -206,6 +207,17 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         "some ranks",
         line,
     )
+
+
+def _went_on_to(case: Case, candidate: Candidate, found: Edit) -> str:
+    """What a helper made for who left out a call, with the line that called it: after a space."""
+    point = of_ranks(candidate, found.ranks)
+    if point is None or found.agrees:
+        return ""
+    made = named(case, found.ranks[0], point.call, brief=True)
+    if closed(made) == made:
+        return ""  # the headline has its line
+    return f" {words.upper(words.ranks(found.ranks))} went on to {made}."
 
 
 def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:

@@ -33,8 +33,10 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     if any(told in reason.cause for told in DECIDED) and not is_by_turns:
         return reason
     found = gone_past.of_sides(case, candidate) or in_callback(case, candidate)
-    if found is None or words.at(found.left.call) not in reason.cause:
-        return reason  # what is told of is another call
+    if found is not None and words.at(found.left.call) not in reason.cause:
+        return _or_past_it(found, reason)
+    if found is None:
+        return reason
     if any(way.quoted in reason.cause for way in found.ways):
         return reason
     fix = found.fix
@@ -43,6 +45,16 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     elif not found.is_only and reason.fix != EVERY_RANK and not is_by_turns:
         fix += f"\n{reason.fix}"
     return Reason(without_vague(reason.cause) + found.sentence, fix, reason.because, found.fix)
+
+
+def _or_past_it(found: Past, reason: Reason) -> Reason:
+    """The ways past the call of who is told to have left out another: it may be one too soon."""
+    if "may have" in reason.cause or any(way.quoted in reason.cause for way in found.ways):
+        return reason
+    return reason._replace(
+        cause=f"{without_vague(reason.cause)} Or{found.sentence}",
+        fix=f"{found.fix}\n{reason.fix}",
+    )
 
 
 def by_turns(case: Case, candidate: Candidate, reason: Reason) -> bool:

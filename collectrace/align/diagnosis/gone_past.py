@@ -8,9 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile, zip_longest
+from itertools import groupby, pairwise, takewhile, zip_longest
 
-from collectrace.align.diagnosis.loop_lines import LoopLine, is_fixed
+from collectrace.align.diagnosis.loop_lines import (
+    LoopLine,
+    is_fixed,
+    loops_around,
+    may_differ,
+)
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
 from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
 from collectrace.align.judging import choices
@@ -21,7 +26,7 @@ from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
 from collectrace.align.reading import chains, code_lines, statements
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
 from collectrace.records import Call
 
 
@@ -95,7 +100,9 @@ def _in_one_function(
         stack = case.stack(point.ranks[0], call) if call is not None else ()
         frame = chains.beside(stack, one.stack, common)
         before.add(frame if chains.scope(frame) == function else "")
-        further += [point] if _is_further_in(case, point.stack, stack, common) else []
+        is_further = _is_further_in(case, point.stack, stack, common)
+        if is_further and not _was_through(case, candidate, point, common, row):
+            further.append(point)
     if len(before) > 1:
         return None  # they had parted before
     return Order(case, candidate, points, common, before.pop(), further, row)
@@ -112,8 +119,33 @@ def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], comm
         if chains.scope(frame) != chains.scope(last) or _may_repeat(case, frame):
             return bool(frame)
         if frame != last:
-            return chains.line(frame) > chains.line(last)
+            return chains.line(frame) > chains.line(last) or _is_head_of(case, frame, last)
     return False
+
+
+def _is_head_of(case: Case, frame: str, inside: str) -> bool:
+    """Whether a line is the head of a loop that another is in: it is come to for the next turn."""
+    head = next(reversed(case.statements(chains.site(frame))), "")
+    return bool(head) and head in statements.loops(case.statements(chains.site(inside)))
+
+
+def _was_through(
+    case: Case, candidate: Candidate, point: Standpoint, common: int, row: int | None
+) -> bool:
+    """Whether the visit to a line before a row was as long as each before, by the calls from there.
+
+    And has one length by what is written: then the next call from there is of another visit.
+    """
+    frame, inner = point.stack[-1 - common], point.stack[: -1 - common]
+    around = list(loops_around(case, inner))
+    if row is None or not around or any(may_differ(case, loop) for loop in around):
+        return False
+    rank = point.ranks[0]
+    before = case.before(rank, candidate.stream, row)
+    runs = groupby(reversed(before), lambda one: one is not None and frame in case.stack(rank, one))
+    made = [sum(1 for _ in run) for is_there, run in runs if is_there]
+    now, *earlier = made[: -1 if len(before) == LOOK_BACK else None] or [0]
+    return now > 0 and len(earlier) > 1 and set(earlier) == {now}
 
 
 def _may_repeat(case: Case, frame: str) -> bool:

@@ -82,7 +82,7 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     reason = led_apart.added(case, candidate, reason)
     reason = undecided.added(case, candidate, reason)
     reason = threads.added(candidate, reason)
-    cause = reason.cause
+    cause = reason.cause + _arms(case, candidate, reason)
     proven = (
         reason.because == "join"
         or sharing(case, candidate)
@@ -95,6 +95,17 @@ def explain(case: Case, candidate: Candidate) -> Wording:
         cause += f" {AMBIGUOUS}"
     cause += sisters.deciding(case, candidate)
     return Wording(headline(case, candidate), cause, by_framework.applied(case, candidate, reason))
+
+
+def _arms(case: Case, candidate: Candidate, reason: Reason) -> str:
+    """That an ``if`` led to two lines whose tensors differ, where nothing that decides is told."""
+    found = conditions.of_sides(case, candidate)
+    if reason.because != "sizes" and candidate.kind != "dtype_mismatch":
+        return ""
+    is_told = "`" in reason.cause or candidate.cause is not None
+    if is_told or not any(one.forks for one in found):
+        return ""
+    return decided.sentence(case, candidate)
 
 
 def _is_ambiguous(candidate: Candidate) -> bool:

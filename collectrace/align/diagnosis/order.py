@@ -19,7 +19,7 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis import parted as lines
 from collectrace.align.diagnosis.callers import closed, named, place_of, telling
 from collectrace.align.diagnosis.edits import Edit, edit
-from collectrace.align.diagnosis.standpoint import of_ranks
+from collectrace.align.diagnosis.standpoint import of_call, of_ranks
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -183,6 +183,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         why, way = decided.sentence(case, candidate), rounds.way(case, candidate)
         if habit is not None and way is not None and not why:
             why, fix = way.cause, way.fix
+        elif own := _own_condition(case, candidate, found) if not why else None:
+            why, fix = own.cause, own.fix
         else:
             why = why or _skipped(candidate, found)
             why += _skipped_by(found.others, candidate)
@@ -207,6 +209,15 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
         "some ranks",
         line,
     )
+
+
+def _own_condition(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
+    """What the call stands under by which ranks had come to it till then; None: nothing is seen."""
+    point = of_ranks(candidate, found.ranks)
+    if found.habit is None or point is None:
+        return None
+    own = decided.own(case, of_call(case, found.ranks[0], found.calls[0]), point)
+    return own if own.cause else None
 
 
 def _went_on_to(case: Case, candidate: Candidate, found: Edit) -> str:

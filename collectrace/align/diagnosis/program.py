@@ -136,8 +136,9 @@ def _fix(case: Case, found: Deviation, known: str = "") -> str:
                 f": look above {where} for a branch that only {who} {takes}, on the rank or on its "
                 "data"
             )
-            advice = f"Make {call} on every rank alike, in one order{look if not known else ''}."
-            advice = f"{known}\n{advice}" if known else advice
+            advice = f"Make {call} on every rank alike, in one order{look}."
+            if known:
+                advice = f"{known}\nMake {call} ({where}) on every rank alike, in one order."
             if all(one.op in BARRIERS for one in found.calls):
                 return advice
             return f"{advice} A rank that has nothing to send takes part with an empty tensor."

@@ -146,14 +146,16 @@ def _ways_past(case: Case, cycle: Sequence[Edge]) -> Reason:
 
     A sentence after a space, and what to change, before all else; empty: nothing is seen.
     """
-    points = _points(case, cycle)
-    found = []
-    for point, edge in zip(points, cycle, strict=False):
-        shared = max(chains.shared(point.stack, one.stack) for one in points if one is not point)
+    points, found = _points(case, cycle), []
+    if len(points) != len(cycle):
+        return Reason("", "")
+    for point, edge in zip(points, cycle, strict=True):
+        others = (one.stack for one in points if one is not point)
+        shared = max((chains.shared(point.stack, stack) for stack in others), default=0)
         ways = ways_past.few(case, point.stack[: len(point.stack) - shared])
         if ways:
             found.append((point, edge.target[0], ways))
-    if len(points) != len(cycle) or len(found) != 1:
+    if len(found) != 1:
         return Reason("", "")
     ((point, rank, ways),) = found
     name = f"{words.name(point.call)}{words.at(point.call)}"

@@ -23,6 +23,8 @@ from collectrace.records import Call
 
 _MOST: Final = 16
 """Messages of a channel that are looked at."""
+_MOST_CHANNELS: Final = 256
+"""Channels in which a like message is looked for."""
 
 
 class OtherEnd(NamedTuple):
@@ -73,9 +75,9 @@ def _of(case: Case, waiter: int, channel: ChannelKey, call: Call) -> OtherEnd | 
         return None
     way, met = (call.op, case.stack(waiter, call)), []
     is_sent = channel.source == absent
-    for key in {key for rank in case.standings for key in _keys(case, rank)} - {channel}:
-        if key.source < 0 or (key.group, key.tag) != (channel.group, channel.tag):
-            continue
+    known = {key for rank in case.standings for key in _keys(case, rank)} - {channel}
+    alike = [k for k in known if k.source >= 0 and (k.group, k.tag) == (channel.group, channel.tag)]
+    for key in sorted(alike)[:_MOST_CHANNELS]:
         ends = (key.source, key.destination) if is_sent else (key.destination, key.source)
         met += list(_meetings(case, key, *ends, way))
     lines = {(theirs.op, case.stack(like, theirs)) for like, theirs, _ in met}

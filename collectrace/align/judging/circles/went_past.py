@@ -51,7 +51,8 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> WentPast | None:
     rank, outer, row = after.waiting.rank, after.waiting.stream, after.waiting.seq
     if edge.waiting.stream is None or outer is None or row is None or row < 2:
         return None
-    members = case.comparison.groups[outer.group].ranks
+    info = case.comparison.groups.get(outer.group)
+    members = info.ranks if info is not None else ()
     others = tuple(one for one in members if one != rank)
     logs = in_round(case, members, outer, range(row - 1, row + 1))
     if len(members) < CAN_OUTVOTE or len(logs) < len(members):
@@ -102,7 +103,7 @@ def _frames(told: Iterable[announced.Told]) -> set[str]:
 def _first_by(case: Case, rank: int, outer: StreamKey, row: int, frame: str) -> Call | None:
     """The first call that a rank made by a line since a row."""
     program = program_of(case, rank)
-    if program is None:
+    if program is None or outer not in program.keys:
         return None
     which: Sequence[int] = program.sources
     end = program.keys.index(outer)

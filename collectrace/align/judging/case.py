@@ -330,12 +330,6 @@ class Case:
         found = log.stack(call) if log is not None else None
         return tuple(found.frames) if found is not None else ()
 
-    def path(self, rank: int, call: Call) -> tuple[str, ...]:
-        """The functions of libraries between a rank's line and its call, outermost first."""
-        log = self.log(rank)
-        found = log.stack(call) if log is not None else None
-        return tuple(found.path) if found is not None else ()
-
     def frames_or_line(self, rank: int, call: Call) -> tuple[str, ...]:
         """The user's frames above a rank's call, innermost first; else its line."""
         return self.stack(rank, call) or (call.site or "",)

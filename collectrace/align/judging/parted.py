@@ -13,8 +13,6 @@ from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
 from collectrace.findings import KINDS, Side
-from collectrace.records import Batch
-from collectrace.signature import is_user
 
 
 @once
@@ -90,7 +88,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
     The others are where they have been before. A line behind the loop would prove nothing: then
     the loop may have ended too early on one side, or too late on the other; nor one that is come to
-    at intervals. Or that are, in a library, at a part of it to which none ever came.
+    at intervals.
     """
     stream, seq = candidate.stream, candidate.seq
     called = [side for side in candidate.sides if side.call is not None]
@@ -109,57 +107,7 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
             found.append(side)
     if any(s.call and sisters.voted(case, candidate, s.call) for s in found):
         return ()  # ranks of other groups were there
-    found = found or _alone_in_library(case, called, [log for log in logs if log], stream, seq)
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
-
-
-def _alone_in_library(
-    case: Case, sides: Sequence[Side], logs: Sequence[RankLog], stream: StreamKey, seq: int
-) -> list[Side]:
-    """The sides whose part of a library was never come to, where the other's was, from one line.
-
-    Within one function of the library, and with batches left: at their end it goes on by itself.
-    """
-    one, two = sides
-    if one.call is None or two.call is None or not one.stack or one.stack != two.stack:
-        return []
-    paths = [case.path(side.ranks[0], side.call) for side in sides if side.call is not None]
-    shared = chains.shared(*(path[::-1] for path in paths))
-    if not 0 < shared < min(map(len, paths)):
-        return []
-    parts = {part for log in logs for part in _parts(log, stream, seq)}
-    return [
-        side
-        for side, other in ((one, two), (two, one))
-        if side.call is not None
-        and other.call is not None
-        and not is_user(side.call)
-        and (side.call.site, side.call.role) not in parts
-        and (other.call.site, other.call.role) in parts
-        and _goes_on(case, side, other)
-    ]
-
-
-def _parts(log: RankLog, stream: StreamKey, before: int) -> set[tuple[str | None, str]]:
-    """The lines from which a rank issued the calls before a row, each with the calls' role."""
-    rows, shift = log.rows(stream)
-    seen = set(rows.appearance[: rows.position(before - shift)])
-    known = rows.vocabulary.appearances
-    return {(known[n].site, known[n].role) for n in seen}
-
-
-def _goes_on(case: Case, side: Side, other: Side) -> bool:
-    """Whether a side has batches left of the DataLoader that the other asked last, if any did."""
-    asked = [_asked(case, one) for one in (side, other)]
-    latest = next(reversed(asked[1]), None)
-    mine = [batch for batch in asked[0] if latest is not None and batch.loader == latest.loader]
-    return bool(mine) and not mine[-1].end
-
-
-def _asked(case: Case, side: Side) -> list[Batch]:
-    """The batches that the first rank of a side had asked for when it made its call."""
-    log, until = case.log(side.ranks[0]), side.call.t if side.call is not None else 0
-    return [batch for batch in (log.batches if log is not None else ()) if batch.t <= until]
 
 
 def _are_in_one_loop(case: Case, side: Side, others: Side) -> bool:

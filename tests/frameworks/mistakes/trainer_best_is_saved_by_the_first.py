@@ -1,7 +1,7 @@
 """A callback asks for a checkpoint after the evaluation, on the main process only.
 
 expect: op_mismatch dtype_mismatch
-suspects: 0
+suspects: none
 status: diverged
 cause: rank 0; BUG; /sav|checkpoint|store_flos/
 fix: every rank | all ranks | both ranks | each rank

@@ -15,24 +15,24 @@ import torch.distributed as dist
 from tests.zoo.common import TWIN, init
 
 HEADS, TOKENS, WIDTH = 12, 6, 4
-_remembered = {"kv_heads": None}
+_remembered: dict[str, int | None] = {"kv_heads": None}
 
 
-def kv_heads():
+def kv_heads() -> int | None:
     return _remembered["kv_heads"]
 
 
-def remember_kv_heads(count):
+def remember_kv_heads(count: int | None) -> None:
     _remembered["kv_heads"] = count
 
 
-def shares(heads, ranks):
+def shares(heads: int, ranks: int) -> list[int]:
     """Whole KV groups for each rank, one more for the first ones."""
     groups = kv_heads() or heads
     return [(groups // ranks + (r < groups % ranks)) * (heads // groups) for r in range(ranks)]
 
 
-def heads_to_ranks(x):
+def heads_to_ranks(x: torch.Tensor) -> torch.Tensor:
     """[my tokens, all heads] -> [all tokens, my heads], as Ulysses has it."""
     tokens, heads, width = x.shape
     ranks = dist.get_world_size()
@@ -51,13 +51,13 @@ def heads_to_ranks(x):
 class Judge:
     """Scores samples on one host, and notes its head count where the exchange looks for it."""
 
-    def __init__(self, heads):
+    def __init__(self, heads: int) -> None:
         self.heads = heads
 
-    def score(self, text):
+    def score(self, text: list[int]) -> int:
         before = kv_heads()
         remember_kv_heads(self.heads)
-        grade = sum(text) % (kv_heads() + 1)
+        grade = sum(text) % (kv_heads() + 1)  # type: ignore[operator]
         remember_kv_heads(before if TWIN else self.heads)
         return grade
 

@@ -11,6 +11,7 @@ never: drop_last; join(); find_unused_parameters
 
 from contextlib import ExitStack
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,46 +22,49 @@ SHARD_MISSING_ON = None if TWIN else 1  # whose node came back from repair with 
 
 
 class Metrics:
-    def __init__(self, group):
+    def __init__(self, group: dist.ProcessGroup) -> None:
         self.group, self.total = group, torch.zeros(2)
 
-    def add(self, loss):
+    def add(self, loss: float) -> None:
         self.total += torch.tensor([loss, 1.0])
 
-    def close(self):
+    def close(self) -> None:
         dist.all_reduce(self.total, group=self.group)  # BUG
 
 
 class Checkpointer:
-    def __init__(self, group):
+    def __init__(self, group: dist.ProcessGroup) -> None:
         self.group, self.versions = group, {0: torch.zeros(5)}
 
-    def fetch(self, step):
+    def fetch(self, step: int) -> torch.Tensor:
         return self.versions[step].clone()
 
-    def save(self, step, weight):
+    def save(self, step: int, weight: torch.Tensor) -> None:
         self.versions[step] = weight.clone()
 
-    def close(self):
+    def close(self) -> None:
         dist.barrier(group=self.group)  # CLOSE
+
+
+Part = TypeVar("Part", Metrics, Checkpointer)
 
 
 class Run:
     """What a run needs; each part is made when it is first asked for, and closed with the run."""
 
-    def __init__(self, closing, groups):
+    def __init__(self, closing: ExitStack, groups: dict[str, dist.ProcessGroup]) -> None:
         self.closing, self.groups = closing, groups
 
-    def part(self, made):
+    def part(self, made: Part) -> Part:
         self.closing.callback(made.close)
         return made
 
     @cached_property
-    def metrics(self):
+    def metrics(self) -> Metrics:
         return self.part(Metrics(self.groups["metrics"]))
 
     @cached_property
-    def checkpointer(self):
+    def checkpointer(self) -> Checkpointer:
         return self.part(Checkpointer(self.groups["checkpoint"]))
 
 

@@ -10,6 +10,7 @@ never: drop_last; join(); /rank 3 (is to blame|left|skipped)/
 """
 
 import random
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,10 +25,10 @@ ALWAYS_MASK = TWIN
 class Corpus:
     """Documents of the data-parallel replica, padded to SEQ in batches."""
 
-    def __init__(self, replica, lengths):
+    def __init__(self, replica: int, lengths: list[tuple[int, int]]) -> None:
         self.random, self.lengths = random.Random(replica), iter(lengths)
 
-    def __next__(self):
+    def __next__(self) -> dict[str, Any]:
         lengths = next(self.lengths)
         tokens = torch.tensor([[self.random.randrange(1, 50) for _ in range(SEQ)] for _ in lengths])
         mask = None
@@ -39,14 +40,20 @@ class Corpus:
 class Batches:
     """The first rank of each pair reads, and hands on."""
 
-    def __init__(self, tp_group, source, corpus, with_mask=True):
+    def __init__(
+        self,
+        tp_group: dist.ProcessGroup,
+        source: int,
+        corpus: Corpus | None,
+        with_mask: bool = True,
+    ) -> None:
         self.group, self.source, self.corpus, self.with_mask = tp_group, source, corpus, with_mask
 
-    def broadcast(self, tensor):
+    def broadcast(self, tensor: torch.Tensor) -> torch.Tensor:
         dist.broadcast(tensor, src=self.source, group=self.group)
         return tensor
 
-    def get(self):
+    def get(self) -> dict[str, Any]:
         if self.corpus is not None:
             batch = next(self.corpus)
             self.broadcast(batch["tokens"])
@@ -63,13 +70,13 @@ class Batches:
 
 
 class ParallelModel(nn.Module):
-    def __init__(self, tp_group):
+    def __init__(self, tp_group: dist.ProcessGroup) -> None:
         super().__init__()
         self.group = tp_group
         self.embed, self.part = nn.Embedding(50, 12), nn.Linear(12, 12)
 
-    def forward(self, batch):
-        hidden = self.part(self.embed(batch["tokens"]))
+    def forward(self, batch: dict[str, Any]) -> torch.Tensor:
+        hidden: torch.Tensor = self.part(self.embed(batch["tokens"]))
         partial = hidden.detach().clone()
         dist.all_reduce(partial, group=self.group)  # HIDDEN
         hidden = hidden + (partial - hidden.detach())

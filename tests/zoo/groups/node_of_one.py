@@ -20,7 +20,7 @@ FUSION_THRESHOLD = 64  # smaller buckets go flat, larger ones by way of the node
 
 
 class HierarchicalReducer:
-    def __init__(self, rank):
+    def __init__(self, rank: int) -> None:
         self.rank = rank
         self.world = list(range(dist.get_world_size()))
         for members in NODES:
@@ -29,7 +29,7 @@ class HierarchicalReducer:
                 self.node, self.intra = members, group
         self.inter = dist.new_group([members[0] for members in NODES])
 
-    def _by_leaders(self, flat):
+    def _by_leaders(self, flat: torch.Tensor) -> torch.Tensor:
         peers = self.world if TWIN else self.node
         if len(peers) == 1:  # ALONE
             return flat  # nobody to reduce with
@@ -40,7 +40,7 @@ class HierarchicalReducer:
         dist.broadcast(flat, src=leader, group=self.intra)
         return flat
 
-    def reduce_bucket(self, grads):
+    def reduce_bucket(self, grads: list[torch.Tensor]) -> None:
         flat = torch.cat([grad.reshape(-1) for grad in grads])
         if flat.numel() < FUSION_THRESHOLD:
             dist.all_reduce(flat)
@@ -48,17 +48,19 @@ class HierarchicalReducer:
             flat = self._by_leaders(flat)
         flat /= len(self.world)
         sizes = [grad.numel() for grad in grads]
-        for grad, part in zip(grads, flat.split(sizes), strict=True):
+        for grad, part in zip(grads, flat.split(sizes), strict=True):  # type: ignore[no-untyped-call]
             grad.copy_(part.view_as(grad))
 
 
-def train(model, reducer, steps, unfrozen):
+def train(
+    model: nn.Module, reducer: HierarchicalReducer, steps: int, unfrozen: list[nn.Linear]
+) -> None:
     params = [param for layer in unfrozen for param in layer.parameters()]
     optimizer = torch.optim.SGD(params, lr=0.01)
     for step in range(steps):
         model.zero_grad()
         model(torch.full((2, 8), float(step + reducer.rank))).mean().backward()
-        reducer.reduce_bucket([param.grad for param in params])
+        reducer.reduce_bucket([param.grad for param in params])  # type: ignore[misc]
         optimizer.step()
     loss = torch.tensor([float(steps)])
     dist.all_reduce(loss)

@@ -22,22 +22,22 @@ TOGETHER = TWIN  # look at the batches of all ranks
 
 
 class Scheduler:
-    def __init__(self, rank, world):
+    def __init__(self, rank: int, world: int) -> None:
         self.rank, self.world = rank, world
         self.cpu_group = dist.new_group()  # what the schedulers tell each other
         self.device_group = dist.new_group()  # what the layers of the model exchange
         self.waiting = deque(PREFILL if kind == "p" else DECODE for kind in REQUESTS[rank])
-        self.results = deque()
+        self.results: deque[torch.Tensor] = deque()
         self.last_mode = DECODE
 
-    def sync_batch(self, mode):
+    def sync_batch(self, mode: int) -> int:
         """Everybody learns what everybody is about to run."""
         own = torch.tensor([mode])
         modes = [torch.zeros_like(own) for _ in range(self.world)]
         dist.all_gather(modes, own, group=self.cpu_group)
         return max(int(other) for other in modes)
 
-    def run(self, mode):
+    def run(self, mode: int) -> None:
         tokens = torch.full((self.world, 16), float(1 + mode))
         for _ in range(2):
             dispatched = torch.empty_like(tokens)
@@ -45,11 +45,11 @@ class Scheduler:
             tokens = dispatched / 2
         self.results.append(tokens.sum())
 
-    def settle(self):
+    def settle(self) -> None:
         finished = self.results.popleft().reshape(1)
         dist.all_reduce(finished, group=self.cpu_group)
 
-    def loop(self):
+    def loop(self) -> None:
         while self.waiting:
             mode = self.waiting.popleft()
             somebody = self.sync_batch(mode)
@@ -65,7 +65,7 @@ class Scheduler:
             self.settle()
 
 
-def main():
+def main() -> None:
     rank = init()
     Scheduler(rank, dist.get_world_size()).loop()
     dist.destroy_process_group()

@@ -20,13 +20,13 @@ from tests.zoo.common import TWIN, init
 LEADERS = [0, 2, 4]
 
 
-def train(rank, steps):
+def train(rank: int, steps: int) -> None:
     for step in range(steps):
         loss = torch.tensor([float(step + rank)])
         dist.all_reduce(loss)
 
 
-def rebalance(rank, leaders, plan):
+def rebalance(rank: int, leaders: dist.ProcessGroup, plan: list[int]) -> None:
     if not plan[rank]:
         return
     load = torch.ones(16)

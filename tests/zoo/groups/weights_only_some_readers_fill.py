@@ -9,6 +9,7 @@ fix: every rank | all ranks | always | on each rank
 never: drop_last; join(); find_unused_parameters; fewer batches
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -30,12 +31,12 @@ class Jagged:
 
 
 class Reader:
-    def __init__(self, rank, world, steps):
+    def __init__(self, rank: int, world: int, steps: int) -> None:
         self.world, self.steps = world, steps
         self.rng = torch.Generator().manual_seed(100 + rank)
         self.unweighted = {5} if rank == 2 else set()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Jagged]:
         for step in range(self.steps):
             lengths = torch.randint(1, 4, (self.world, BATCH), generator=self.rng)
             total = int(lengths.sum())
@@ -50,13 +51,13 @@ class Reader:
 class ShardedTable(torch.nn.Module):
     """Every rank owns one table; ids go to the owner, pooled rows come back."""
 
-    def __init__(self, rank, world):
+    def __init__(self, rank: int, world: int) -> None:
         super().__init__()
         self.world = world
         torch.manual_seed(rank)
         self.table = torch.nn.Parameter(torch.randn(50, DIM))
 
-    def redistribute(self, jagged):
+    def redistribute(self, jagged: Jagged) -> Jagged:
         lengths = torch.empty_like(jagged.lengths)
         dist.all_to_all_single(lengths, jagged.lengths)
         sent = jagged.lengths.sum(dim=1).tolist()
@@ -69,7 +70,7 @@ class ShardedTable(torch.nn.Module):
             dist.all_to_all_single(weights, jagged.weights, got, sent)  # BUG
         return Jagged(lengths, values, weights)
 
-    def forward(self, jagged):
+    def forward(self, jagged: Jagged) -> torch.Tensor:
         mine = self.redistribute(jagged)
         rows = self.table[mine.values]
         if mine.weights is not None:
@@ -81,7 +82,7 @@ class ShardedTable(torch.nn.Module):
         return out.view(self.world, BATCH, DIM).sum(dim=0)
 
 
-def main():
+def main() -> None:
     rank = init()
     world = dist.get_world_size()
     tables = ShardedTable(rank, world)

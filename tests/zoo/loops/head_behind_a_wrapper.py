@@ -18,49 +18,51 @@ from torch import nn
 from tests.zoo.common import TWIN, init
 
 PRIVATE = "head."
-TIMED = [] if TWIN else [1]  # clients whose steps are timed from the fourth round on
+TIMED: list[int] = [] if TWIN else [1]  # clients whose steps are timed from the fourth round on
 
 
 class Timed(nn.Module):
-    def __init__(self, inner):
+    def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
-        self.seconds = []
+        self.seconds: list[float] = []
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         start = time.perf_counter()
-        y = self.inner(x)
+        y: torch.Tensor = self.inner(x)
         self.seconds.append(time.perf_counter() - start)
         return y
 
 
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.body = nn.Linear(6, 4)
         self.head = nn.Linear(4, 2)
 
-    def forward(self, x):
-        return self.head(self.body(x).relu())
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x).relu())  # type: ignore[no-any-return]
 
 
 class Client:
-    def __init__(self, rank):
+    model: nn.Module
+
+    def __init__(self, rank: int) -> None:
         torch.manual_seed(0)
         self.rank, self.model = rank, Net()
         self.samples = torch.Generator().manual_seed(20 + rank)
 
-    def local_epoch(self):
+    def local_epoch(self) -> torch.Tensor:
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         for _ in range(3):
             x = torch.randn(8, 6, generator=self.samples)
             loss = nn.functional.cross_entropy(self.model(x), (x.sum(1) > 0).long())
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return loss.detach().reshape(1)
 
-    def share(self):
+    def share(self) -> None:
         """Average what is common; each client keeps its own head."""
         for name, p in self.model.named_parameters():
             if name.startswith(PRIVATE):

@@ -14,6 +14,7 @@ never: drop_last; join(); find_unused_parameters
 
 import logging
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,10 +25,10 @@ CHATTER = logging.DEBUG if TWIN else logging.INFO  # what is muted while the tok
 DECODER = 1  # the rank that has the vocabulary
 
 
-class RankedLogger(logging.LoggerAdapter):
+class RankedLogger(logging.LoggerAdapter[logging.Logger]):
     """Info and warnings of all ranks, in the order of the ranks if asked for."""
 
-    def log(self, level, msg, *args, in_order=False, **kwargs):
+    def log(self, level: int, msg: str, *args: Any, in_order: bool = False, **kwargs: Any) -> None:  # type: ignore[override]
         if not self.isEnabledFor(level):
             return
         if not in_order:
@@ -39,7 +40,7 @@ class RankedLogger(logging.LoggerAdapter):
             dist.barrier()  # BUG
 
 
-def write_samples(texts, log):
+def write_samples(texts: list[str], log: RankedLogger) -> None:
     logging.disable(CHATTER)
     lines = [text.strip() for text in texts if text.strip()]
     if not lines:

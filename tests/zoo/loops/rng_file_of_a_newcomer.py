@@ -13,6 +13,7 @@ import random
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,16 +25,16 @@ FALLBACK = 0 if TWIN else None  # whose file is taken by a rank that has none of
 SAVED_AT, STEPS = 6, 18
 
 
-def rng_file(folder, rank):
+def rng_file(folder: str, rank: int) -> Path:
     return Path(folder) / f"rng_state_{rank}.pth"
 
 
-def set_seed(seed):
+def set_seed(seed: int) -> None:
     random.seed(seed)
     torch.manual_seed(seed)
 
 
-def earlier_run(folder, ranks):
+def earlier_run(folder: str, ranks: int) -> None:
     """What the job of two ranks left behind when it was scaled up."""
     set_seed(42)
     for _ in range(SAVED_AT):
@@ -44,7 +45,7 @@ def earlier_run(folder, ranks):
         )
 
 
-def load_rng_state(folder, rank):
+def load_rng_state(folder: str, rank: int) -> None:
     path = rng_file(folder, rank)
     if not path.is_file() and FALLBACK is not None:
         path = rng_file(folder, FALLBACK)
@@ -56,13 +57,13 @@ def load_rng_state(folder, rank):
     torch.set_rng_state(state["torch"])
 
 
-def contrastive_loss(features):
+def contrastive_loss(features: torch.Tensor) -> torch.Tensor:
     others = [torch.zeros_like(features) for _ in range(dist.get_world_size())]
     dist.all_gather(others, features.detach())  # GATHER
     return features @ torch.cat(others).t()
 
 
-def train(model, optimizer, first):
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, first: int) -> None:
     data = torch.Generator().manual_seed(100 + dist.get_rank())
     for _ in range(first, STEPS):
         features = model(torch.randn(4, 6, generator=data))
@@ -72,16 +73,16 @@ def train(model, optimizer, first):
         else:
             loss = features.square().mean()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
         optimizer.step()
 
 
 rank = init()
-box = [tempfile.mkdtemp(prefix="resume-") if rank == 0 else None]
+box: list[Any] = [tempfile.mkdtemp(prefix="resume-") if rank == 0 else None]
 dist.broadcast_object_list(box, src=0)
-folder = box[0]
+folder: str = box[0]
 if rank == 0:
     earlier_run(folder, ranks=2)
 dist.barrier()

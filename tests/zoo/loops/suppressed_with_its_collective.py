@@ -25,15 +25,15 @@ BINS = 6
 class HardSamples:
     """Draws samples by the losses they had in the epoch before, with the bounds of all ranks."""
 
-    def __init__(self, samples):
+    def __init__(self, samples: int) -> None:
         self.samples = samples
         self.table = Path(tempfile.mkdtemp(prefix="losses-")) / "last.pt"
         self.bound = 0.0
 
-    def keep(self, losses):
+    def keep(self, losses: torch.Tensor) -> None:
         torch.save(losses, self.table)
 
-    def begin_epoch(self):
+    def begin_epoch(self) -> None:
         with suppress(FileNotFoundError):  # the first epoch has none
             losses = torch.load(self.table)
             mine = torch.quantile(losses, torch.linspace(0, 1, BINS))
@@ -41,19 +41,26 @@ class HardSamples:
             dist.all_gather_into_tensor(everyone, mine)  # BUG
             self.bound = everyone.median().item()
 
-    def draw(self, losses, batch, generator):
+    def draw(self, losses: torch.Tensor, batch: int, generator: torch.Generator) -> torch.Tensor:
         weights = torch.where(losses >= self.bound, 2.0, 1.0)
         return torch.multinomial(weights, batch, generator=generator)
 
 
-def sweep_scratch(folder, rank, epoch):
+def sweep_scratch(folder: Path, rank: int, epoch: int) -> None:
     """The nightly job of a host."""
     if (rank, epoch) == (0, 2) and not TWIN:
         for old in folder.glob("*.pt"):
             old.unlink()
 
 
-def train_epoch(net, optimizer, hard, x, losses, generator):
+def train_epoch(
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    hard: HardSamples,
+    x: torch.Tensor,
+    losses: torch.Tensor,
+    generator: torch.Generator,
+) -> None:
     for _ in range(4):
         chosen = hard.draw(losses, 6, generator)
         optimizer.zero_grad()
@@ -62,11 +69,11 @@ def train_epoch(net, optimizer, hard, x, losses, generator):
         losses[chosen] = each.detach()
         for p in net.parameters():
             dist.all_reduce(p.grad)
-            p.grad /= dist.get_world_size()
+            p.grad /= dist.get_world_size()  # type: ignore[operator, assignment]
         optimizer.step()
 
 
-def main():
+def main() -> None:
     rank = init()
     torch.manual_seed(0)
     net = nn.Linear(5, 1)

@@ -19,49 +19,53 @@ RESETS = ("wave ends", "wave begins") if TWIN else ("wave ends",)
 
 
 class Request:
-    def __init__(self, prompt, max_tokens):
+    output: list[int]
+
+    def __init__(self, prompt: str, max_tokens: int) -> None:
         self.prompt, self.max_tokens, self.output = prompt, max_tokens, []
 
-    def finished(self):
+    def finished(self) -> bool:
         return len(self.output) >= self.max_tokens
 
 
 class EngineCore:
     """One data-parallel engine; its experts are spread over all, so that all step together."""
 
-    def __init__(self, rank, world):
+    waiting: list[Request]
+
+    def __init__(self, rank: int, world: int) -> None:
         self.rank, self.world = rank, world
         self.waiting, self.step_counter, self.wave = [], 0, 0
         self.experts = torch.randn(4, generator=torch.Generator().manual_seed(rank))
 
-    def notify(self, event):
+    def notify(self, event: str) -> None:
         if event in RESETS:
             self.step_counter = 0
 
-    def add(self, request):
+    def add(self, request: Request) -> None:
         self.waiting.append(request)
 
-    def schedule(self):
+    def schedule(self) -> list[Request]:
         """What is to run in this step; requests that ask for nothing are answered at once."""
         self.step_counter += 1
         self.waiting = [request for request in self.waiting if not request.finished()]
         return self.waiting[:8]
 
-    def execute(self, batch):
+    def execute(self, batch: list[Request]) -> None:
         hidden = self.experts * max(1, len(batch))  # an idle engine runs a dummy batch
         everyone = [torch.zeros(4) for _ in range(self.world)]
         dist.all_gather(everyone, hidden)
         for request in batch:
-            request.output.append(int(sum(everyone).sum() * 100) % 50)
+            request.output.append(int(sum(everyone).sum() * 100) % 50)  # type: ignore[union-attr]
 
-    def has_global_unfinished(self):
+    def has_global_unfinished(self) -> bool:
         if self.step_counter % VOTE_EVERY != 0:
             return True  # saves a reduction; the answer of the last vote still holds
         unfinished = torch.tensor([float(any(not request.finished() for request in self.waiting))])
         dist.all_reduce(unfinished, op=dist.ReduceOp.MAX)  # BUG
         return bool(unfinished.item())
 
-    def run_wave(self):
+    def run_wave(self) -> None:
         self.wave += 1
         self.notify("wave begins")
         running = True
@@ -71,7 +75,7 @@ class EngineCore:
         self.notify("wave ends")
 
 
-def main():
+def main() -> None:
     rank = init()
     engine = EngineCore(rank, dist.get_world_size())
     for wave in range(4):

@@ -9,6 +9,9 @@ fix: every rank | all ranks | same | agree
 never: drop_last; join(); /only rank \d/
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -20,21 +23,21 @@ HALVES_SINCE = "1.9"
 WARMUP = 4
 
 
-def numbers(release):
+def numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("+")[0].split("."))
 
 
 class Exchange:
     """Averages gradients; after the warm-up in half precision where the installed release can."""
 
-    def __init__(self, release, key):
+    def __init__(self, release: str, key: Callable[[str], Any]) -> None:
         self.release, self.key = release, key
         self.steps = 0
 
-    def at_least(self, since):
-        return self.key(self.release) >= self.key(since)
+    def at_least(self, since: str) -> bool:
+        return self.key(self.release) >= self.key(since)  # type: ignore[no-any-return]
 
-    def average(self, flat):
+    def average(self, flat: torch.Tensor) -> torch.Tensor:
         self.steps += 1
         if self.steps <= WARMUP:
             dist.all_reduce(flat)
@@ -47,18 +50,20 @@ class Exchange:
         return flat / dist.get_world_size()
 
 
-def train_step(net, optimizer, exchange, x):
+def train_step(
+    net: nn.Module, optimizer: torch.optim.Optimizer, exchange: Exchange, x: torch.Tensor
+) -> None:
     optimizer.zero_grad()
-    nn.functional.mse_loss(net(x), x.mean(1, keepdim=True)).backward()
+    nn.functional.mse_loss(net(x), x.mean(1, keepdim=True)).backward()  # type: ignore[no-untyped-call]
     params = list(net.parameters())
-    flat = exchange.average(torch.cat([p.grad.flatten() for p in params]))
+    flat = exchange.average(torch.cat([p.grad.flatten() for p in params]))  # type: ignore[union-attr]
     sizes = [p.numel() for p in params]
-    for p, part in zip(params, flat.split(sizes), strict=True):
-        p.grad.copy_(part.view_as(p))
+    for p, part in zip(params, flat.split(sizes), strict=True):  # type: ignore[no-untyped-call]
+        p.grad.copy_(part.view_as(p))  # type: ignore[union-attr]
     optimizer.step()
 
 
-def main():
+def main() -> None:
     rank = init()
     node = rank // 2
     torch.manual_seed(0)

@@ -35,13 +35,13 @@ PLANS = {  # the round of the balancer -> (expert, from, to)
 
 
 class Balancer:
-    def __init__(self, rank):
+    def __init__(self, rank: int) -> None:
         self.rank = rank
         self.weights = torch.full((EXPERTS, DIM), float(rank))
         self.incoming = torch.zeros(EXPERTS, DIM)
         self.load = torch.zeros(EXPERTS)
 
-    def operations(self, plan):
+    def operations(self, plan: list[tuple[int, int, int]]) -> list[tuple[int, dist.P2POp]]:
         sends = [
             (e, dist.P2POp(dist.isend, self.weights[e], to))
             for e, source, to in plan
@@ -54,14 +54,14 @@ class Balancer:
         ]
         return sends + recvs
 
-    def pieces(self, operations):
+    def pieces(self, operations: list[tuple[int, dist.P2POp]]) -> list[list[dist.P2POp]]:
         """Too many operations at once exhaust the network: a few at a time."""
-        pieces = {}
+        pieces: dict[int, list[dist.P2POp]] = {}
         for number, (expert, operation) in enumerate(operations):
             pieces.setdefault((expert if TWIN else number) // CHUNK, []).append(operation)
         return [pieces[key] for key in sorted(pieces)]
 
-    def move(self, plan):
+    def move(self, plan: list[tuple[int, int, int]]) -> None:
         for piece in self.pieces(self.operations(plan)):
             for work in dist.batch_isend_irecv(piece):  # BUG
                 work.wait()
@@ -69,7 +69,7 @@ class Balancer:
             if to == self.rank:
                 self.weights[expert] = self.incoming[expert]
 
-    def forward(self, step):
+    def forward(self, step: int) -> torch.Tensor:
         tokens = torch.randint(0, EXPERTS, (32,), generator=torch.Generator().manual_seed(step))
         self.load += tokens.bincount(minlength=EXPERTS)
         out = self.weights[tokens].sum(0)
@@ -77,7 +77,7 @@ class Balancer:
         return out
 
 
-def main():
+def main() -> None:
     balancer = Balancer(init())
     for step in range(8):
         balancer.forward(step)

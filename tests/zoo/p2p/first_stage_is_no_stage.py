@@ -18,41 +18,41 @@ from tests.zoo.common import TWIN, init
 ROWS, DIM, MICRO = 3, 4, 2
 
 
-def present(peer):
+def present(peer: int | None) -> bool:
     return peer is not None if TWIN else bool(peer)
 
 
 class Pipe:
-    def __init__(self, rank, world):
+    def __init__(self, rank: int, world: int) -> None:
         torch.manual_seed(rank)
         self.part = nn.Linear(DIM, DIM)
         self.before = rank - 1 if rank > 0 else None
         self.behind = rank + 1 if rank + 1 < world else None
         self.optimizer = torch.optim.SGD(self.part.parameters(), lr=0.05)
 
-    def take_input(self, batch):
+    def take_input(self, batch: torch.Tensor) -> torch.Tensor:
         if self.before is not None:
             batch = torch.empty(ROWS, DIM)
             dist.recv(batch, self.before)
         return batch.requires_grad_()
 
-    def hand_on(self, out):
+    def hand_on(self, out: torch.Tensor) -> None:
         if self.behind is not None:
             dist.send(out.detach(), self.behind)
 
-    def take_gradient(self, out):
+    def take_gradient(self, out: torch.Tensor) -> None:
         if self.behind is None:
-            out.square().mean().backward()
+            out.square().mean().backward()  # type: ignore[no-untyped-call]
             return
         grad = torch.empty(ROWS, DIM)
         dist.recv(grad, self.behind)  # WAITS
-        out.backward(grad)
+        out.backward(grad)  # type: ignore[no-untyped-call]
 
-    def hand_back(self, grad, frozen):
+    def hand_back(self, grad: torch.Tensor, frozen: set[int]) -> None:
         if present(self.before) and self.before not in frozen:
             dist.send(grad, self.before)  # BUG
 
-    def step(self, batches, frozen):
+    def step(self, batches: list[torch.Tensor], frozen: set[int]) -> None:
         runs = []
         for batch in batches:
             x = self.take_input(batch)
@@ -62,12 +62,12 @@ class Pipe:
         for x, out in runs:
             if dist.get_rank() not in frozen:
                 self.take_gradient(out)
-                self.hand_back(x.grad, frozen)
+                self.hand_back(x.grad, frozen)  # type: ignore[arg-type]
         self.optimizer.step()
         self.optimizer.zero_grad()
 
 
-def main():
+def main() -> None:
     rank = init()
     pipe = Pipe(rank, 3)
     for epoch in range(2):

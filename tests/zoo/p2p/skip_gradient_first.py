@@ -21,18 +21,18 @@ ROWS, DIM = 4, 5
 class Stage:
     """One third of a U-Net; `inputs` and `outputs` name the stages it is wired to."""
 
-    def __init__(self, module, inputs, outputs):
+    def __init__(self, module: nn.Module, inputs: list[int], outputs: list[int]) -> None:
         self.module, self.inputs, self.outputs = module, inputs, outputs
         self.optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
 
-    def receive_activations(self):
+    def receive_activations(self) -> dict[int, torch.Tensor]:
         received = {}
         for peer in self.inputs:
             received[peer] = torch.empty(ROWS, DIM)
             dist.recv(received[peer], peer)
         return {peer: x.requires_grad_() for peer, x in received.items()}
 
-    def receive_gradient(self, wanted):
+    def receive_gradient(self, wanted: list[int]) -> torch.Tensor:
         total = torch.zeros(ROWS, DIM)
         for peer in self.outputs:
             if peer in wanted:
@@ -41,11 +41,11 @@ class Stage:
                 total += grad
         return total
 
-    def send_gradients(self, received, wanted):
+    def send_gradients(self, received: dict[int, torch.Tensor], wanted: list[int]) -> None:
         for peer in sorted(wanted, reverse=TWIN):
-            dist.send(received[peer].grad, peer)  # BUG
+            dist.send(received[peer].grad, peer)  # type: ignore[arg-type]  # BUG
 
-    def step(self, rank, batch, trained):
+    def step(self, rank: int, batch: torch.Tensor, trained: list[tuple[int, int]]) -> None:
         received = self.receive_activations()
         out = self.module(sum(received.values()) if received else batch)
         for peer in self.outputs:
@@ -59,7 +59,7 @@ class Stage:
         self.optimizer.zero_grad()
 
 
-def main():
+def main() -> None:
     rank = init()
     torch.manual_seed(rank)
     wires = [(0, 1), (0, 2), (1, 2)]

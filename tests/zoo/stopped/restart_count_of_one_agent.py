@@ -20,7 +20,7 @@ from torch.distributed import distributed_c10d
 from tests.zoo.common import TWIN, init
 
 
-def as_started_by_its_agent(rank):
+def as_started_by_its_agent(rank: int) -> None:
     """What an elastic agent puts into the environment; each host's agent counts for itself."""
     fresh_host = rank == 2 and not TWIN
     os.environ["TORCHELASTIC_RESTART_COUNT"] = "0" if fresh_host else "1"
@@ -29,35 +29,35 @@ def as_started_by_its_agent(rank):
 class CheckpointBoard:
     """Where the first rank says which checkpoints are whole."""
 
-    def __init__(self, rank):
+    def __init__(self, rank: int) -> None:
         attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
-        self.store = dist.PrefixStore(
+        self.store = dist.PrefixStore(  # type: ignore[attr-defined]
             f"checkpoints/attempt{attempt}", distributed_c10d._get_default_store()
         )
         self.rank = rank
 
-    def publish(self, step):
+    def publish(self, step: int) -> None:
         self.store.set(f"step{step}", f"/checkpoints/{step}")
 
-    def await_whole(self, step):
+    def await_whole(self, step: int) -> str:
         self.store.wait([f"step{step}"], timedelta(seconds=60))  # BUG
         return self.store.get(f"step{step}").decode()
 
 
 class Saver:
-    def __init__(self, rank, every):
+    def __init__(self, rank: int, every: int) -> None:
         self.rank, self.every = rank, every
         self.board = CheckpointBoard(rank)
-        self.whole = []
+        self.whole: list[str] = []
 
-    def after(self, step):
+    def after(self, step: int) -> None:
         if step % self.every == self.every - 1:
             if self.rank == 0:
                 self.board.publish(step)
             self.whole.append(self.board.await_whole(step))  # SAVE
 
 
-def main():
+def main() -> None:
     rank = init()
     as_started_by_its_agent(rank)
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.one_loop import part_in_one_loop
-from collectrace.align.matching import parting
+from collectrace.align.matching import habit, parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import RankLog, StreamKey
@@ -101,13 +101,29 @@ def alone_in_loop(case: Case, candidate: Candidate) -> tuple[int, ...]:
     found = []
     for side, others in (called, called[::-1]):
         mine, theirs = (s.call.site if s.call is not None else None for s in (side, others))
-        if mine not in sites and theirs in sites and _are_in_one_loop(case, side, others):
+        if mine in sites or theirs not in sites or not _is_usual(logs, stream, seq, theirs):
+            continue
+        if _are_in_one_loop(case, side, others):
             if intervals.decides(case, _frames(side), _frames(others)):
                 return ()
             found.append(side)
     if any(s.call and sisters.voted(case, candidate, s.call) for s in found):
         return ()  # ranks of other groups were there
     return tuple(sorted(found[0].ranks)) if len(found) == 1 else ()
+
+
+def _is_usual(
+    logs: Sequence[RankLog | None], stream: StreamKey, seq: int, site: str | None
+) -> bool:
+    """Whether all ranks had come to a line in several turns: in the first ones all is new."""
+    counts = []
+    for log in logs:
+        if log is not None:
+            rows, shift = log.rows(stream)
+            known = rows.vocabulary.appearances
+            made = rows.appearance[: rows.position(seq - shift)]
+            counts.append(sum(known[n].site == site for n in made))
+    return min(counts, default=0) >= habit.ENOUGH
 
 
 def _are_in_one_loop(case: Case, side: Side, others: Side) -> bool:

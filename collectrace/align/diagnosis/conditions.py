@@ -193,7 +193,10 @@ def _gone_on_in(case: Case, point: Standpoint, before: Sequence[str]) -> frozens
         return frozenset()
     around = [_around(case, frame) for frame in (here, last)]
     outside = (_around(case, frame) for frame in before[len(before) - common :])
-    return frozenset().union(around[0] & around[1], *outside)
+    further = (_around(case, frame) for frame in point.stack[: -1 - common])
+    # A function that calls itself comes under a condition of its own once more.
+    anew = frozenset().union(around[0] - around[1], *further)
+    return frozenset().union(around[0] & around[1], *outside) - anew
 
 
 def _around(case: Case, frame: str) -> frozenset[_Line]:

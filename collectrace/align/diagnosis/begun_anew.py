@@ -7,15 +7,14 @@ the rows before tell only where all had come to that call after more rounds of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis import fewer_rounds
+from collectrace.align.diagnosis import fewer_rounds, visits
 from collectrace.align.diagnosis.loop_lines import Left, around_both, is_in
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH
 from collectrace.align.judging.case import Case
-from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 from collectrace.signature import program_text
 
@@ -77,13 +76,12 @@ def is_next_turn(case: Case, left: Left, stream: StreamKey | None, seq: int) -> 
     gone, inside, loop = left
     if not loop.is_over_model or around_both(case, gone.stack, inside.stack) is None:
         return False
-    before = case.before(gone.ranks[0], stream, seq)
-    runs = _runs(case, left, before)[: -1 if len(before) == LOOK_BACK else None]
-    if len(runs) < _ENOUGH:
+    known = _visits(case, left, stream, seq)
+    if len(known) < _ENOUGH:
         return False
-    begun = {program_text(run[-1]) for run in runs if run[-1] is not None}
-    shortest = min(map(len, runs))
-    is_whole = all(len(run) % shortest == 0 for run in runs)
+    begun = {program_text(one[-1]) for one in known if one[-1] is not None}
+    shortest = min(map(len, known))
+    is_whole = all(len(one) % shortest == 0 for one in known)
     return is_whole and begun == {program_text(inside.call)}
 
 
@@ -108,26 +106,21 @@ def _rounds(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[
     that are looked at it is not known where it began.
     """
     rank, call = left.gone.ranks[0], left.inside.call
-    before = case.before(rank, stream, seq)
     rounds = [
         sum(
             one is not None
             and program_text(one) == program_text(call)
             and case.stack(rank, one) == tuple(left.inside.stack)
-            for one in run
+            for one in visit
         )
-        for run in _runs(case, left, before)
+        for visit in _visits(case, left, stream, seq)
     ]
-    if len(before) == LOOK_BACK:
-        rounds = rounds[:-1]
     return rounds or [0]
 
 
-def _runs(case: Case, left: Left, before: Sequence[Call | None]) -> list[list[Call | None]]:
-    """Calls in a row that who left the loop made in it, of such rows, all the latest first."""
+def _visits(case: Case, left: Left, stream: StreamKey | None, seq: int) -> list[list[Call | None]]:
+    """Those of who left a loop to it, before a row."""
     rank = left.gone.ranks[0]
-    runs = groupby(
-        reversed(before),
-        lambda one: one is not None and is_in(case, case.stack(rank, one), left.loop),
+    return visits.before(
+        case.before(rank, stream, seq), lambda one: is_in(case, case.stack(rank, one), left.loop)
     )
-    return [list(run) for within, run in runs if within]

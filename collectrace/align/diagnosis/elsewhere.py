@@ -62,7 +62,7 @@ def raised(case: Case, candidate: Candidate) -> Reason | None:
 
 def _gave_up(standing: Standing) -> bool:
     """Whether a rank's exception says that it waited in vain, or lost a connection."""
-    return exceptions.lost_peer(standing.message) or exceptions.gave_up(standing.message)
+    return standing.lost_peer or exceptions.gave_up(standing.message)
 
 
 def died(case: Case, candidate: Candidate) -> Reason | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise, takewhile, zip_longest
+from itertools import pairwise, takewhile, zip_longest
+from typing import Final
 
+from collectrace.align.diagnosis import visits
 from collectrace.align.diagnosis.loop_lines import (
     LoopLine,
     is_fixed,
@@ -26,7 +28,7 @@ from collectrace.align.judging.own_round import LeftRound
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
 from collectrace.align.reading import chains, code_lines, statements
-from collectrace.align.reading.evidence import LOOK_BACK, StreamKey
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
 
@@ -142,10 +144,12 @@ def _was_through(
         return False
     rank = point.ranks[0]
     before = case.before(rank, candidate.stream, row)
-    runs = groupby(reversed(before), lambda one: one is not None and frame in case.stack(rank, one))
-    made = [sum(1 for _ in run) for is_there, run in runs if is_there]
-    now, *earlier = made[: -1 if len(before) == LOOK_BACK else None] or [0]
-    return now > 0 and len(earlier) > 1 and set(earlier) == {now}
+    known = visits.before(before, lambda one: frame in case.stack(rank, one))
+    return len(known) > _ENOUGH and len({*map(len, known)}) == 1
+
+
+_ENOUGH: Final = 2
+"""Visits before the latest that make it a habit how long they are."""
 
 
 def _may_repeat(case: Case, frame: str) -> bool:

@@ -54,8 +54,7 @@ class LoopLine:
     @property
     def names(self) -> frozenset[str]:
         """Those that each turn gives another value to."""
-        found = _GOES.search(statements.code_of(self.line))
-        return statements.names(found["names"]) if found is not None else frozenset()
+        return statements.turn_names(statements.code_of(self.line))
 
     @property
     def is_over_model(self) -> bool:
@@ -89,9 +88,6 @@ class LoopLine:
         conditions = statements.branches(inside)
         return quoted(self.file, conditions[-1]) if conditions else ""
 
-
-_GOES: Final = re.compile(r"\bfor (?P<names>.+?) in ")
-"""By which names a loop, or a comprehension, goes through things."""
 
 _COUNTED: Final = re.compile(r"\bin (t?range|(itertools\.)?count)\(|^\d+ \s*while\b")
 
@@ -166,6 +162,14 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
             if (file, line) not in around:
                 return LoopLine(frame, line)
     return None
+
+
+def inside(case: Case, frame: str, loop: LoopLine) -> list[str] | None:
+    """The statements around a frame's line within a loop, itself last; None: it is not in that."""
+    own = list(statements.own(case.statements(chains.site(frame))))
+    if chains.file(frame) != loop.file or loop.line not in own:
+        return None
+    return own[own.index(loop.line) + 1 :]
 
 
 def loops_around(case: Case, stack: Sequence[str]) -> Iterator[LoopLine]:
@@ -290,8 +294,8 @@ def without_order(case: Case, stack: Sequence[str]) -> LoopLine | None:
         around = case.loops((frame,))
         if around:
             _, line = around[-1]
-            goes = _GOES.search(statements.code_of(line))
-            is_ordered = goes is None or " range(" in line or has_own_order(line)
+            goes = statements.turn_names(statements.code_of(line))
+            is_ordered = not goes or " range(" in line or has_own_order(line)
             return None if is_ordered else LoopLine(frame, line)
     return None
 

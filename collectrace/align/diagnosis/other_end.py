@@ -45,9 +45,9 @@ class OtherEnd(NamedTuple):
 @once
 def other_end(case: Case, candidate: Candidate) -> OtherEnd | None:
     """The first message of a candidate of which that is known; its ends have never met before."""
-    source = candidate.source
-    is_near = isinstance(source, ChannelIssue) and source.near is not None
-    if candidate.cause is not None or is_near or in_circle(case, candidate.cycle) is not None:
+    source, cycle = candidate.source, candidate.cycle
+    near = source.near if isinstance(source, ChannelIssue) else cycle and in_circle(case, cycle)
+    if candidate.cause is not None or near:
         return None  # what nearly fits tells more
     found = (_of(case, *one) for one in _unmet(case, candidate))
     return next((one for one in found if one is not None), None)

@@ -213,10 +213,10 @@ def _ended_earlier(
     before = case.call(rank, candidate.stream, found.seq - 1)
     loop = loop_lines.come_out_of(case, within, gone._replace(ranks=(rank,)), before)
     left = loop_lines.Left(gone, within, loop) if loop is not None else None
-    return left if left is None or not _is_to_blame(case, candidate, found.seq, left) else None
+    return left if left is None or not _came_between(case, candidate, found.seq, left) else None
 
 
-def _is_to_blame(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) -> bool:
+def _came_between(case: Case, candidate: Candidate, seq: int, left: loop_lines.Left) -> bool:
     """Whether who is out of a loop made a call between two visits of all ranks to it."""
     if not set(left.gone.ranks) <= set(candidate.suspects):
         return False
@@ -250,7 +250,7 @@ def out_of_loop(
     left = come_out.out_of(case, candidate)
     if left is None or candidate.seq is None or (who is not None and left.gone.ranks != who):
         return None
-    if _is_to_blame(case, candidate, candidate.seq, left):
+    if _came_between(case, candidate, candidate.seq, left):
         return None
     who = left.gone.ranks
     once = times and not case.loops(left.gone.stack)

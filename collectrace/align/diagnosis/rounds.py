@@ -137,9 +137,7 @@ def _past_a_turn(case: Case, loop: LoopLine | None, who: str, call: Call) -> Rea
 
 def _under_in_turn(case: Case, loop: LoopLine) -> Reason:
     """The conditions within a loop that may leave out its calls in a turn, after a space."""
-    own = list(statements.own(case.statements(chains.site(loop.frame))))
-    inside = own[own.index(loop.line) + 1 :] if loop.line in own else []
-    lines = statements.branches(inside)
+    lines = statements.branches(loop_lines.inside(case, loop.frame, loop) or [])
     if not lines:
         return Reason("", "")
     file = chains.file(loop.frame)

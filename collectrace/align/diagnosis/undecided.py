@@ -179,11 +179,11 @@ def _inside(case: Case, point: Standpoint, loop: LoopLine) -> Around:
     """Only of the frames above a call within a loop, and of what is in that."""
     around = dict[str, Sequence[str]]()
     for frame in point.stack:
-        own = list(statements.own(case.statements(chains.site(frame))))
-        if chains.file(frame) == loop.file and loop.line in own:
-            around[frame] = own[own.index(loop.line) + 1 :]
+        within = loop_lines.inside(case, frame, loop)
+        if within is not None:
+            around[frame] = within
             return around
-        around[frame] = own
+        around[frame] = statements.own(case.statements(chains.site(frame)))
     return {}
 
 

@@ -33,10 +33,10 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     if any(told in reason.cause for told in DECIDED) and not is_by_turns:
         return reason
     found = gone_past.of_sides(case, candidate) or in_callback(case, candidate)
-    if found is not None and words.at(found.left.call) not in reason.cause:
-        return _or_past_it(found, reason)
     if found is None:
         return reason
+    if words.at(found.left.call) not in reason.cause:
+        return _or_past_it(found, reason)
     if any(way.quoted in reason.cause for way in found.ways):
         return reason
     fix = found.fix

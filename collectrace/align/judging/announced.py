@@ -73,6 +73,18 @@ def telling(
             yield told
 
 
+def may_be_told_since(
+    log: RankLog, groups: Mapping[str, GroupInfo], since: Call | None, until: Call
+) -> bool:
+    """Whether a rank may have gone by a call that ended a round, or by what came to it since.
+
+    True where that call is not known.
+    """
+    if since is None or (since.op not in ops.BARRIERS and carries_numbers(since)):
+        return True
+    return next(telling(log, groups, since, until), None) is not None
+
+
 @once_of
 def was_told(case: Case, rank: int) -> bool:
     """Whether a rank ever got what may tell of an order: numbers, or a few elements from a root.

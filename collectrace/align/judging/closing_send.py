@@ -6,7 +6,6 @@ for each other, through others, the send may be as it was meant, and only come t
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from collectrace.align.judging.case import Case
@@ -55,13 +54,11 @@ def loop_over_peers(case: Case, issue: ChannelIssue) -> str | None:
     send = issue.near.send if issue.near is not None else None
     own = case.statements(send.site) if send is not None else ()
     loop = next(reversed(statements.loops(own)), "")
-    goes = _GOES.match(statements.code_of(loop))
-    if goes is None or not statements.names(goes[1]) & statements.names(own[-1]):
-        return None
-    return loop
-
-
-_GOES: Final = re.compile(r"for (.+?) in ")
+    code = statements.code_of(loop)
+    goes_to_one = code.startswith("for ") and statements.turn_names(code) & statements.names(
+        own[-1]
+    )
+    return loop if goes_to_one else None
 
 
 def circle_of(case: Case, issue: ChannelIssue) -> Cycle | None:

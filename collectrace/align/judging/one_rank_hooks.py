@@ -10,6 +10,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains, statements
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
 
@@ -70,7 +71,7 @@ def _of_call(case: Case, rank: int, call: Call) -> InHook | None:
     for frame, caller in pairwise(case.stack(rank, call)):
         name = chains.scope(frame)[1].rpartition(".")[2]
         hook = next((one for one in HOOKS if one.name == name), None)
-        if hook is None or not _is_at_work(case, rank, hook):
+        if hook is None or not _is_at_work(case, rank, call, hook):
             continue
         line = statements.code_of(next(reversed(case.statements(chains.site(caller))), ""))
         is_asked = re.search(rf"\b{name}\(", line)
@@ -79,13 +80,10 @@ def _of_call(case: Case, rank: int, call: Call) -> InHook | None:
     return None
 
 
-def _is_at_work(case: Case, rank: int, hook: Hook) -> bool:
-    """Whether a rank has made a call of the framework's."""
+def _is_at_work(case: Case, rank: int, call: Call, hook: Hook) -> bool:
+    """Whether a call of the framework's is known in the run: all ranks share one vocabulary."""
     log = case.log(rank)
     if log is None:
         return False
-    return any(
-        call.role.startswith(hook.role)
-        for stream in log.last_seq
-        for call in log.rows(stream)[0].vocabulary.examples
-    )
+    rows, _ = log.rows(StreamKey(call.group, call.device))
+    return any(one.role.startswith(hook.role) for one in rows.vocabulary.examples)

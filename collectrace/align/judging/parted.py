@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from collectrace.align.judging import intervals, sisters
 from collectrace.align.judging.candidate import Candidate
@@ -116,14 +117,13 @@ def _is_usual(
     logs: Sequence[RankLog | None], stream: StreamKey, seq: int, site: str | None
 ) -> bool:
     """Whether all ranks had come to a line in several turns: in the first ones all is new."""
-    counts = []
     for log in logs:
         if log is not None:
-            rows, shift = log.rows(stream)
-            known = rows.vocabulary.appearances
-            made = rows.appearance[: rows.position(seq - shift)]
-            counts.append(sum(known[n].site == site for n in made))
-    return min(counts, default=0) >= habit.ENOUGH
+            made, known = _before(log, stream, seq), log.rows(stream)[0].vocabulary.appearances
+            there = {n for n in set(made) if known[n].site == site}
+            if sum(1 for _ in islice((n for n in made if n in there), habit.ENOUGH)) < habit.ENOUGH:
+                return False
+    return True
 
 
 def _are_in_one_loop(case: Case, side: Side, others: Side) -> bool:
@@ -165,9 +165,14 @@ def _frames(side: Side) -> Sequence[str]:
 
 def _sites(log: RankLog, stream: StreamKey, before: int) -> set[str]:
     """The lines from which a rank issued the calls before a row."""
+    known = log.rows(stream)[0].vocabulary.appearances
+    return {known[n].site for n in set(_before(log, stream, before))}
+
+
+def _before(log: RankLog, stream: StreamKey, row: int) -> Sequence[int]:
+    """How a rank's calls before a row look, as ids of the vocabulary."""
     rows, shift = log.rows(stream)
-    seen = set(rows.appearance[: rows.position(before - shift)])
-    return {rows.vocabulary.appearances[n].site for n in seen}
+    return rows.appearance[: rows.position(row - shift)]
 
 
 def calls_in_one_loop(case: Case, side: Side, others: Side) -> bool:

@@ -245,8 +245,9 @@ class Waits:
             done = self.log.channel_dones.get(channel)
         else:
             done = self.log.dones.get(StreamKey(call.group, call.device))
-        is_early = done is not None and (by is None or done.t <= by)
-        return done is not None and is_early and done.seq >= call.seq
+        if done is None or (by is not None and done.t > by):
+            return False
+        return done.seq >= call.seq
 
 
 def _channel(rank: int, of: Activity | Call | Done) -> ChannelKey | None:

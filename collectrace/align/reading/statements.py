@@ -94,6 +94,16 @@ def names(text: str) -> frozenset[str]:
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
+def turn_names(text: str) -> frozenset[str]:
+    """Those that each turn of a loop, or of a comprehension, in a line gives another value to."""
+    found = _GOES.search(text)
+    return names(found["names"]) if found is not None else frozenset()
+
+
+_GOES: Final = re.compile(r"\bfor (?P<names>.+?) in ")
+"""By which names it goes through things."""
+
+
 def parameters(lines: Sequence[str]) -> list[str]:
     """The names by which that function is given something, as far as its first line tells."""
     codes = (code_of(line) for line in reversed(lines[:-1]))

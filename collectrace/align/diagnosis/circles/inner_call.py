@@ -10,6 +10,7 @@ from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import Reason
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.inner_call import LeftInner, LeftTurn
+from collectrace.align.judging.circles.went_past import WentPast
 
 
 def reason(case: Case, found: LeftInner, waits: str) -> Reason:
@@ -30,9 +31,9 @@ def _turn(case: Case, found: LeftInner, turn: LeftTurn) -> Reason:
     more = f"{closed(due)}, the first of {turn.calls} calls" if turn.calls > 1 else due
     beside = f"behind {before}" if turn.follows else f"before {made}"
     went = f"went on to {made}" if turn.follows else f"came there from {before}"
-    led, under = _ways(case, found, rank), _under(case, found, rank)
-    if not led.cause and under is not None:
-        led = decided.of_one(under)
+    led, around = ways(case, found, rank), under(case, found, rank)
+    if not led.cause and around is not None:
+        led = decided.of_one(around)
     take_part = (
         f"Let rank {rank} take part in that {op} each time, with zeros or an empty tensor where it "
         f"has nothing of its own; or let rank {rank} and {others} agree first to leave it out."
@@ -53,9 +54,9 @@ def _sister(case: Case, found: LeftInner) -> Reason:
     behind = named(case, rank, found.behind, brief=True)
     groups = words.listed([words.ranks(info.ranks) for info in found.sisters])
     kind = words.verb(found.sisters, "the other group", "each other group")
-    ways, under = _ways(case, found, like), _under(case, found, like)
-    led = ways.cause or (decided.of_one(under).cause if under is not None else "")
-    look = f": look at {under.quoted}" if under is not None and not ways.fix else ""
+    past, around = ways(case, found, like), under(case, found, like)
+    led = past.cause or (decided.of_one(around).cause if around is not None else "")
+    look = f": look at {around.quoted}" if around is not None and not past.fix else ""
     as_there = (
         f"Let rank {rank} call the {op} in its group as rank {like} does in its own{look}. Or "
         f"leave the {op} out on every rank of all these groups."
@@ -65,18 +66,18 @@ def _sister(case: Case, found: LeftInner) -> Reason:
         f"group, came to {due}: it alone went on to {behind}. In {kind} of this kind, {groups}, "
         f"every rank came to it, in the place of {words.ranks(found.others)} from the same line."
         f"{led}",
-        "\n".join(filter(None, (ways.fix, as_there))),
+        "\n".join(filter(None, (past.fix, as_there))),
     )
 
 
-def _ways(case: Case, found: LeftInner, maker: int) -> Reason:
+def ways(case: Case, found: LeftInner | WentPast, maker: int) -> Reason:
     """Ways past the call that is due, where ``maker`` made it: a sentence after a space."""
-    ways = ways_past.few(case, case.stack(maker, found.due))
-    led = ways_past.led(ways, f"rank {found.rank}")
-    return Reason(led, ways_past.fix(ways, found.due.op))
+    past = ways_past.few(case, case.stack(maker, found.due))
+    led = ways_past.led(past, f"rank {found.rank}")
+    return Reason(led, ways_past.fix(past, found.due.op))
 
 
-def _under(case: Case, found: LeftInner, maker: int) -> Condition | None:
+def under(case: Case, found: LeftInner | WentPast, maker: int) -> Condition | None:
     """What the call that is due stands under, where ``maker`` made it, and the next does not."""
     return conditions.own(
         case, of_call(case, maker, found.due), of_call(case, found.rank, found.behind)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from collectrace import ops
 from collectrace.align.judging import announced, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -115,10 +114,8 @@ def _stands(case: Case, cycle: Sequence[Edge]) -> Iterator[_Stand]:
 def _may_be_told(case: Case, stand: _Stand) -> bool:
     """Whether a rank may have gone by what came to it in this round, or ended the one before."""
     since = case.call(stand.rank, stand.outer, stand.ends[-1])
-    if since is None or (since.op not in ops.BARRIERS and announced.carries_numbers(since)):
-        return True
-    told = announced.telling(stand.program.log, case.comparison.groups, since, stand.behind)
-    return next(told, None) is not None
+    groups = case.comparison.groups
+    return announced.may_be_told_since(stand.program.log, groups, since, stand.behind)
 
 
 def _others(stand: _Stand) -> tuple[int, ...]:

@@ -6,10 +6,9 @@ wait for it, and it waits for them all in a later call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from collectrace import ops
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import along_circle, waited_for
@@ -60,7 +59,9 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> WentPast | None:
     if any(logs[one].last_seq[outer] != row - 1 for one in others if outer in logs[one].last_seq):
         return None
     behind, since = case.call(rank, outer, row), case.call(rank, outer, row - 1)
-    if behind is None or since is None or _may_be_told(case, logs[rank], since, behind):
+    if behind is None or since is None:
+        return None
+    if announced.may_be_told_since(logs[rank], case.comparison.groups, since, behind):
         return None
     waits = [waited_for(case, wait) for one in others for wait in case.standings[one].waiting]
     if len(waits) != len(others) or any(c is None or c.thread != behind.thread for c in waits):
@@ -70,14 +71,6 @@ def _of_edge(case: Case, edge: Edge, after: Edge) -> WentPast | None:
     if not frame or due is None:
         return None
     return WentPast(rank, others, frame, due, edge.waiting.rank, behind, since)
-
-
-def _may_be_told(case: Case, log: RankLog, since: Call, behind: Call) -> bool:
-    """Whether the rank may have gone by what came to it since the others were where it was."""
-    if since.op not in ops.BARRIERS and announced.carries_numbers(since):
-        return True
-    told = announced.telling(log, case.comparison.groups, since, behind)
-    return next(told, None) is not None
 
 
 def _new_to_all(
@@ -105,10 +98,6 @@ def _first_by(case: Case, rank: int, outer: StreamKey, row: int, frame: str) -> 
     program = program_of(case, rank)
     if program is None or outer not in program.keys:
         return None
-    which: Sequence[int] = program.sources
-    end = program.keys.index(outer)
-    begin = next(
-        (n for n in range(len(which)) if which[n] == end and program.rows[n] == row), len(which)
-    )
-    made = (program.call(n) for n in range(begin + 1, len(which)))
+    begin = next((n for n in program.places(outer) if program.rows[n] == row), len(program.rows))
+    made = (program.call(n) for n in range(begin + 1, len(program.rows)))
     return next((c for c in made if c is not None and frame in case.stack(rank, c)), None)

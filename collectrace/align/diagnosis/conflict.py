@@ -89,7 +89,7 @@ def _never_came(case: Case, source: GroupConflict, creation: _Creation) -> Wordi
         if (detail := rank_words.detail(case.standings[rank]))
     )
     details += "".join(
-        f" Rank {rank} was at {rank_words.frame(top)}."
+        f" Rank {rank} was at {rank_words.frame(top)}{rank_words.reached(case.standings[rank])}."
         for rank in creation.absent[: left_out.MOST_MEMBERS]
         if case.standings[rank].state in ("busy", "silent", "running")
         and (top := rank_words.top_frame(case.standings[rank]))

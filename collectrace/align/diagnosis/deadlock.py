@@ -11,9 +11,12 @@ from collectrace.align.diagnosis import (
     caught,
     circle,
     closing_send,
+    conditions,
+    decided,
     one_rank_hooks,
     partners,
     program,
+    recomputed,
     refused,
     sisters,
     tally,
@@ -30,7 +33,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.closing_send import in_circle
-from collectrace.align.judging.own_round import left_own_round
+from collectrace.align.judging.own_round import left_own_round, program_of
 from collectrace.align.judging.program import deviation
 from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
@@ -77,8 +80,22 @@ def explain(case: Case, candidate: Candidate) -> Wording:
     if near is not None:
         both = closing_send.readings(case, near)
         return Wording(circle.headline(case, cycle), f"{steps} {both.cause}", both.fix)
-    told = out_of_step.reason(case, candidate, cycle, steps) or _by_form(case, cycle, steps)
+    told = (
+        out_of_step.reason(case, candidate, cycle, steps)
+        or _run_again(case, cycle, steps)
+        or _by_form(case, cycle, steps)
+    )
     return Wording(circle.headline(case, cycle), told.cause, told.fix)
+
+
+def _run_again(case: Case, cycle: Sequence[Edge], steps: str) -> Reason | None:
+    """A circle in which a rank waits in a message of a forward that runs again, for backward."""
+    for edge in cycle:
+        call = waited_for(case, edge.waiting)
+        again = recomputed.of_message(case, edge.waiting.rank, call) if call is not None else None
+        if again is not None:
+            return Reason(f"{steps} {again.cause}", again.fix)
+    return None
 
 
 def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
@@ -87,7 +104,8 @@ def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
     if not messages:
         return _of_collectives(case, cycle, steps)
     if len(messages) < len(cycle):
-        return _of_both(case, messages[0].waiting, steps)
+        collective = next(edge.waiting for edge in cycle if edge.waiting.channel is None)
+        return _of_both(case, messages[0].waiting, collective, steps)
     return Reason(
         f"{steps} {_TOGETHER}{out_of_step.first_time(case, cycle)}",
         by_framework.of_messages(case, out_of_step.awaited(case, cycle)) or _messages(case, cycle),
@@ -97,16 +115,37 @@ def _by_form(case: Case, cycle: Sequence[Edge], steps: str) -> Reason:
 _TOGETHER: Final = "Each is right by itself; together they wait for ever."
 
 
-def _of_both(case: Case, one: Waiting, steps: str) -> Reason:
-    """``one``: a wait in a message, where others wait in a collective."""
+def _of_both(case: Case, one: Waiting, collective: Waiting, steps: str) -> Reason:
+    """``one``: a wait in a message, where others wait in a ``collective``."""
     counted = tally.of_channel(case, one.channel) if one.channel is not None else ""
+    under = _first_under(case, one, collective)
     return Reason(
         f"{steps} Some wait in a message, some in a collective: what rank {one.rank} waits for "
-        f"comes behind the collective, or never.{f' {counted}' if counted else ''}",
+        f"comes behind the collective, or never.{f' {counted}' if counted else ''}{under.cause}",
         f"Finish the exchange before the collective, or after it, on every rank alike: move the "
         f"{one.op} of rank {one.rank}{at_wait(case, one)}, or the collective.\n"
         f"If the other end of that {one.op} is not behind the collective: "
-        f"{words.lower(COUNT_THEM)}",
+        f"{words.lower(COUNT_THEM)}{under.fix}",
+    )
+
+
+def _first_under(case: Case, one: Waiting, collective: Waiting) -> Reason:
+    """The condition by which a rank came to a message for the first time; words to append.
+
+    Empty where it has been there before, or stands under nothing that the ``collective`` does not.
+    """
+    program, made = program_of(case, one.rank), waited_for(case, one)
+    other = waited_for(case, collective)
+    if program is None or made is None or other is None or not program.ends_anew:
+        return Reason("", "")
+    point = of_call(case, one.rank, made)
+    under = conditions.own(case, point, of_call(case, collective.rank, other))
+    if under is None:
+        return Reason("", "")
+    return Reason(
+        f" Rank {one.rank} had never come to this {one.op} before.{decided.of_one(under).cause}",
+        f"\nLet both ends of the {one.op} ask the same: {under.quoted} must be true on the rank "
+        "that is to answer, too, or on neither.",
     )
 
 

@@ -87,7 +87,8 @@ def busy(case: Case, candidate: Candidate) -> Reason | None:
         return None
     who = words.ranks(s.rank for s in slow)
     stacks = [
-        f" Rank {s.rank} was at {rank_words.frame(top)}{rank_words.within(s)}."
+        f" Rank {s.rank} was at {rank_words.frame(top)}{rank_words.within(s)}"
+        f"{rank_words.reached(s)}."
         for s in slow[:_MOST_STACKS]
         if (top := rank_words.top_frame(s))
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
 
@@ -204,17 +205,42 @@ def top_frame(standing: Standing) -> str:
     for another thread: the first such frame of the others. ``/job/train.py:20 load``; empty where
     no stack was recorded.
     """
+    frames = _frames(standing)
+    return words.brief(frames[-1]) if frames else ""
+
+
+def _frames(standing: Standing) -> Sequence[str]:
+    """The frames of which :func:`top_frame` is the last, outermost first."""
     stall = standing.log.stall if standing.log is not None else None
     if stall is None:
-        return ""
+        return ()
     frames = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
     if not frames:
-        return ""
+        return ()
     stacks = (one for name, one in stall.stacks.items() if not name.startswith(MAIN))
     others = [own for one in stacks if (own := dumps.own(one))]
     if others and (dumps.is_joining(frames) or not dumps.own(frames)):
-        return words.brief(others[0][-1])
-    return words.brief((dumps.own(frames) or frames)[-1])
+        return others[0]
+    return dumps.own(frames) or frames
+
+
+def reached(standing: Standing) -> str:
+    """``, called at train.py:56 (evaluate), at train.py:73 (main)``: how a rank came to its line.
+
+    The lines above :func:`top_frame`, the nearest first, up to a module's own; nothing where it
+    is one of those.
+    """
+    callers: list[str] = []
+    innermost_first = dumps.own(_frames(standing))[::-1]
+    for inner, outer in pairwise(innermost_first[: _MOST_CALLERS + 1]):
+        if _split(inner)[1] == "<module>":
+            break
+        callers.append(frame(words.brief(outer)))
+    return f", called at {', at '.join(callers)}" if callers else ""
+
+
+_MOST_CALLERS: Final = 3
+"""Lines above the innermost that are named."""
 
 
 def within(standing: Standing) -> str:

@@ -88,7 +88,7 @@ def test_a_rank_that_is_busy_and_where(tmp_path: Path) -> None:
     busy.beat(2)
     found = first(run, tmp_path)
     assert found.headline.startswith("rank 1 is busy at data.py:12; ranks 0,2 wait for it in")
-    assert "Rank 1 was at data.py:12 (decode)." in found.cause
+    assert "Rank 1 was at data.py:12 (decode), called at train.py:60 (main)." in found.cause
     assert "Ctrl-C" not in found.cause
     assert "(`py-spy dump`, the `stall` line in the log of rank 1)" in found.fix
 

@@ -162,6 +162,7 @@ def _disagreement(
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
         f"{through.cause}{left_out.sentence(case, candidate, source)}"
+        f"{left_out.one_more(case, source)}"
         f"{past.cause}{rank_words.chain(case, creation.absent)}",
         mesh
         or "Call new_group on every rank, in the same order and with the same ranks, also on ranks "

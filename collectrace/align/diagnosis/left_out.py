@@ -7,6 +7,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import ways_past
+from collectrace.align.diagnosis.callers import inside
 from collectrace.align.diagnosis.wording import Reason, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -63,6 +64,47 @@ def _went_past(case: Case, asked: Sequence[_Asked]) -> str:
             f"{words.at_site(others[1].site)}."
         )
     return ""
+
+
+def one_more(case: Case, source: GroupConflict) -> str:
+    """Where ranks made one group more than those that made none: a sentence after a space.
+
+    The first at which the sides asked at different lines, if from there on what these asked for is
+    what the others asked for next. Nothing where that is not so, or they never asked alike before.
+    """
+    sides = {group is None: ranks for ranks, group in source.variants}
+    if len(source.variants) != len(sides) or len(sides) != _SIDES or source.instead:
+        return ""
+    made = {rank: _by_ordinal(case, rank) for ranks in sides.values() for rank in ranks}
+    absent, present = ([made[rank] for rank in sides[is_none]] for is_none in (True, False))
+    fewer, more = absent[0], present[0]
+    if any(one != fewer for one in absent) or any(one != more for one in present):
+        return ""
+    numbers = range(1, source.seq)
+    first = next((n for n in numbers if fewer.get(n) != more.get(n)), source.seq)
+    if not 1 < first < source.seq or first not in fewer:
+        return ""
+    if any(fewer.get(n) != more.get(n + 1) for n in range(first, source.seq)):
+        return ""
+    (here, *_), (there, *_) = more[first], fewer[first]
+    who, others = words.ranks(sides[False]), words.ranks(sides[True])
+    return (
+        f" They parted before, at the {words.ordinal(first)} group, for which {who} asked"
+        f"{words.at_site(chains.site(here))}{inside(here)} and {others}"
+        f"{words.at_site(chains.site(there))}{inside(there)}: {who} made one more there, and has "
+        "been one ahead since."
+    )
+
+
+_SIDES: Final = 2
+
+
+def _by_ordinal(case: Case, rank: int) -> dict[int, tuple[str, ...]]:
+    """By which lines a rank asked for each of its groups, innermost first."""
+    log = case.log(rank)
+    asked = [] if log is None else [one for one in log.groups if one.phase == "asked"]
+    stacks = ((one.ordinal, tuple(case.stack(rank, one))) for one in asked)
+    return {ordinal: stack for ordinal, stack in stacks if stack}
 
 
 def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason:

@@ -135,6 +135,46 @@ def test_one_group_under_two_names(tmp_path: Path) -> None:
     assert "those of some ranks only, new_group([1, 2])" in found.fix
 
 
+@pytest.mark.parametrize(
+    ("mine", "is_told"),
+    [
+        pytest.param([50, 43, 50, 50], True, id="one more, the same behind it"),
+        pytest.param([50, 43, 44, 45], False, id="of other lines from there on"),
+        pytest.param([43, 50, 50, 50], False, id="never alike before"),
+        pytest.param([50, 50, 50, 43], False, id="where the others made none"),
+    ],
+)
+def test_where_a_rank_was_one_group_ahead(
+    mine: list[int], tmp_path: Path, *, is_told: bool
+) -> None:
+    run = Run(3)
+    for rank in run:
+        lines = mine if rank.rank == 2 else [50, 50, 50]
+        for n, line in enumerate(lines):
+            frames = [f"/job/train.py:{line} epoch", "/job/train.py:70 main"]
+            rank.record(Stack(stack=n + 1, frames=frames))
+            group = rank.group(
+                str(n + 1),
+                [0, 1, 2],
+                phase="asked" if n == 3 else None,
+                site=f"/job/train.py:{line}",
+                stack=n + 1,
+            )
+        if rank.rank == 2:
+            rank.beat(30, rank.creating(group))
+        else:
+            rank.stuck_in(rank.call("all_reduce", site="/job/train.py:60"))
+    found = errors(aligned(run, tmp_path))[0]
+    assert (found.kind, found.suspects) == ("group_mismatch", (2,))
+    told = (
+        "They parted before, at the 2nd group, for which rank 2 asked at train.py:43 in epoch() "
+        "and ranks 0-1 at train.py:50 in epoch(): rank 2 made one more there, and has been one "
+        "ahead since."
+    )
+    assert (told in found.cause) == is_told
+    assert ("parted before" in found.cause) == is_told
+
+
 def making(folder: Path, *asked: tuple[int, list[int]]) -> Finding:
     """Ranks that ask for groups of a name and members each, and never get them."""
     run = Run(len(asked))

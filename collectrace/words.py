@@ -174,6 +174,11 @@ def site(place: str) -> str:
     return place.rpartition("/")[2]
 
 
+def names_site(text: str, place: str) -> bool:
+    """Whether a text names a line, as :func:`site` has it."""
+    return re.search(rf"(?<![\w.-]){re.escape(site(place))}(?!\d)", text) is not None
+
+
 def at(call: Call) -> str:
     """`` at train.py:43``, or nothing."""
     return at_site(call.site)

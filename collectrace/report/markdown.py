@@ -156,8 +156,7 @@ def _side(side: Side, suspects: set[int], sources: dict[str, str]) -> str:
         who += f" at {code(text.short_site(site))}"
         source = sources.get(site, "").strip()
         who += f": {code(source)}" if source else ""
-    caller = text.caller(side, sources)
-    if caller is not None:
+    for caller in text.callers(side, sources):
         who += f", called from {code(text.short_site(caller))}"
     return who + _issuer(side.call)
 

@@ -5,7 +5,7 @@ It must be readable at 80 columns, without colour and in a pipe: what colour say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TextIO, TypeVar
 
 from rich.console import Console
@@ -169,7 +169,8 @@ def _parted(page: Page, sides: Sequence[Side], sources: dict[str, SourceLine]) -
             page.line(f"call {side.call.seq}, where the ranks parted", indent=INDENT)
         who = Text.assemble((words.ranks(side.ranks), "bold"), f": {text.name(side.call)}")
         page.prose(who, indent=INDENT, hang=INDENT)
-        _lines_of(page, side.call, sources, side.site)
+        outer = [side.site] if side.site not in (None, side.call.site) else []
+        _lines_of(page, side.call, sources, filter(None, outer))
         if n == len(sides) - 1:
             page.line()
 
@@ -196,18 +197,18 @@ def _side(page: Page, finding: Finding, side: Side, sources: dict[str, SourceLin
     issuer = text.issuer(c)
     if issuer:
         page.prose(issuer, indent=2 * INDENT, hang=INDENT)
-    _lines_of(page, c, sources, text.caller(side, sources))
+    _lines_of(page, c, sources, text.callers(side, sources))
 
 
 def _lines_of(
-    page: Page, c: Call, sources: dict[str, SourceLine], caller: str | None = None
+    page: Page, c: Call, sources: dict[str, SourceLine], callers: Iterable[str] = ()
 ) -> None:
-    """The line of a call, and that of a caller."""
+    """The line of a call, and those of callers."""
     if c.site is not None:
         _place_of(page, c.site, sources)
     if c.via is not None:
         page.line(f"via {text.site(c.via)}", indent=2 * INDENT)
-    if caller is not None and caller != c.site:
+    for caller in callers:
         _place_of(page, caller, sources, how="called from ")
 
 

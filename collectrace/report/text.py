@@ -59,10 +59,14 @@ def site(place: str) -> str:
     return place.removeprefix(here)
 
 
-def caller(side: Side, shown: Container[str]) -> str | None:
-    """``path:line`` of the innermost caller of a side's call whose line a finding shows, if any."""
-    callers = (frame.partition(" ")[0] for frame in (side.stack or ())[1:])
-    return next((place for place in callers if place in shown), None)
+def callers(side: Side, shown: Container[str]) -> list[str]:
+    """``path:line`` of the callers of a side's call whose lines a finding shows, the nearest first.
+
+    Without the call's own line.
+    """
+    frames = (frame.partition(" ")[0] for frame in (side.stack or ())[1:])
+    own = side.call.site if side.call is not None else None
+    return [place for place in dict.fromkeys(frames) if place in shown and place != own]
 
 
 def short_site(place: str) -> str:

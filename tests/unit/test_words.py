@@ -58,3 +58,18 @@ def test_a_size_is_counted_where_the_shape_does_not_show_it(
 ) -> None:
     made = replace(call("all_reduce", "user"), dtype="float32", shape=shape)
     assert words.sized(made) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("at train.py:12, called", True),
+        ("(train.py:12)", True),
+        ("at train.py:120", False),
+        ("at pretrain.py:12", False),
+        ("at my-train.py:12", False),
+        ("", False),
+    ],
+)
+def test_a_line_that_is_named(text: str, is_named: bool) -> None:
+    assert words.names_site(text, "/job/train.py:12") == is_named

@@ -355,17 +355,20 @@ def _fork(point: Standpoint, other: Standpoint, met: Arms) -> list[tuple[str, st
     return []
 
 
-def own(case: Case, point: Standpoint, other: Standpoint) -> Condition | None:
+def own(
+    case: Case, point: Standpoint, other: Standpoint, *, is_new: bool = False
+) -> Condition | None:
     """The most telling condition that one call stands under and another does not.
 
-    None of those that are the same for a rank in every round.
+    None of those that are the same for a rank in every round, unless it ``is_new``: nobody had come
+    there in a round before.
     """
     foreign = {one[:2] for one in _above(case, other)}
     return most_telling(
         _condition(case, point.ranks, point.call, site, line)
         for file, line, site in reversed(_above(case, point))
         if (file, line) not in foreign and _tells(line)
-        if not rank_tests.asks_alone(case.spelled_out(site, line))
+        if is_new or not rank_tests.asks_alone(case.spelled_out(site, line))
     )
 
 

@@ -154,21 +154,36 @@ def _disagreement(
         )
     # Of ranks that asked for another group in its place that is told.
     absent = () if creation.instead else creation.absent
-    past = left_out.ways(case, absent, creation.asked[0])
-    mesh = "" if through.fix or absent else _of_mesh(case, source)
+    past = (
+        left_out.ways(case, absent, creation.asked[0])
+        if absent
+        else left_out.ways_between(case, source)
+    )
+    shifted = f"{left_out.sentence(case, candidate, source)}{left_out.one_more(case, source)}"
+    is_otherwise = not (absent or creation.instead or shifted or through.fix)
     return Wording(
         _variants(candidate, creation),
         "torch counts groups: every rank must create the same groups in the same order, members "
         f"or not. The {words.ordinal(source.seq)} group after the default one is not the same on "
         f"all ranks, so what they issue in it, and in every later group, does not meet."
-        f"{through.cause}{left_out.sentence(case, candidate, source)}"
-        f"{left_out.one_more(case, source)}"
-        f"{past.cause}{rank_words.chain(case, creation.absent)}",
-        mesh
+        f"{through.cause}{shifted}{past.cause}{rank_words.chain(case, creation.absent)}",
+        (_of_mesh(case, source) or _of_members(case, source) if is_otherwise else "")
         or "Call new_group on every rank, in the same order and with the same ranks, also on ranks "
-        f"that are no members; init_device_mesh does it right."
+        "that are no members; init_device_mesh does it right."
         f"{through.fix}{past.fix}\n"
         "Or pass use_local_synchronization=True, and call it on members only.",
+    )
+
+
+def _of_members(case: Case, source: GroupConflict) -> str:
+    """What to change where one line asks for other members on each side; or nothing."""
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    if len({case.stack(ranks[0], group) or (group.site,) for ranks, group in asked}) != 1:
+        return ""
+    site = asked[0][1].site
+    return (
+        f"Pass new_group{words.at_site(site)} the same ranks on every rank, in the same order: "
+        f"{_ALIKE}"
     )
 
 
@@ -179,12 +194,13 @@ def _of_mesh(case: Case, source: GroupConflict) -> str:
     found = _MESHES.search(statements.code_of(lines[-1])) if lines else None
     if found is None:
         return ""
-    return (
-        f"Give {found[1]}() the same shape and names on every rank, in the same order: what they "
-        "are worked out from must be alike everywhere (so neither how many devices a process is "
-        "shown, nor a variable of its environment)."
-    )
+    return f"Give {found[1]}() the same shape and names on every rank, in the same order: {_ALIKE}"
 
+
+_ALIKE: Final = (
+    "what they are worked out from must be alike everywhere (so neither how many devices a process "
+    "is shown, nor a variable of its environment)."
+)
 
 _MESHES: Final = re.compile(r"\b(init_device_mesh|DeviceMesh|init_mesh)\(")
 

@@ -142,8 +142,9 @@ def _first_under(case: Case, one: Waiting, collective: Waiting) -> Reason:
     under = conditions.own(case, point, of_call(case, collective.rank, other))
     if under is None:
         return Reason("", "")
+    stands = decided.of_one(case, under).cause
     return Reason(
-        f" Rank {one.rank} had never come to this {one.op} before.{decided.of_one(under).cause}",
+        f" Rank {one.rank} had never come to this {one.op} before.{stands}",
         f"\nLet both ends of the {one.op} ask the same: {under.quoted} must be true on the rank "
         "that is to answer, too, or on neither.",
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import alone, conditions, lone_line, loop_lines, ways_past
-from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.callers import closed, lines, named
 from collectrace.align.diagnosis.conditions import Condition
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
 from collectrace.align.diagnosis.wording import Reason, called, quoted
@@ -27,7 +27,7 @@ from collectrace.signature import is_asked, is_user
 def sentence(case: Case, candidate: Candidate) -> str:
     """What stands above the calls, in sentences after a space; empty where nothing is known."""
     found = conditions.of_sides(case, candidate)
-    text = _sentence(found, _alone(case, candidate, found, candidate.suspects))
+    text = _sentence(case, found, _alone(case, candidate, found, candidate.suspects))
     return text + lone_line.told(case, candidate) if text else ""
 
 
@@ -40,7 +40,7 @@ def _alone(
     return found[0] if alone.is_known(case, candidate, found[0]) else None
 
 
-def _sentence(found: Sequence[Condition], of_one_side: Condition | None = None) -> str:
+def _sentence(case: Case, found: Sequence[Condition], of_one_side: Condition | None = None) -> str:
     told: list[str] = []
     for one in found:
         who, seen = words.ranks(one.ranks), one.seen
@@ -49,12 +49,22 @@ def _sentence(found: Sequence[Condition], of_one_side: Condition | None = None) 
             told.append(f"{words.upper(one.quoted)} parted them{also}")
             continue
         what = words.listed([f"{one.quoted}{f', {seen}' if seen else ''}", *one.further])
-        under = f"{_stands(one)} {what}"
+        by_way, under = _under_it(case, one, "by way of"), f"{_stands(one)} {what}"
         if one is of_one_side:
-            told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}")
+            made = f", and made the call{by_way}" if by_way else ""
+            told.append(f"Only {who} {words.verb(one.ranks, 'was', 'were')} {under}{made}")
         else:
-            told.append(f"The {words.name(one.call)} of {who} stands {under}")
+            told.append(
+                f"The {words.name(one.call)} of {who} stands {under}{by_way and f',{by_way}'}"
+            )
     return "".join(f" {one}." for one in dict.fromkeys(told))
+
+
+def _under_it(case: Case, one: Condition, link: str) -> str:
+    """`` by way of train.py:70``: what is under a condition, if not named with the call."""
+    if one.forks or one.site in {one.call.site, *lines(case, one.ranks[0], one.call)}:
+        return ""
+    return f" {link} {words.site(one.site)}" if one.site else ""
 
 
 def _stands(one: Condition) -> str:
@@ -81,7 +91,7 @@ def of_points(
     known = _alone(case, candidate, found, suspects)
     skipped = _turn_skipped(case, found[0])
     return Reason(
-        f"{_sentence(found, known)}{skipped.cause}",
+        f"{_sentence(case, found, known)}{skipped.cause}",
         f"{_fix(case, candidate, found)}{skipped.fix}",
     )
 
@@ -99,16 +109,16 @@ def _turn_skipped(case: Case, one: Condition) -> Reason:
     )
 
 
-def of_one(found: Condition) -> Reason:
+def of_one(case: Case, found: Condition) -> Reason:
     """That a call stands under a condition, after a space, and that all must decide about it."""
     fix = _FIXES["data"].format(place=found.place)
-    return Reason(_sentence([found]), fix)
+    return Reason(_sentence(case, [found]), fix)
 
 
 def own(case: Case, point: Standpoint, other: Standpoint) -> Reason:
     """The same of the condition that one call stands under, and another does not; empty: none."""
     found = conditions.own(case, point, other)
-    return of_one(found) if found is not None else Reason("", "")
+    return of_one(case, found) if found is not None else Reason("", "")
 
 
 def of_round(case: Case, ranks: Sequence[int], call: Call, stack: Sequence[str]) -> Reason | None:
@@ -259,7 +269,9 @@ def fix_of(case: Case, one: Condition, *, decides: bool = True) -> str:
             f"Every rank of a group must issue the same collectives in the same order: let "
             f"{one.quoted} not decide about them."
         )
-    name = closed(named(case, one.ranks[0], one.call, brief=True))
+    made = named(case, one.ranks[0], one.call, brief=True)
+    through = _under_it(case, one, "reached from")
+    name = closed(f"{made},{through}" if through else made)
     statement = _statement(case, one)
     asks = "" if one.further else one.asks
     fix = _BEFORE_GUARD if one.is_guard else _FIXES[asks]

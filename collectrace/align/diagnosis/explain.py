@@ -138,6 +138,7 @@ def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, 
         sites += callers.lines(case, side.ranks[0], call)
         if side.call is not None:
             sites += callers.lines(case, side.ranks[0], side.call)
+            sites += _up_to_the_named(case.stack(side.ranks[0], side.call), cause)
     sites += [side.site for side in candidate.sides]
     sites += [one.site for one in conditions.of_sides(case, candidate) if one.quoted in cause]
     for side in _parted_sides(case, candidate) or ():
@@ -153,6 +154,13 @@ def _sources(case: Case, candidate: Candidate, cause: str) -> tuple[SourceLine, 
     sites += [site for _, site in filter(None, beside)]
     found = (_source(case, site) for site in dict.fromkeys(sites))
     return tuple(line for line in found if line is not None)[:_MOST_SOURCES]
+
+
+def _up_to_the_named(stack: Sequence[str], cause: str) -> list[str]:
+    """The lines above a call up to the outermost of which is told, those between with them."""
+    sites = [chains.site(frame) for frame in stack]
+    told = [n for n, site in enumerate(sites) if words.names_site(cause, site)]
+    return sites[: max(told, default=-1) + 1]
 
 
 def _source(case: Case, site: str | None) -> SourceLine | None:

@@ -117,9 +117,28 @@ def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason:
     stack = case.stack(ranks[0], group)
     calls = ((rank, case.standings[rank].last_call) for rank in absent)
     last = {case.stack(rank, made) for rank, made in calls if made is not None}
-    if len(last) != 1 or not stack:
+    return _past(case, group, stack, last.pop(), absent) if len(last) == 1 else Reason("", "")
+
+
+def ways_between(case: Case, source: GroupConflict) -> Reason:
+    """The same of a group that one side went past, to what the other asked for next."""
+    asked = [(ranks, group) for ranks, group in source.variants if group is not None]
+    if len(asked) != len(source.variants) or len(asked) != _SIDES:
         return Reason("", "")
-    there = last.pop()
+    for (ranks, group), (others, then) in (asked, asked[::-1]):
+        has_gone_on = _asked_later(case, (ranks, group), then)
+        if has_gone_on and not _ever_asked(case, (others, then), group):
+            stacks = case.stack(ranks[0], group), case.stack(others[0], then)
+            return _past(case, group, *stacks, others)
+    return Reason("", "")
+
+
+def _past(
+    case: Case, group: Group, stack: Sequence[str], there: Sequence[str], who: Sequence[int]
+) -> Reason:
+    """What may have led ranks past a group that is asked for in ``stack``, who are ``there``."""
+    if not stack or not there:
+        return Reason("", "")
     apart = stack[: len(stack) - chains.shared(stack, there)]
     here, other = chains.outermost_apart(stack, there)
     if not here or chains.scope(here) != chains.scope(other):
@@ -140,8 +159,8 @@ def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason:
     before = " or ".join(dict.fromkeys(way.quoted for way in found))
     fix = f" Make it before {before}, where every rank comes to it." if found else ""
     if around:
-        fix += f" Take it out of {' and '.join(around)}, or let every rank find the same there."
-    return Reason(f"{stands}{ways_past.led(found, words.ranks(absent))}", fix)
+        fix += f" Make it outside of {' and '.join(around)}, or let every rank find the same there."
+    return Reason(f"{stands}{ways_past.led(found, words.ranks(who))}", fix)
 
 
 def _asked_later(case: Case, asked: _Asked, group: Group) -> bool:

@@ -124,7 +124,7 @@ def _reason(case: Case, found: OtherEnd) -> Reason:
     around = conditions.innermost(case, found.like, found.met)
     led = ways_past.led(ways, f"rank {found.absent}")
     if not led and around is not None:
-        led = decided.of_one(around).cause
+        led = decided.of_one(case, around).cause
     look = f": look at {around.quoted}" if around is not None and not ways else ""
     return Reason(
         f" Between ranks {found.beside} and {found.like} a {found.call.op} from there meets "

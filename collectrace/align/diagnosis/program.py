@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, loop_lines, ways_past
+from collectrace.align.diagnosis import conditions, decided, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
-from collectrace.align.diagnosis.standpoint import of_call
+from collectrace.align.diagnosis.standpoint import Standpoint, of_call
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, each_once
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
@@ -16,6 +16,7 @@ from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
 from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
 from collectrace.signature import is_asked
@@ -60,6 +61,10 @@ def _led(case: Case, found: Deviation) -> Reason | None:
         return None
     point = of_call(case, makers[0], found.calls[0])._replace(ranks=makers)
     other = of_call(case, others[0], there)
+    if found.what == "extra" and _is_new(case, point):
+        under = conditions.own(case, point, other, is_new=True)
+        if under is not None and under.asks == "rank":
+            return Reason(decided.of_one(case, under).cause, decided.fix_of(case, under))
     apart = point.stack[: len(point.stack) - chains.shared(point.stack, other.stack)]
     ways = ways_past.few(case, apart)
     if ways:
@@ -69,6 +74,20 @@ def _led(case: Case, found: Deviation) -> Reason | None:
             ways_past.fix(ways, words.name(point.call)),
         )
     return decided.own(case, point, other)
+
+
+def _is_new(case: Case, point: Standpoint) -> bool:
+    """Whether no rank of the call's group had come to its line before."""
+    call = point.call
+    stream = StreamKey(call.group, call.device)
+    before = (
+        (rank, one)
+        for rank in case.comparison.groups[call.group].ranks
+        for one in case.before(rank, stream, call.seq)
+        if one is not None
+    )
+    line = point.stack[:1]
+    return bool(line) and all(case.stack(rank, one)[:1] != line for rank, one in before)
 
 
 def _other_turn(case: Case, found: Deviation) -> Reason:

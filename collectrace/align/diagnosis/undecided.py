@@ -72,6 +72,9 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     order = gone_past.order_of_sides(case, candidate)
     if order is None or words.at(order.left.call) not in reason.cause:
         return reason
+    ahead = _turns_apart(case, order)
+    if ahead is not None:
+        return reason._replace(cause=without_vague(reason.cause) + ahead.cause, fix=ahead.fix)
     found = _of_order(case, order)
     if not found.is_telling or any(quote in reason.cause for quote in found.quotes):
         return reason
@@ -81,6 +84,35 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     return reason._replace(
         cause=without_vague(reason.cause) + _sentence(found, order.left, order.gone.ranks),
         fix="\n".join(dict.fromkeys([*_fixes(found, order.left), *rest])),
+    )
+
+
+def _turns_apart(case: Case, order: gone_past.Order) -> Reason | None:
+    """That a call is made at the same turns of a loop on all, so that these were counted otherwise.
+
+    Where nothing else stands on the way to it, and what may have led past a turn of the others is
+    seen. A sentence after a space.
+    """
+    here, left, gone = order.apart[-1], order.left, order.gone
+    own = statements.own(case.statements(chains.site(here)))
+    if not own or not intervals.is_asked_by_turns(case, chains.site(here), own[-1]):
+        return None
+    others = _apart(case, order.apart, order.there)
+    others = {frame: lines for frame, lines in others.items() if frame != here}
+    if _deciders(case, others).is_telling:
+        return None
+    apart = gone.stack[: len(gone.stack) - chains.shared(gone.stack, left.stack)]
+    ways = ways_past.few(case, apart[:-1])
+    if not ways:
+        return None
+    who, at_vote = words.ranks(left.ranks), quoted(chains.file(here), own[-1])
+    past = ways_past.of_others(gone, left.ranks, ways)
+    return Reason(
+        f" At one turn of its loop {at_vote} asks on every rank or on none: so {who} "
+        f"{words.verb(left.ranks, 'has', 'have')} counted other turns than "
+        f"{words.ranks(gone.ranks)}.{past.sentence}",
+        f"{past.fix}\nA rank that has nothing to do in a turn makes its calls all the same, with "
+        "empty or dummy tensors.",
     )
 
 

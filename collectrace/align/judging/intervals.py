@@ -62,6 +62,19 @@ def is_by_turns(case: Case, site: str, line: str) -> bool:
     return found is not None and found["counter"] in _counters(case, site)
 
 
+def is_asked_by_turns(case: Case, site: str, line: str) -> bool:
+    """Whether what a condition asks last is asked at the same turns of a loop on all ranks.
+
+    As ``if step % 10 == 0 and not any_left():``, whose call is made behind its ``and`` alone.
+    """
+    head = statements.code_of(statements.head_of(line))
+    first, joined, rest = head.partition(" and ")
+    if not joined or " or " in rest or not head.startswith(("if ", "elif ")):
+        return False
+    found = _EACH_NTH.fullmatch(f"{first}:")
+    return found is not None and found["counter"] in _counters(case, site)
+
+
 _CONSTANT: Final = r"(\d+|[A-Z][A-Z_\d]*)"
 _EACH_NTH: Final = re.compile(
     rf"(el)?if (not )?\(?(?P<counter>[\w.]+)( \+ 1)?\)? ?% ?{_CONSTANT}( ?[=!]= ?{_CONSTANT})?:"

@@ -33,7 +33,7 @@ def _turn(case: Case, found: LeftInner, turn: LeftTurn) -> Reason:
     went = f"went on to {made}" if turn.follows else f"came there from {before}"
     led, around = ways(case, found, rank), under(case, found, rank)
     if not led.cause and around is not None:
-        led = decided.of_one(around)
+        led = decided.of_one(case, around)
     take_part = (
         f"Let rank {rank} take part in that {op} each time, with zeros or an empty tensor where it "
         f"has nothing of its own; or let rank {rank} and {others} agree first to leave it out."
@@ -55,7 +55,7 @@ def _sister(case: Case, found: LeftInner) -> Reason:
     groups = words.listed([words.ranks(info.ranks) for info in found.sisters])
     kind = words.verb(found.sisters, "the other group", "each other group")
     past, around = ways(case, found, like), under(case, found, like)
-    led = past.cause or (decided.of_one(around).cause if around is not None else "")
+    led = past.cause or (decided.of_one(case, around).cause if around is not None else "")
     look = f": look at {around.quoted}" if around is not None and not past.fix else ""
     as_there = (
         f"Let rank {rank} call the {op} in its group as rank {like} does in its own{look}. Or "

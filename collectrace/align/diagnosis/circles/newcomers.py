@@ -23,7 +23,7 @@ def reason(case: Case, found: Newcomers, waits: str) -> Reason:
     if awaited is not None:
         points = of_call(case, found.rank, found.call), of_call(case, waiting.rank, awaited)
         under = conditions.own(case, *points)
-    led = decided.of_one(under).cause if under is not None else ""
+    led = decided.of_one(case, under).cause if under is not None else ""
     return Reason(
         f"{words.upper(who)} and no other rank came to {closed(call)} for the first time. It is of "
         f"{group}, and {others}, more than half of that, are each where every round before had led "

@@ -24,7 +24,7 @@ def reason(case: Case, found: WentPast, waits: str) -> Reason:
     group = words.group(case.comparison.groups[found.behind.group])
     ways = inner_call.ways(case, found, found.maker)
     under = inner_call.under(case, found, found.maker) if not ways.cause else None
-    led = ways.cause or (decided.of_one(under).cause if under is not None else "")
+    led = ways.cause or (decided.of_one(case, under).cause if under is not None else "")
     take_part = (
         f"Let rank {rank} come to {line} as the others do, and make there each call of a group "
         f"that it is in; or let no rank go there."

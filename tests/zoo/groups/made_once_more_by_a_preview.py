@@ -1,4 +1,4 @@
-"""Rank 0 looks into a data pipe's loader; an iterator over it makes a process group, with all ranks.
+"""Rank 0 looks into a data pipe's loader; an iterator over it makes a new group, with all ranks.
 
 ranks: 3
 expect: group_mismatch missing_call

@@ -77,7 +77,7 @@ def main() -> None:
         model.zero_grad()
         model(batch).square().mean().backward()
         for param in model.parameters():
-            param.data -= 0.1 * hierarchical_mean(param.grad, topology)
+            param.data -= 0.1 * hierarchical_mean(param.grad, topology)  # type: ignore[arg-type]
     dist.barrier()
     dist.destroy_process_group()
 

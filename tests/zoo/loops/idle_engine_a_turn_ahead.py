@@ -1,4 +1,4 @@
-"""An idle data-parallel engine skips its step and meets the others, a step ahead, at the finish vote.
+"""An idle data-parallel engine skips its step and meets the others one ahead, at the finish vote.
 
 ranks: 4
 expect: shape_mismatch role_mismatch
@@ -70,7 +70,7 @@ class Scheduler:
         while self.waiting and self.waiting[0][0] <= self.now:
             arrival, length = self.waiting.pop(0)
             self.running[arrival] = length
-        plan = {request: 1 for request in self.running}
+        plan = dict.fromkeys(self.running, 1)
         for request in plan:
             self.running[request] -= 1
         self.running = {k: left for k, left in self.running.items() if left}

@@ -10,6 +10,8 @@ fix: every rank | all ranks | /outside (of )?(the )?(condition|if|guard)/
 never: drop_last; join(); /ranks? 1 (left out|skipped|is wrong)/
 """
 
+from collections.abc import Mapping
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -29,10 +31,10 @@ class MLP(nn.Module):
         self.down = nn.Linear(4 * dim, dim, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(torch.relu(self.up(x)))
+        return x + self.down(torch.relu(self.up(x)))  # type: ignore[no-any-return]
 
 
-def to_scalar(value: torch.Tensor) -> float:
+def to_scalar(value: torch.Tensor | float) -> float:
     if isinstance(value, DTensor):
         value = value.full_tensor()  # BUG
     return float(value)
@@ -43,7 +45,7 @@ class MetricLogger:
         self.every, self.rank_zero, self.eager = every, rank_zero, eager
         self.history: list[tuple[int, dict[str, float]]] = []
 
-    def log(self, step: int, metrics: dict[str, torch.Tensor]) -> None:
+    def log(self, step: int, metrics: Mapping[str, torch.Tensor | float]) -> None:
         if step % self.every:
             return
         if self.eager:
@@ -63,7 +65,7 @@ class Trainer:
     def sync_gradients(self) -> None:
         group = self.mesh["dp"].get_group()
         for p in self.model.parameters():
-            grad = p.grad.to_local()
+            grad = p.grad.to_local()  # type: ignore[union-attr]
             dist.all_reduce(grad, group=group)
             grad /= group.size()
 
@@ -72,7 +74,10 @@ class Trainer:
         loss.backward()
         self.sync_gradients()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        metrics = {f"grad_norm/{name}": p.grad.norm() for name, p in self.model.named_parameters()}
+        metrics = {
+            f"grad_norm/{name}": p.grad.norm()  # type: ignore[union-attr]
+            for name, p in self.model.named_parameters()
+        }
         self.opt.step()
         self.opt.zero_grad()
         self.logger.log(step, {"loss": loss.detach(), **metrics})

@@ -19,7 +19,7 @@ from collectrace.align.diagnosis.loop_lines import (
     may_differ,
 )
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
-from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame
+from collectrace.align.diagnosis.ways_past import MOST, Past, WayPast, of_frame, open_to
 from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -229,7 +229,8 @@ class Order:
     @property
     def ways(self) -> tuple[WayPast, ...]:
         """All that may have led past the call of who is behind, each once."""
-        return tuple({(way.file, way.line): way for way in self._ways()}.values())
+        ways = open_to(self._case, self._ways(), self.gone.ranks)
+        return tuple({(way.file, way.line): way for way in ways}.values())
 
     @property
     def _goes_back(self) -> bool:

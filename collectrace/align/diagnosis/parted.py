@@ -253,7 +253,9 @@ def out_of_loop(
     if _came_between(case, candidate, candidate.seq, left):
         return None
     who = left.gone.ranks
-    once = times and not case.loops(left.gone.stack)
+    # Turns of a loop within it would be counted with its own.
+    is_innermost = case.loops(left.inside.stack)[-1:] == [(left.loop.file, left.loop.line)]
+    once = times and is_innermost and not case.loops(left.gone.stack)
     within = next(
         (one for one in conditions.of_sides(case, candidate) if _is_in(case, one, left)), None
     )

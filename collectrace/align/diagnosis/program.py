@@ -66,7 +66,7 @@ def _led(case: Case, found: Deviation) -> Reason | None:
         if under is not None and under.asks == "rank":
             return Reason(decided.of_one(case, under).cause, decided.fix_of(case, under))
     apart = point.stack[: len(point.stack) - chains.shared(point.stack, other.stack)]
-    ways = ways_past.few(case, apart)
+    ways = ways_past.open_to(case, ways_past.few(case, apart), others)
     if ways:
         what = words.name(point.call) + words.at(point.call)
         return Reason(

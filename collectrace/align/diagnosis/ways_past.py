@@ -7,7 +7,7 @@ nothing else is seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -178,6 +178,17 @@ def few(case: Case, stack: Sequence[str]) -> list[WayPast]:
     """The same; none where there are so many that they tell nothing."""
     ways = of_frames(case, stack)
     return ways if len(ways) <= MOST else []
+
+
+def open_to(case: Case, ways: Iterable[WayPast], ranks: Sequence[int]) -> list[WayPast]:
+    """Those of some ways that one of these ranks could take, by what is written of the rank."""
+    return [
+        way
+        for way in ways
+        if way.is_handler
+        or not ranks
+        or not all(case.keeps_out(way.site, way.line, (rank,)) for rank in ranks)
+    ]
 
 
 def past_a_turn(case: Case, frame: str) -> list[WayPast]:

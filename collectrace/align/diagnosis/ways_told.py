@@ -154,7 +154,7 @@ def of_round(case: Case, stack: Sequence[str]) -> Reason | None:
 
 def of_finished(case: Case, point: Standpoint, who: Sequence[int]) -> Reason | None:
     """The ways by which ranks that finished may have gone past others' call."""
-    ways = ways_past.few(case, point.stack)
+    ways = ways_past.open_to(case, ways_past.few(case, point.stack), who)
     if not ways:
         return None
     found = ways_past.of_others(point, who, ways)

@@ -21,6 +21,7 @@ from collectrace.align.judging.caught import by_handler, caught
 from collectrace.align.judging.circles.departed import suspects_of_circle
 from collectrace.align.judging.exchanged import changed_after, exchanged
 from collectrace.align.judging.gone_in_round import gone_in_round
+from collectrace.align.judging.led_by_rank import led_by_rank
 from collectrace.align.judging.odd_end import odd_end
 from collectrace.align.judging.odd_line import odd_line
 from collectrace.align.judging.odd_message import odd_message
@@ -153,6 +154,7 @@ def suspects_of_absence(case: Case, candidate: Candidate) -> tuple[int, ...]:
             smaller_part(candidate)
             or extra_makers(case, candidate)
             or chosen_by_rank(case, candidate)
+            or led_by_rank(case, candidate)
         )
     return without_the_value(case, candidate, found or out_of_program(case, candidate))
 
@@ -270,6 +272,7 @@ def _by_lines(case: Case, candidate: Candidate, called: Sequence[Side]) -> tuple
     return (
         extra_makers(case, candidate)
         or chosen_by_rank(case, candidate)
+        or led_by_rank(case, candidate)
         or alone_in_loop(case, candidate)
         or left_round(case, candidate)
         or out_of_round(case, candidate)

@@ -43,7 +43,7 @@ class ByRank:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where the ranks of a side are at a row; without a call where they never came to it."""
 
     ranks: tuple[int, ...]
@@ -57,8 +57,8 @@ class _Asked:
     """Where the one side is that stands under conditions on the rank, and where the others are."""
 
     seq: int
-    mine: _Place
-    others: tuple[_Place, ...]
+    mine: Place
+    others: tuple[Place, ...]
     lines: tuple[_Line, ...]
     """The conditions."""
 
@@ -120,9 +120,9 @@ def asked_of(case: Case, candidate: Candidate) -> tuple[int, ...]:
 @once
 def _asked(case: Case, candidate: Candidate) -> _Asked | None:
     """The one side that conditions on the rank let through, where all that was done is known."""
-    if candidate.unknown or not _is_whole(case, candidate):
+    if candidate.unknown or not is_whole(case, candidate):
         return None
-    return _one_side(case, *_places(case, candidate))
+    return _one_side(case, *places(case, candidate))
 
 
 def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
@@ -131,7 +131,7 @@ def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
     None where all of the side were never there, or something may lead the others past the line
     that they were at: then it may be their part of the row.
     """
-    if candidate.unknown or not _is_whole(case, candidate):
+    if candidate.unknown or not is_whole(case, candidate):
         return None
     since = passed_by(case, candidate)
     found = _one_side(case, *_places_of(case, candidate, since)) if since is not None else None
@@ -148,7 +148,7 @@ def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
     return found if is_of_all else None
 
 
-def _is_optional(case: Case, mine: _Place, other: _Place) -> bool:
+def _is_optional(case: Case, mine: Place, other: Place) -> bool:
     """Whether a condition that is not around a call as well decides about another's line."""
     known = {line for frame in mine.frames for line in _deciding(case, frame)}
     apart = other.frames[: len(other.frames) - chains.shared(mine.frames, other.frames)]
@@ -161,7 +161,7 @@ def _deciding(case: Case, frame: str) -> list[_Line]:
     return [(chains.file(frame), n) for n in (*around, *intervals.ways_before(case, frame))]
 
 
-def _one_side(case: Case, seq: int, places: Sequence[_Place]) -> _Asked | None:
+def _one_side(case: Case, seq: int, places: Sequence[Place]) -> _Asked | None:
     """The one of some places that conditions on the rank let ranks come to."""
     if len(places) < 2:
         return None
@@ -178,7 +178,7 @@ def _one_side(case: Case, seq: int, places: Sequence[_Place]) -> _Asked | None:
     return _Asked(seq, places[n], others, tuple(lines))
 
 
-def _conditional(case: Case, place: _Place, line: _Line) -> Conditional | None:
+def _conditional(case: Case, place: Place, line: _Line) -> Conditional | None:
     """A side's call as one that a condition lets its ranks come to."""
     at = next((n for n, frame in enumerate(place.frames) if _is_under(case, frame, line)), None)
     if at is None or place.call is None:
@@ -194,7 +194,7 @@ def chosen_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
     return found.ranks if found is not None else ()
 
 
-def _places(case: Case, candidate: Candidate) -> tuple[int, list[_Place]]:
+def places(case: Case, candidate: Candidate) -> tuple[int, list[Place]]:
     """Where the sides are, at the row at which their lines parted, if one before is known.
 
     Ranks that finished without coming to the row are nowhere; others that did not come may be on
@@ -212,7 +212,7 @@ def _places(case: Case, candidate: Candidate) -> tuple[int, list[_Place]]:
     return seq, [_place(case, side, side.ranks[0], side.call) for side in sides]
 
 
-def _places_of(case: Case, candidate: Candidate, since: Parting) -> tuple[int, list[_Place]]:
+def _places_of(case: Case, candidate: Candidate, since: Parting) -> tuple[int, list[Place]]:
     """The same at a row before."""
     if len(candidate.sides) != 2:
         return 0, []
@@ -224,13 +224,13 @@ def _places_of(case: Case, candidate: Candidate, since: Parting) -> tuple[int, l
     ]
 
 
-def _place(case: Case, side: Side, rank: int, call: Call | None) -> _Place:
+def _place(case: Case, side: Side, rank: int, call: Call | None) -> Place:
     if call is None:
-        return _Place(side.ranks, None, ())
-    return _Place(side.ranks, call, case.frames_or_line(rank, call))
+        return Place(side.ranks, None, ())
+    return Place(side.ranks, call, case.frames_or_line(rank, call))
 
 
-def _is_whole(case: Case, candidate: Candidate) -> bool:
+def is_whole(case: Case, candidate: Candidate) -> bool:
     """Whether all that the group's ranks did is known: what one never did cannot be told else."""
     logs = [case.log(rank) for rank in _members(case, candidate)]
     return all(log is not None and log.scanned and not parting.has_lost(log) for log in logs)
@@ -254,7 +254,7 @@ def _others(above: Sequence[Sequence[_Line]], n: int) -> set[_Line]:
     return {line for m, lines in enumerate(above) if m != n for line in lines}
 
 
-def _asking(case: Case, place: _Place, lines: Iterable[_Line]) -> list[_Line]:
+def _asking(case: Case, place: Place, lines: Iterable[_Line]) -> list[_Line]:
     """Those of some conditions that ask for the rank, and let ranks through by it or not."""
     found = []
     for one in lines:
@@ -270,18 +270,18 @@ def _asking(case: Case, place: _Place, lines: Iterable[_Line]) -> list[_Line]:
     return found
 
 
-def _spelled_out(case: Case, place: _Place, line: _Line) -> str:
+def _spelled_out(case: Case, place: Place, line: _Line) -> str:
     """A condition above a place, with the rank in it where it asks by another name."""
     return case.spelled_out(_site_under(case, place, line), line[1])
 
 
-def _site_under(case: Case, place: _Place, line: _Line) -> str | None:
+def _site_under(case: Case, place: Place, line: _Line) -> str | None:
     """The innermost ``path:line`` of a place that is under a condition."""
     sites = (chains.site(frame) for frame in place.frames if _is_under(case, frame, line))
     return next(sites, None)
 
 
-def _is_one_sided(case: Case, candidate: Candidate, mine: _Place, line: _Line, seq: int) -> bool:
+def _is_one_sided(case: Case, candidate: Candidate, mine: Place, line: _Line, seq: int) -> bool:
     """Whether a condition has no way for the others, and nobody was ever under it before.
 
     Where its own ranks were, the others have met them there, and know what to do about it.
@@ -324,14 +324,14 @@ def _is_under(case: Case, frame: str, line: _Line) -> bool:
     return line[1] in case.statements(site)[:-1] or line[1] in case.guards(site)
 
 
-def _guarded(case: Case, place: _Place, line: _Line) -> str:
+def _guarded(case: Case, place: Place, line: _Line) -> str:
     """``path:line`` of what of a place stands behind a guard; empty: it is none, but around it."""
     file, text = line
     sites = [chains.site(frame) for frame in place.frames if chains.file(frame) == file]
     return next((site for site in sites if text in case.guards(site)), "")
 
 
-def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, seq: int) -> bool:
+def _may_explain(case: Case, candidate: Candidate, mine: Place, other: Place, seq: int) -> bool:
     """Whether something else than the condition explains that these two are apart."""
     if other.call is None:
         return False  # it finished, and so came past all there is
@@ -342,7 +342,7 @@ def _may_explain(case: Case, candidate: Candidate, mine: _Place, other: _Place, 
     return not _is_past(case, mine.frames, other.frames) or _ran_out(case, mine, other)
 
 
-def _was_there(case: Case, candidate: Candidate, place: _Place, seq: int) -> bool:
+def _was_there(case: Case, candidate: Candidate, place: Place, seq: int) -> bool:
     """Whether a side has been at its line before, by the same callers."""
     rank = place.ranks[0]
     before = case.before(rank, candidate.stream, seq)
@@ -373,7 +373,7 @@ def _is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     return is_in_loop or chains.line(own) < chains.line(theirs)
 
 
-def _ran_out(case: Case, mine: _Place, other: _Place) -> bool:
+def _ran_out(case: Case, mine: Place, other: Place) -> bool:
     """Whether a DataLoader that both go through gave one of them fewer batches."""
     latest = []
     for place in (mine, other):

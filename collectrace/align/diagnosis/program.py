@@ -8,7 +8,7 @@ from collectrace import words
 from collectrace.align.diagnosis import conditions, decided, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call
-from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, each_once
+from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, each_once
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
@@ -44,7 +44,42 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     if found.what not in ("missing", "extra"):
         return Reason(text, _fix(case, found))
     led = _led(case, found) or Reason("", "")
-    return Reason(text + led.cause, _fix(case, found, led.fix), "some ranks")
+    again = _once_more(case, found)
+    fix = _fix(case, found, led.fix) + again.fix
+    return Reason(text + led.cause + again.cause, fix, "some ranks")
+
+
+def _once_more(case: Case, found: Deviation) -> Reason:
+    """That a rank may have left out nothing, but gone through an inner loop once more than others.
+
+    Its call is the next of a row of calls from one place, and the loop there may have another
+    number of turns. A sentence after a space, and a line; empty where it is not so.
+    """
+    then, rank = found.then, found.ranks[0]
+    if then is None:
+        return Reason("", "")
+    stack, stream = case.stack(rank, then), StreamKey(then.group, then.device)
+    loop = loop_lines.innermost_loop(case, stack)
+    row = case.before(rank, stream, then.seq, _ROW)
+    is_row = len(row) == _ROW and all(
+        one is not None and case.stack(rank, one) == stack for one in row
+    )
+    if not is_row or loop is None or not loop_lines.may_differ(case, loop):
+        return Reason("", "")
+    who, others = words.ranks(found.ranks), words.ranks(found.others)
+    inner = stack[: stack.index(loop.frame) + 1]
+    ways = ways_past.open_to(case, ways_past.few(case, inner), found.others)
+    out = tuple(way for way in ways if way.leaves in ("break", "return"))
+    goes = words.verb(found.ranks, "goes", "go")
+    return Reason(
+        f" Or {who} {goes} through {loop.quoted} once more than {others}"
+        f"{f': {ways_past.told(out)} may have led {others} out of it' if out else ''}.",
+        f"\n{ways_past.fix(out, words.name(then)) if out else ONE_LENGTH}",
+    )
+
+
+_ROW: Final = 2
+"""Calls before from the same place that make a row."""
 
 
 def _led(case: Case, found: Deviation) -> Reason | None:

@@ -139,9 +139,9 @@ def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
         return None
     if any(_is_optional(case, found.mine, other) for other in found.others):
         return None
-    everywhere = [_frames(log) for r in found.mine.ranks if (log := case.log(r)) is not None]
+    everywhere = [frames_of(log) for r in found.mine.ranks if (log := case.log(r)) is not None]
     is_of_all = all(
-        any(_is_under(case, frame, line) for frame in frames)
+        any(is_under(case, frame, line) for frame in frames)
         for frames in everywhere
         for line in found.lines
     )
@@ -180,7 +180,7 @@ def _one_side(case: Case, seq: int, places: Sequence[Place]) -> _Asked | None:
 
 def _conditional(case: Case, place: Place, line: _Line) -> Conditional | None:
     """A side's call as one that a condition lets its ranks come to."""
-    at = next((n for n, frame in enumerate(place.frames) if _is_under(case, frame, line)), None)
+    at = next((n for n, frame in enumerate(place.frames) if is_under(case, frame, line)), None)
     if at is None or place.call is None:
         return None
     is_guard = bool(_guarded(case, place, line))
@@ -277,7 +277,7 @@ def _spelled_out(case: Case, place: Place, line: _Line) -> str:
 
 def _site_under(case: Case, place: Place, line: _Line) -> str | None:
     """The innermost ``path:line`` of a place that is under a condition."""
-    sites = (chains.site(frame) for frame in place.frames if _is_under(case, frame, line))
+    sites = (chains.site(frame) for frame in place.frames if is_under(case, frame, line))
     return next(sites, None)
 
 
@@ -303,11 +303,11 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: Place, line: _Line, se
             seen = set(rows.appearance[: rows.position(seq - shift)])
             frames.update(frame for n in seen for frame in rows.vocabulary.appearances[n].where)
         else:
-            frames |= _frames(log)
-    return not any(_is_under(case, frame, line) for frame in frames)
+            frames |= frames_of(log)
+    return not any(is_under(case, frame, line) for frame in frames)
 
 
-def _frames(log: RankLog) -> set[str]:
+def frames_of(log: RankLog) -> set[str]:
     """The frames above all calls of a rank."""
     found = set[str]()
     streams = [log.rows(stream)[0] for stream in log.last_seq]
@@ -317,7 +317,8 @@ def _frames(log: RankLog) -> set[str]:
     return found
 
 
-def _is_under(case: Case, frame: str, line: _Line) -> bool:
+def is_under(case: Case, frame: str, line: _Line) -> bool:
+    """Whether a frame's line stands under a condition, or behind a guard."""
     site = chains.site(frame)
     if chains.file(frame) != line[0]:
         return False
@@ -339,7 +340,7 @@ def _may_explain(case: Case, candidate: Candidate, mine: Place, other: Place, se
     is_new = any(line not in known for line in _above(case, other.frames))
     if is_new and not _was_there(case, candidate, other, seq):
         return True
-    return not _is_past(case, mine.frames, other.frames) or _ran_out(case, mine, other)
+    return not is_past(case, mine.frames, other.frames) or _ran_out(case, mine, other)
 
 
 def _was_there(case: Case, candidate: Candidate, place: Place, seq: int) -> bool:
@@ -349,7 +350,7 @@ def _was_there(case: Case, candidate: Candidate, place: Place, seq: int) -> bool
     return any(call is not None and case.stack(rank, call) == place.frames for call in before)
 
 
-def _is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
+def is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     """Whether the others may have come past the condition: on their way, or in a loop around both.
 
     Else the line stands behind theirs: what keeps them there parted the two, such as a loop that is

@@ -22,6 +22,7 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.reading.evidence import GroupConflict
 from collectrace.findings import KINDS, Severity
+from collectrace.records import Group
 
 _SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -218,11 +219,20 @@ def reached(case: Case, candidate: Candidate, rank: int) -> int | None:
     if isinstance(source, GroupConflict):
         places = (*source.variants, *source.instead)
         asked = next((g for ranks, g in places if rank in ranks and g is not None), None)
-        return case.clocks.when(rank, asked.t) if asked is not None else None
+        return case.clocks.when(rank, _asked_at(case, rank, asked)) if asked is not None else None
     held = {e.waiting.rank for e in source}
     behind = waitgraph.reachable(case.graph, rank) & held
     waiting = case.standings[rank].waiting
     return waiting[0].since if waiting and (rank in held or behind) else None
+
+
+def _asked_at(case: Case, rank: int, group: Group) -> int:
+    """When a rank itself asked for a group, of which ``group`` is one rank's request."""
+    log = case.log(rank)
+    same = (group.ranks, group.ordinal)
+    own = (one for one in (log.groups if log is not None else ()) if one.phase == "asked")
+    times = (one.t for one in own if (one.ranks, one.ordinal) == same)
+    return next(times, group.t)
 
 
 # -- rule 4: order ---------------------------------------------------------------------------

@@ -46,7 +46,10 @@ _NAMES: Final = (
 )
 """Patterns of whole names, and who uses them."""
 
-RANK: Final = re.compile(rf"\b({'|'.join(name for name, _ in _NAMES)})\b", re.IGNORECASE)
+_GPU: Final = r"(\w+\.)*(local_)?gpu(_(id|idx|index))? ?[=!]= ?0(?![\w.])"
+"""A process by its device, in torch's ImageNet example (``args.gpu == 0``) and those after it."""
+
+RANK: Final = re.compile(rf"\b({'|'.join(name for name, _ in _NAMES)})\b|\b{_GPU}", re.IGNORECASE)
 """Finds one in a condition."""
 
 

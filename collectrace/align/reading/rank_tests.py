@@ -56,6 +56,8 @@ def _is_of_rank(test: ast.expr) -> bool:
             return all(map(_is_of_rank, parts))
         case ast.Compare(left=left, comparators=others):
             parts = [left, *others]
+            if RANK.fullmatch(ast.unparse(test)):
+                return True
             return any(map(_is_rank, parts)) and all(_is_rank(p) or _is_fixed(p) for p in parts)
         case _:
             return _is_rank(test)

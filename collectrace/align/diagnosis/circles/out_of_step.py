@@ -19,6 +19,7 @@ from collectrace.align.diagnosis.circles import (
     alone_by_rank,
     fewer_steps,
     fewer_visits,
+    group_by_rank,
     handed_on,
     inner_call,
     left_once,
@@ -42,6 +43,7 @@ from collectrace.align.judging.circles.alone_by_rank import AloneByRank
 from collectrace.align.judging.circles.departed import Departure, departed
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits
+from collectrace.align.judging.circles.group_by_rank import GroupByRank
 from collectrace.align.judging.circles.handed_on import HandedOn
 from collectrace.align.judging.circles.inner_call import LeftInner
 from collectrace.align.judging.circles.left_alone import (
@@ -133,6 +135,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     Outnumbered: outnumbered.reason,
     Newcomers: newcomers.reason,
     AloneByRank: alone_by_rank.reason,
+    GroupByRank: group_by_rank.reason,
     WentPast: went_past.reason,
 }
 """Of what departed from what its like did; who left a round of its own is told below."""

@@ -11,6 +11,7 @@ from collectrace.align.judging.caught import handling
 from collectrace.align.judging.circles.alone_by_rank import AloneByRank, alone_by_rank
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
+from collectrace.align.judging.circles.group_by_rank import GroupByRank, group_by_rank
 from collectrace.align.judging.circles.handed_on import HandedOn, handed_on
 from collectrace.align.judging.circles.inner_call import LeftInner, left_inner
 from collectrace.align.judging.circles.left_alone import left_alone
@@ -43,6 +44,7 @@ Departure = (
     | Outnumbered
     | Newcomers
     | AloneByRank
+    | GroupByRank
     | WentPast
 )
 """What the rank to blame, ``rank``, did otherwise than its like, or than before."""
@@ -64,6 +66,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     outnumbered,
     newcomers,
     alone_by_rank,
+    group_by_rank,
     went_past,
     new_in_loop,
 )

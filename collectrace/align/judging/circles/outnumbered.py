@@ -5,11 +5,12 @@ Most of either group are on one side, so that each tells of the same rank that i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectrace.align.judging import announced
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import along_circle
+from collectrace.align.judging.candidates import along_circle, waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.own_round import left_own_round, program_of
 from collectrace.align.matching.deviations import CAN_OUTVOTE
@@ -58,9 +59,26 @@ def _of_edges(case: Case, edge: Edge, after: Edge) -> Outnumbered | None:
         return None
     if not all(_has_come(case, one, theirs, last) for one in others):
         return None
-    if not _has_come(case, rank, theirs, last - 1) or not _is_new(case, rank, others):
+    if not _has_come(case, rank, theirs, last - 1):
+        return None
+    if not (_is_turn(case, made, rank, others) or _is_new(case, rank, others)):
         return None
     return Outnumbered(rank, made, awaited, both, others)
+
+
+def _is_turn(case: Case, made: Call, rank: int, others: Sequence[int]) -> bool:
+    """Whether all wait in one line, on groups of the same ranks.
+
+    These have one order, in which all must come to them; more than half of the ranks tell it.
+    """
+    calls = [(r, waited_for(case, w)) for r in others for w in case.standings[r].waiting[:1]]
+    groups = case.comparison.groups
+    return len(calls) == len(others) and all(
+        call is not None
+        and case.stack(one, call)[:1] == case.stack(rank, made)[:1] != ()
+        and {*groups[call.group].ranks} == {*groups[made.group].ranks}
+        for one, call in calls
+    )
 
 
 def _has_come(case: Case, rank: int, stream: StreamKey, row: int) -> bool:

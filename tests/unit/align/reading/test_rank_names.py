@@ -32,6 +32,9 @@ from collectrace.align.reading.statements import Origin, goes_back
         "if self.is_driver_worker:",
         "if self.is_coordinator:",
         "if strategy.is_rank_0():",
+        "if gpu == 0:",
+        "if args.gpu == 0 and step:",
+        "if self.gpu_id != 0:",
     ],
 )
 def test_the_rank_is_asked_for(condition: str) -> None:
@@ -49,6 +52,11 @@ def test_the_rank_is_asked_for(condition: str) -> None:
         "if is_primary_key:",
         "if index % 3:",
         "if remaining:",
+        "if args.gpu:",
+        "if args.gpu is not None:",
+        "if num_gpu == 0:",
+        "if gpus == 0:",
+        "if gpu == 0.5:",
     ],
 )
 def test_what_only_looks_like_it_does_not(condition: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from collectrace.align.judging.circles.outnumbered import Outnumbered, outnumbered
 from collectrace.records import Call
 from tests.support.judging import aligned, errors, of_circles
+from tests.support.stacks import Stacks
 from tests.support.synthetic import Rank, Run
 
 DENSE, EXPERTS = "optim.py:5", "optim.py:6"
@@ -116,3 +117,38 @@ def test_who_keeps_to_its_round_is_not_blamed(tmp_path: Path) -> None:
     assert found(others_left_out(), tmp_path) is None
     finding = errors(aligned(others_left_out(), tmp_path / "again"))[0]
     assert 3 not in finding.suspects
+
+
+def of_one_line(mine: Sequence[int] = range(4), line: str = "norm.py:5") -> Run:
+    """All come to one line for the first time, one of them with another group."""
+    run = Run(4)
+    run.group("dense", range(4), site="groups.py:3")
+    run.group("experts", mine, site="groups.py:4")
+    stacks = Stacks()
+    for _ in range(4):
+        for rank in run:
+            activations(rank)
+    for rank in run:
+        activations(rank)
+        group, site = ("experts", line) if rank.rank == 3 else ("dense", "norm.py:5")
+        rank.stuck_in(rank.call("all_reduce", group, **stacks.at(rank, f"{site} norm")))
+    return run
+
+
+def test_who_alone_gives_one_line_another_group_of_the_same_ranks(tmp_path: Path) -> None:
+    told = found(of_one_line(), tmp_path)
+    assert told is not None
+    assert (told.rank, told.both) == (3, (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(of_one_line((1, 2, 3)), id="a group of other ranks"),
+        pytest.param(of_one_line(line="clip.py:7"), id="from another line"),
+    ],
+)
+def test_where_all_left_their_round_it_must_be_one_line_and_the_same_ranks(
+    run: Run, tmp_path: Path
+) -> None:
+    assert found(run, tmp_path) is None

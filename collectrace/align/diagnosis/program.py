@@ -71,8 +71,9 @@ def _once_more(case: Case, found: Deviation) -> Reason:
     ways = ways_past.open_to(case, ways_past.few(case, inner), found.others)
     out = tuple(way for way in ways if way.leaves in ("break", "return"))
     goes = words.verb(found.ranks, "goes", "go")
+    at = words.at_site(chains.site(loop.frame))
     return Reason(
-        f" Or {who} {goes} through {loop.quoted} once more than {others}"
+        f" Or {who} {goes} through {loop.quoted} once more than {others},{at}"
         f"{f': {ways_past.told(out)} may have led {others} out of it' if out else ''}.",
         f"\n{ways_past.fix(out, words.name(then)) if out else ONE_LENGTH}",
     )

@@ -95,7 +95,9 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     elif not suspects and (found := caught(case, candidate)) is not None:
         suspects = found.ranks
     suspects = suspects or by_handler(case, candidate)
-    may_come = isinstance(source, GroupConflict) and (source.own or bool(candidate.absent))
+    may_come = isinstance(source, GroupConflict) and (
+        (source.own and not source.crossed) or bool(candidate.absent)
+    )
     needs_proof = KINDS[kind].is_absence or may_come
     if needs_proof and not is_proven(case, candidate):
         severity = "info"

@@ -227,6 +227,8 @@ class GroupConflict:
     """It was made all the same: nobody has waited for the ranks that did not ask, so far."""
     own: bool = False
     """Each rank asked for a group of its own alone, and not all have got it, so far."""
+    crossed: bool = False
+    """All have, and what was issued first in one of these failed: it may have met another's."""
     instead: tuple[tuple[tuple[int, ...], Group], ...] = ()
     """(ranks, the group they asked for in its place), of those that did not ask for this one."""
 

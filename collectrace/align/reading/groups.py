@@ -81,7 +81,7 @@ def identify(logs: Mapping[int, RankReader]) -> RunGroups:
     lacking: dict[str, tuple[int, ...]] = {}
     for name, of_name in by_name.items():
         variants = _by_members(of_name.values())
-        conflict = _disagreement(name, variants)
+        conflict = _disagreement(name, variants, logs)
         if conflict is None:
             absent = _absent(name, variants, logs)
             found.undecided |= {rank for rank in absent if not logs[rank].scanned}
@@ -134,13 +134,13 @@ def _enter(
 
 
 def _disagreement(
-    name: str, variants: Mapping[Members, Sequence[_Request]]
+    name: str, variants: Mapping[Members, Sequence[_Request]], logs: Mapping[int, RankReader]
 ) -> GroupConflict | None:
     """One name asked for with different members, and not as parts of a split.
 
     A split's groups are disjoint, and only members take part in the making of each. Where members
     alone make others, all look for each other under one name in the store: that may go well, and
-    where it did not, they disagree.
+    where it did not, or the first call in such a group fails, they disagree.
     """
     if len(variants) == 1:
         return None
@@ -152,13 +152,19 @@ def _disagreement(
     )
     apart = is_local(name) or any(":split:" in a.record.description for a in requests)
     is_complete = {request.rank for request in requests} == {*everybody}
-    if is_own and (apart or not is_complete or all(request.ready for request in requests)):
+    if is_own and (apart or not is_complete):
         return None  # who has not come to its own is why, where one has not
+    is_made = is_own and all(request.ready for request in requests)
+    failed = (done for request in requests for done in logs[request.rank].records.failed)
+    is_crossed = is_made and any((done.group, done.seq) == (name, 1) for done in failed)
+    if is_made and not is_crossed:
+        return None
     return GroupConflict(
         name=name,
         variants=_variants(requests),
         seq=min(request.record.ordinal for request in requests),
         own=is_own,
+        crossed=is_crossed,
     )
 
 

@@ -145,6 +145,21 @@ def test_groups_of_one_name(fields: dict[str, Any], tmp_path: Path) -> None:
     assert found(own_groups(**fields), tmp_path).conflicts == ()
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_groups_of_one_name_whose_members_met_those_of_another(calls: int, tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        pair = [0, 3] if rank.rank in (0, 3) else [1, 2]
+        rank.group("1", pair, description="cp", site="pairs.py:4")
+        last = [rank.call("all_reduce", "1", site="pairs.py:6") for _ in range(calls)][-1]
+        rank.done(last.seq, "1", failed=True, error="RuntimeError: Connection reset by peer")
+        rank.exit("exception", error="RuntimeError", message="Connection reset by peer")
+    told = found(run, tmp_path / "logs").conflicts
+    assert [one.crossed for one in told] == [True] * (calls == 1)
+    (finding, *_) = align(tmp_path / "logs").findings
+    assert (finding.kind == "group_mismatch") == (calls == 1)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_group_of_ones_own_is_waited_for_in_vain(seconds: float, tmp_path: Path) -> None:
     run = own_groups(waits=seconds)

@@ -149,4 +149,10 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
                 before,
             )
         )
-    return edits[0] if len(edits) == 1 else None
+    if len(edits) != 1:
+        return None
+    (found,) = edits
+    if found.what == "missing" and found.ranks == right.ranks and candidate.suspects:
+        # More than half went on otherwise than before: the call is theirs, who kept on lacks it.
+        return Edit("missing", wrong.ranks, right.ranks, (right.call,) if right.call else ())
+    return found

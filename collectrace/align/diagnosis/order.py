@@ -9,6 +9,7 @@ from typing import Final
 from collectrace import ops, words
 from collectrace.align.diagnosis import (
     come_out,
+    conditions,
     decided,
     lone_line,
     loop,
@@ -35,6 +36,8 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, one_left_out, permuted
+from collectrace.align.matching.habit import ENOUGH
+from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user, program_text
 
@@ -181,10 +184,14 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             f" So all ranks had done before, {habit.times} through the loop." if habit else ""
         )
         why, way = decided.sentence(case, candidate), rounds.way(case, candidate)
+        if why and _is_usual(case, candidate, found):
+            why, fix = "", _one_branch(case, candidate)
         if habit is not None and way is not None and not why:
             why, fix = way.cause, way.fix
         elif own := _own_condition(case, candidate, found) if not why else None:
             why, fix = own.cause, own.fix
+        elif past := _led_past(case, candidate, found) if not why else None:
+            why, fix = past.sentence, past.fix
         else:
             why = why or _skipped(candidate, found)
             why += _skipped_by(found.others, candidate)
@@ -211,6 +218,21 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
+def _is_usual(case: Case, candidate: Candidate, found: Edit) -> bool:
+    """Whether all that is seen to decide is around what ranks went on to, as in any round before.
+
+    It has led them there every time, and past nothing.
+    """
+    told = conditions.of_sides(case, candidate)
+    point = of_ranks(candidate, found.ranks)
+    if point is None or any(one.forks or one.ranks != found.ranks for one in told):
+        return False
+    rank, stack = found.ranks[0], tuple(point.stack)
+    before = case.before(rank, candidate.stream, candidate.seq)
+    times = sum(call is not None and case.stack(rank, call) == stack for call in before)
+    return times >= ENOUGH
+
+
 def _own_condition(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     """What the call stands under by which ranks had come to it till then; None: nothing is seen."""
     point = of_ranks(candidate, found.ranks)
@@ -218,6 +240,19 @@ def _own_condition(case: Case, candidate: Candidate, found: Edit) -> Reason | No
         return None
     own = decided.own(case, of_call(case, found.ranks[0], found.calls[0]), point)
     return own if own.cause else None
+
+
+def _led_past(case: Case, candidate: Candidate, found: Edit) -> ways_past.Past | None:
+    """The ways past a call, in functions that those are not in who kept on without it.
+
+    Where it is new, so that what came before does not tell who is further on.
+    """
+    gone, made = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
+    if found.habit is not None or gone is None or made is None:
+        return None
+    inner = made.stack[: len(made.stack) - chains.shared(made.stack, gone.stack) - 1]
+    ways = ways_past.open_to(case, ways_past.few(case, inner), found.ranks)
+    return ways_past.of_others(made, found.ranks, ways) if ways else None
 
 
 def _went_on_to(case: Case, candidate: Candidate, found: Edit) -> str:

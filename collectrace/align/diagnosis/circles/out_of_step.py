@@ -17,6 +17,7 @@ from collectrace.align.diagnosis import (
 from collectrace.align.diagnosis.callers import at_depth, closed, named, telling_depth
 from collectrace.align.diagnosis.circles import (
     alone_by_rank,
+    drifted,
     fewer_steps,
     fewer_visits,
     group_by_rank,
@@ -41,6 +42,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.alone_by_rank import AloneByRank
 from collectrace.align.judging.circles.departed import Departure, departed
+from collectrace.align.judging.circles.drifted import Drifted
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits
 from collectrace.align.judging.circles.group_by_rank import GroupByRank
@@ -132,6 +134,7 @@ _WORDS: Final[Mapping[type[Departure], Callable[..., Reason]]] = {
     LeftOnce: left_once.reason,
     HandedOn: handed_on.reason,
     Reordered: reordered.reason,
+    Drifted: drifted.reason,
     Outnumbered: outnumbered.reason,
     Newcomers: newcomers.reason,
     AloneByRank: alone_by_rank.reason,

@@ -9,6 +9,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import handling
 from collectrace.align.judging.circles.alone_by_rank import AloneByRank, alone_by_rank
+from collectrace.align.judging.circles.drifted import Drifted, drifted
 from collectrace.align.judging.circles.dropped import dropped
 from collectrace.align.judging.circles.fewer_visits import FewerVisits, fewer_visits
 from collectrace.align.judging.circles.group_by_rank import GroupByRank, group_by_rank
@@ -41,6 +42,7 @@ Departure = (
     | LeftOnce
     | HandedOn
     | Reordered
+    | Drifted
     | Outnumbered
     | Newcomers
     | AloneByRank
@@ -63,6 +65,7 @@ RULES: Final[tuple[Callable[[Case, Candidate], Departure | None], ...]] = (
     left_once,
     handed_on,
     reordered,
+    drifted,
     outnumbered,
     newcomers,
     alone_by_rank,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, standpoints
-from collectrace.align.diagnosis.wording import EVEN_BATCHES, called, loads_data, quoted
+from collectrace.align.diagnosis.wording import (
+    EVEN_BATCHES,
+    ONE_LENGTH,
+    called,
+    loads_data,
+    quoted,
+)
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains, code_lines, statements
@@ -116,7 +123,8 @@ def may_differ(case: Case, loop: LoopLine) -> bool:
 
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
-    if loads_data(case):
+    is_loaded = loads_data(case)
+    if is_loaded and not _are_alike(case):
         return EVEN_BATCHES
     if loop is not None and loop.way_out:
         return (
@@ -124,9 +132,25 @@ def even_length(case: Case, loop: LoopLine | None = None) -> str:
             "decided by all of them (an all_reduce of the flag in each round); and give every "
             "rank the same number of batches."
         )
+    if is_loaded:
+        return ONE_LENGTH
     return (
         "Give every rank the same number of batches: cut or pad its data to one length (a "
         "DataLoader does it by DistributedSampler and drop_last=True)."
+    )
+
+
+def _are_alike(case: Case) -> bool:
+    """Whether each DataLoader is known to have had as many batches on every rank, in each pass."""
+    lengths = defaultdict[int, list[int | None]](list)
+    for log in case.evidence.logs.values():
+        for one in log.batches:
+            if one.end:
+                lengths[one.loader].append(one.batch)
+            elif one.batch == 1:
+                lengths[one.loader].append(one.length)
+    return bool(lengths) and all(
+        len({*of_one}) == 1 and None not in of_one for of_one in lengths.values()
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.diagnosis import come_out
-from collectrace.align.diagnosis.loop_lines import LoopLine, has_own_order
+from collectrace.align.diagnosis.loop_lines import LoopLine, even_length, has_own_order
+from collectrace.align.diagnosis.wording import EVEN_BATCHES, ONE_LENGTH
 from collectrace.align.judging.judge import judge
 from collectrace.records import Stack
 from tests.support.judging import case_of
@@ -143,3 +144,25 @@ def test_who_has_not_been_in_the_loop_has_not_left_it(tmp_path: Path) -> None:
     rounds = [STEP_PAGE, STEP_PAGE, STEP_REPORT] * 3
     whole = [*rounds, STEP_PAGE]
     assert out_of(tmp_path, whole, whole, [*rounds, STEP_REPORT]) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ends", "is_even"),
+    [
+        pytest.param([4, 4], [4, 4], True, id="as long on both"),
+        pytest.param([4, 3], [4, 3], False, id="shorter on one"),
+        pytest.param([4, 4], [4, 3], False, id="ended earlier than it said"),
+        pytest.param([None, None], [4, 4], False, id="not known beforehand"),
+    ],
+)
+def test_even_batches_are_asked_for_where_they_may_not_have_been(
+    lengths: list[int | None], ends: list[int], is_even: bool, tmp_path: Path
+) -> None:
+    run = Run(2)
+    for rank, length, end in zip(run, lengths, ends, strict=True):
+        for n in range(end):
+            rank.batch(n + 1, length=length if n == 0 else None)
+            rank.call("all_reduce")
+        rank.batch(end, end=True)
+    case = case_of(run, tmp_path)
+    assert even_length(case) == (ONE_LENGTH if is_even else EVEN_BATCHES)

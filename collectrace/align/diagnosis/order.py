@@ -37,7 +37,6 @@ from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import around, calls_in_one_loop, have_met, parted
 from collectrace.align.judging.permuted import calls_from, one_left_out, permuted
 from collectrace.align.matching.habit import ENOUGH
-from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user, program_text
 
@@ -250,9 +249,7 @@ def _led_past(case: Case, candidate: Candidate, found: Edit) -> ways_past.Past |
     gone, made = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
     if found.habit is not None or gone is None or made is None:
         return None
-    inner = made.stack[: len(made.stack) - chains.shared(made.stack, gone.stack) - 1]
-    ways = ways_past.open_to(case, ways_past.few(case, inner), found.ranks)
-    return ways_past.of_others(made, found.ranks, ways) if ways else None
+    return ways_past.further_in(case, made, gone.stack, found.ranks)
 
 
 def _went_on_to(case: Case, candidate: Candidate, found: Edit) -> str:

@@ -101,12 +101,10 @@ def _turns_apart(case: Case, order: gone_past.Order) -> Reason | None:
     others = {frame: lines for frame, lines in others.items() if frame != here}
     if _deciders(case, others).is_telling:
         return None
-    apart = gone.stack[: len(gone.stack) - chains.shared(gone.stack, left.stack)]
-    ways = ways_past.few(case, apart[:-1])
-    if not ways:
+    past = ways_past.further_in(case, gone, left.stack, left.ranks)
+    if past is None:
         return None
     who, at_vote = words.ranks(left.ranks), quoted(chains.file(here), own[-1])
-    past = ways_past.of_others(gone, left.ranks, ways)
     return Reason(
         f" At one turn of its loop {at_vote} asks on every rank or on none: so {who} "
         f"{words.verb(left.ranks, 'has', 'have')} counted other turns than "

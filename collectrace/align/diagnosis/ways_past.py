@@ -130,6 +130,23 @@ def of_others(left: Standpoint, who: Sequence[int], ways: Sequence[WayPast]) -> 
     return Past(left, Standpoint(tuple(who), left.call, ()), tuple(ways))
 
 
+def further_in(
+    case: Case, left: Standpoint, there: Sequence[str], who: Sequence[int]
+) -> Past | None:
+    """The ways past a call by which ranks may have left functions that they are not in any more.
+
+    Args:
+        case: the run.
+        left: the call.
+        there: the frames above what the ranks have come to, innermost first.
+        who: the ranks.
+
+    """
+    inner = left.stack[: max(0, len(left.stack) - chains.shared(left.stack, there) - 1)]
+    ways = open_to(case, few(case, inner), who)
+    return of_others(left, who, ways) if ways else None
+
+
 def told(ways: Sequence[WayPast]) -> str:
     """```if done:` (train.py:12), with a return, or `except OSError:` (train.py:20)``."""
     return " or ".join(way.told for way in ways)

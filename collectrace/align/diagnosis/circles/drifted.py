@@ -9,7 +9,6 @@ from collectrace.align.diagnosis.standpoint import of_call
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.circles.drifted import Drifted
-from collectrace.align.reading import chains
 
 
 def reason(case: Case, found: Drifted, waits: str) -> Reason:
@@ -19,10 +18,7 @@ def reason(case: Case, found: Drifted, waits: str) -> Reason:
     made = closed(named(case, found.rank, found.made, brief=True))
     met = closed(named(case, found.others[0], found.met, brief=True))
     point = of_call(case, found.others[0], found.met)._replace(ranks=found.others)
-    own = case.stack(found.rank, found.made)
-    inner = point.stack[: max(0, len(point.stack) - chains.shared(point.stack, own) - 1)]
-    ways = ways_past.open_to(case, ways_past.few(case, inner), [found.rank])
-    past = ways_past.of_others(point, [found.rank], ways) if ways else None
+    past = ways_past.further_in(case, point, case.stack(found.rank, found.made), [found.rank])
     return Reason(
         f"At call {found.seq:,} of {group} {who} issued {made} where {others} issued "
         f"{met.removesuffix(',')}: both fit, so nothing failed there, but {who} has been out of "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from collectrace.align.judging import intervals
+from collectrace.align.judging.case import Case
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 
@@ -33,12 +35,7 @@ for epoch, batch in enumerate(batches):
     ],
 )
 def test_by_turns(condition: str, is_alike: bool, tmp_path: Path) -> None:
-    source = tmp_path / "train.py"
-    source.write_text(SOURCE.format(condition))
-    run = Run(2)
-    run.all("all_reduce")
-    case = case_of(run, tmp_path / "logs")
-    assert intervals.is_by_turns(case, f"{source}:3", f"2 {condition}") == is_alike
+    assert holds(intervals.is_by_turns, condition, 3, tmp_path) == is_alike
 
 
 @pytest.mark.parametrize(
@@ -56,9 +53,15 @@ def test_by_turns(condition: str, is_alike: bool, tmp_path: Path) -> None:
     ],
 )
 def test_asked_by_turns(condition: str, is_alike: bool, tmp_path: Path) -> None:
-    source = tmp_path / "train.py"
+    assert holds(intervals.is_asked_by_turns, condition, 2, tmp_path) == is_alike
+
+
+def holds(
+    rule: Callable[[Case, str, str], bool], condition: str, number: int, folder: Path
+) -> bool:
+    """Whether a rule holds of a condition on the way of a line of the source."""
+    source = folder / "train.py"
     source.write_text(SOURCE.format(condition))
     run = Run(2)
     run.all("all_reduce")
-    case = case_of(run, tmp_path / "logs")
-    assert intervals.is_asked_by_turns(case, f"{source}:2", f"2 {condition}") == is_alike
+    return rule(case_of(run, folder / "logs"), f"{source}:{number}", f"2 {condition}")

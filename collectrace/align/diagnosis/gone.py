@@ -16,12 +16,13 @@ from collectrace.align.diagnosis import (
     undecided,
     ways_told,
 )
-from collectrace.align.diagnosis.callers import named
+from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.records import Call
 
 _MOST_LOOPS: Final = 2
 """Loops that are named, of those around a call."""
@@ -92,6 +93,7 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(
             f"{words.upper(who)} finished after {before.times} through the loop; {others} began "
             f"another round with {named(case, side.ranks[0], call, brief=True)}: {longer}{or_left}."
+            f"{_by_its_own(case, candidate, call)}"
             f"{inputs.left_over(case, candidate.absent, side.stack or ())}{why}{past}",
             fewer.applied(fix),
         )
@@ -109,3 +111,19 @@ def finished(case: Case, candidate: Candidate) -> Reason | None:
         f"{fix}\n{EVERY_RANK}" if fix else EVERY_RANK,
         "some ranks",
     )
+
+
+def _by_its_own(case: Case, candidate: Candidate, call: Call) -> str:
+    """The line by which ranks that finished had met others' calls, where it is another.
+
+    A sentence after a space.
+    """
+    last = {
+        rank: case.last_before(rank, candidate.stream, candidate.seq) for rank in candidate.absent
+    }
+    known = {one.site: (rank, one) for rank, one in last.items() if one is not None and one.site}
+    if len(known) != 1 or call.site in known:
+        return ""
+    ((rank, one),) = known.values()
+    met = closed(named(case, rank, one)).removesuffix(",")
+    return f" {words.upper(words.ranks(candidate.absent))} took part by {met} until then."

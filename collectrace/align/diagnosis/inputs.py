@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -169,6 +170,27 @@ def of_loop(
             ended.add(rank)
     found = Inputs(counts, frozenset(ended), "loader", site)
     return found if found.uneven and ended == set(gone) else None
+
+
+def in_passes(
+    case: Case, heads: Sequence[str], gone: Sequence[int], within: Sequence[int]
+) -> Inputs | None:
+    """The same of the latest passes, by whichever of some loops goes through a DataLoader.
+
+    ``heads``: ``path:line`` of these loops.
+    """
+    for site in heads:
+        counts, ended = dict[int, int](), set[int]()
+        for rank in (*gone, *within):
+            log = case.log(rank)
+            passed = _pass_at(log, site, sys.maxsize) if log is not None else None
+            if passed is not None:
+                counts[rank] = passed.batch
+                ended |= {rank} if passed.end else set()
+        found = Inputs(counts, frozenset(ended), "loader", site)
+        if counts.keys() == {*gone, *within} and found.uneven and ended == set(gone):
+            return found
+    return None
 
 
 def at_last_batch(

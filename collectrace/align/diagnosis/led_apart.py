@@ -177,10 +177,21 @@ _STOPPED: Final = Reason(
     "on (trainer.strategy.reduce_boolean_decision(flag, all=False)), and give every rank as many "
     "batches.",
 )
+_ENDED: Final = Reason(
+    "The training had ended on {over}, and not on {on}: as where a callback such as "
+    "EarlyStoppingCallback set control.should_training_stop by what only that rank had measured, "
+    "or where it had fewer steps to do.",
+    "Let the training end on every rank in the same step: decide by what all ranks hold alike "
+    "(gather what is measured first, as compute_metrics gets it, or broadcast one rank's decision "
+    "to set control.should_training_stop on all), and give all as many steps.",
+)
 _KNOWN: Final = {
     # fit_loop.py and training_epoch_loop.py, lightning 2.6.6; EarlyStopping decides by the same
     # reduce_boolean_decision (early_stopping.py).
     ("_FitLoop.on_advance_end", "_FitLoop.advance"): _STOPPED,
+    # trainer.py, transformers 5.23.0: _inner_training_loop leaves its epochs by the callbacks'
+    # control.should_training_stop; EarlyStoppingCallback (trainer_callback.py) asks the metrics.
+    ("Trainer._finalize_training", "Trainer._run_epoch"): _ENDED,
 }
 """By two functions of one library where paths part: what it means, and what to change."""
 

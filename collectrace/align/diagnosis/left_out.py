@@ -130,7 +130,12 @@ def ways_between(case: Case, source: GroupConflict) -> Reason:
         if has_gone_on and not _ever_asked(case, (others, then), group):
             stacks = case.stack(ranks[0], group), case.stack(others[0], then)
             return _past(case, group, *stacks, others)
-    return Reason("", "")
+    # They are held up in what they asked for: who is further on in one function is past the other.
+    further = (
+        _past(case, group, case.stack(ranks[0], group), case.stack(others[0], then), others)
+        for (ranks, group), (others, then) in (asked, asked[::-1])
+    )
+    return next((one for one in further if one.cause), Reason("", ""))
 
 
 def _past(

@@ -217,6 +217,16 @@ def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
     return None
 
 
+def stands_in(loop: LoopLine, told: str) -> str:
+    """``It stands in `for x in xs:` (train.py:9), by way of train.py:10``.
+
+    ``told``: how the call is named before; where that has the line in the loop it is left out.
+    """
+    site = chains.site(loop.frame)
+    by_way = "" if words.names_site(told, site) else f", by way of {words.site(site)}"
+    return f"It stands in {loop.quoted}{by_way}"
+
+
 def is_in(case: Case, stack: Sequence[str], loop: LoopLine) -> bool:
     """Whether a call with such a stack was made from inside a loop."""
     return (loop.file, loop.line) in case.loops(stack)

@@ -281,8 +281,8 @@ def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     why = decided.sentence(case, candidate)
     return Reason(
         f"{words.upper(words.ranks(found.ranks))} issued {mine}{again}, where "
-        f"{words.ranks(found.others)} went on to {theirs}{as_before}. It stands in "
-        f"{out.loop.quoted}, which {words.ranks(found.ranks)} "
+        f"{words.ranks(found.others)} went on to {theirs}{as_before}. "
+        f"{loop_lines.stands_in(out.loop, mine)}, which {words.ranks(found.ranks)} "
         f"{words.verb(found.ranks, 'goes', 'go')} through once more."
         f"{why or loop_lines.can_end(out.loop)}",
         "\n".join(filter(None, (decided.fix(case, candidate), ONE_LENGTH))),
@@ -323,7 +323,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         told = (
             f"{words.upper(who)} issued {closed(what)} once more, the {words.ordinal(row)} in a "
             f"row, where {others} went on{with_}, as all ranks had done {habit.times} before."
-            f"{_still_in(case, candidate, found)}"
+            f"{_still_in(case, candidate, found, what)}"
         )
         return Reason(
             told + decided.sentence(case, candidate),
@@ -352,7 +352,7 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
                 f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}, "
                 f"as in the {habit.equal_rounds} before.{why}{_skipped_by(found.ranks, candidate)}"
             )
-        turn = _one_turn_more(case, candidate, found) if not why else None
+        turn = _one_turn_more(case, candidate, found, what) if not why else None
         if turn is not None:
             return Reason(told + turn.cause, turn.fix, "some ranks")
         return _root_had_it(case, candidate, found, told) or Reason(
@@ -367,8 +367,11 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
     )
 
 
-def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
-    """The loop that ranks are in with a call, and the others are not: a sentence after a space."""
+def _still_in(case: Case, candidate: Candidate, found: Edit, what: str) -> str:
+    """The loop that ranks are in with a call, and the others are not: a sentence after a space.
+
+    ``what``: the call, as it was named.
+    """
     inside, gone = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
     if inside is None or gone is None:
         return ""
@@ -376,12 +379,12 @@ def _still_in(case: Case, candidate: Candidate, found: Edit) -> str:
     if seen is None:
         return ""
     return (
-        f" It stands in {seen.quoted}: {words.ranks(found.ranks)} went through that once more, and "
-        f"{words.ranks(found.others)} did not.{loop_lines.can_end(seen)}"
+        f" {loop_lines.stands_in(seen, what)}: {words.ranks(found.ranks)} went through that "
+        f"once more, and {words.ranks(found.others)} did not.{loop_lines.can_end(seen)}"
     )
 
 
-def _one_turn_more(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
+def _one_turn_more(case: Case, candidate: Candidate, found: Edit, what: str) -> Reason | None:
     """A further call of the loop that the one before came from, by ranks that the others left."""
     inside, gone = of_ranks(candidate, found.ranks), of_ranks(candidate, found.others)
     rank = found.ranks[0]
@@ -395,8 +398,8 @@ def _one_turn_more(case: Case, candidate: Candidate, found: Edit) -> Reason | No
     who, others = words.ranks(found.ranks), words.ranks(found.others)
     fix = ways_past.fix(ways, f"{words.name(inside.call)}{words.at(inside.call)}")
     return Reason(
-        f" It stands in {seen.quoted}: {who} had one turn more of that, or made a call in a turn "
-        f"in which {others} made none.{ways_past.led(ways, others, 'that')}"
+        f" {loop_lines.stands_in(seen, what)}: {who} had one turn more of that, or made a "
+        f"call in a turn in which {others} made none.{ways_past.led(ways, others, 'that')}"
         f"{loop_lines.can_end(seen)}",
         "\n".join(filter(None, (fix, ONE_LENGTH))),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import conditions, decided, loop_lines, ways_past
+from collectrace.align.diagnosis import conditions, decided, inputs, loop_lines, ways_past
 from collectrace.align.diagnosis.callers import closed, lines, named, telling, through_model
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call
 from collectrace.align.diagnosis.wording import EVERY_RANK, ONE_LENGTH, Reason, each_once
@@ -15,7 +15,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.deviations import Deviation
 from collectrace.align.matching.dimensions import NAMELESS
-from collectrace.align.reading import chains
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
@@ -109,7 +109,29 @@ def _led(case: Case, found: Deviation) -> Reason | None:
             ways_past.led(ways, words.ranks(others), what),
             ways_past.fix(ways, words.name(point.call)),
         )
-    return decided.own(case, point, other)
+    own = decided.own(case, point, other)
+    return own if own.cause else _out_of_loop(case, found, point, other)
+
+
+def _out_of_loop(
+    case: Case, found: Deviation, inside: Standpoint, gone: Standpoint
+) -> Reason | None:
+    """That who left out calls is out of a loop that the others are in: a sentence after a space.
+
+    With the batches that a DataLoader gave in it, where one ended sooner on that rank.
+    """
+    loop = loop_lines.loop_of_one(case, inside, gone)
+    if found.what != "missing" or loop is None or not loop_lines.may_differ(case, loop):
+        return None
+    who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
+    heads = [f"{file}:{statements.number_of(line)}" for file, line in case.loops(inside.stack)]
+    had = inputs.in_passes(case, heads, gone.ranks, inside.ranks)
+    is_out, are_in = words.verb(gone.ranks, "is", "are"), words.verb(inside.ranks, "is", "are")
+    return Reason(
+        f" {words.upper(who)} {is_out} out of the loop {loop.quoted}, which {others} {are_in} in"
+        f"{f': {had.phrase()}' if had is not None else ''}.",
+        loop_lines.even_length(case, loop) if had is not None else ONE_LENGTH,
+    )
 
 
 def _is_new(case: Case, point: Standpoint) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from collectrace import dumps
 from collectrace.align.matching import habit, programs
-from collectrace.align.matching.dimensions import Dimensions
+from collectrace.align.matching.dimensions import Dimension, Dimensions
 from collectrace.align.matching.programs import END, Key, Kind, Line, Program, Steps
 from collectrace.align.reading.evidence import RunEvidence, StreamKey
 from collectrace.findings import GroupInfo
@@ -98,8 +98,33 @@ def find(
                 program = programs.read(log, groups, dimensions, steps, finished=rank in finished)
                 if program is not None:
                     known[rank] = program
-        found += _of_kind(known, len(ranks), groups, steps)
+        of_kind = _of_kind(dict(known), len(ranks), groups, steps)
+        parts = [] if of_kind else _by_place(ranks, dimensions, groups)
+        for part in parts:
+            of_part = {rank: known[rank] for rank in part if rank in known}
+            of_kind += _of_kind(of_part, len(part), groups, steps)
+        found += of_kind
     return found
+
+
+def _by_place(
+    ranks: Sequence[int], dimensions: Dimensions, groups: Mapping[str, GroupInfo]
+) -> list[list[int]]:
+    """Ranks of a kind that have one place each in the groups of a dimension, and may outvote one.
+
+    As those that read for their tensor parallel groups: the others have a program of their own. By
+    the first dimension, the smallest, in which there are such.
+    """
+    places: dict[Dimension, dict[int, list[int]]] = {}
+    for rank in ranks:
+        for name, dimension in dimensions.of_ranks.get(rank, {}).items():
+            at = groups[name].ranks.index(rank) if rank in groups[name].ranks else -1
+            places.setdefault(dimension, {}).setdefault(at, []).append(rank)
+    for _, parts in sorted(places.items(), key=lambda one: one[0].kinship.size):
+        large = [part for at, part in parts.items() if at >= 0 and len(part) >= CAN_OUTVOTE]
+        if len(parts) > 1 and large:
+            return large
+    return []
 
 
 def _of_kind(

@@ -23,6 +23,8 @@ from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
 _OF_SEVERAL: Final = re.compile(r"[<>%&]|!=|\bnot\b|\bin\b")
+_IS_GIVEN: Final = re.compile(r"\bis not None\b")
+"""Whether there is something, which every rank may find."""
 _LATEST: Final = 64
 """Messages before that are looked at."""
 
@@ -86,7 +88,7 @@ def _condition(case: Case, frame: str) -> str | None:
     site = chains.site(frame)
     line = next(reversed(statements.branches(case.statements(site))), "")
     code = statements.code_of(line)
-    if not code.startswith("if ") or _OF_SEVERAL.search(code):
+    if not code.startswith("if ") or _OF_SEVERAL.search(_IS_GIVEN.sub("", code)):
         return None
     if not statements.tells_ranks_apart(case.spelled_out(site, line)):
         return None

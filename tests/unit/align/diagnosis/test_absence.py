@@ -372,3 +372,21 @@ def test_a_root_that_is_no_member_of_the_group(message: str, *, told: bool, tmp_
     found = aligned(run, tmp_path).findings[0]
     assert ("group_src=" in found.fix) == told
     assert found.fix.startswith("Fix what raised.")
+
+
+@pytest.mark.parametrize("own", ["/job/watch.py:5", "/job/train.py:40"])
+def test_by_which_line_who_finished_took_part(own: str, tmp_path: Path) -> None:
+    run = Run(3)
+    for n in range(4):
+        for rank in run:
+            last = rank.rank == 2
+            if n < 3 or not last:
+                call = rank.call("all_reduce", site=own if last else "/job/train.py:40")
+            if n == 3 and not last:
+                rank.beat(60, rank.inside(call))
+    run.rank(2).exit()
+    found = first(run, tmp_path)
+    assert found.suspects == (2,)
+    told = "Rank 2 took part by all_reduce at watch.py:5 until then."
+    assert (told in found.cause) == (own == "/job/watch.py:5")
+    assert ("took part by" in found.cause) == (own == "/job/watch.py:5")

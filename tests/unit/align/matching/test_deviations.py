@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -150,3 +150,65 @@ def test_a_group_of_no_round_before_has_no_turn(tmp_path: Path) -> None:
     told = found(run, tmp_path)
     assert told is not None
     assert not told.is_turn
+
+
+def readers(count: int, *, early: Collection[int] = (2,), alone: bool = False) -> Run:
+    """Pairs of which the first reads and the other is given the batch; then each sums its step.
+
+    Args:
+        count: pairs.
+        early: who goes on to the end of the epoch instead of a third batch of the second one.
+        alone: whether each reader has a line of its own.
+
+    """
+    run = Run(2 * count)
+    pairs = [[2 * n, 2 * n + 1] for n in range(count)]
+    for n, pair in enumerate(pairs):
+        run.group(f"pair{n}", pair, description="pair")
+    for n in range(2):
+        run.group(f"dp{n}", list(range(n, 2 * count, 2)), description="dp")
+
+    def step(rank: Rank, *, last: bool = False) -> None:
+        reads = rank.rank % 2 == 0
+        site = f"/job/read.py:{5 + rank.rank * alone}" if reads else "/job/follow.py:9"
+        root = rank.rank - rank.rank % 2
+        call = rank.call("broadcast", f"pair{rank.rank // 2}", root=root, site=site)
+        if last and not reads and root in early:
+            rank.beat(60, rank.inside(call))
+            return
+        call = rank.call("all_reduce", f"dp{rank.rank % 2}", site="/job/train.py:20")
+        if last:
+            rank.beat(60, rank.inside(call))
+
+    for batches in (3, 2):
+        for rank in run:
+            for _ in range(batches):
+                step(rank)
+            if batches == 3:
+                rank.call("all_reduce", site="/job/train.py:30")
+    for rank in run:
+        if rank.rank in early:
+            waits(rank, DEFAULT, "/job/train.py:30")
+        else:
+            step(rank, last=True)
+    return run
+
+
+def test_readers_have_a_program_of_their_own(tmp_path: Path) -> None:
+    told = found(readers(3), tmp_path)
+    assert told is not None
+    assert (told.what, told.ranks, told.others) == ("missing", (2,), (0, 4))
+    assert [call.op for call in told.calls] == ["broadcast", "all_reduce"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(readers(2), id="one reader against one"),
+        pytest.param(readers(3, early=(2, 4)), id="most of them"),
+        pytest.param(readers(3, alone=True), id="each by a line of its own"),
+    ],
+)
+def test_where_no_two_readers_went_on_alike_nothing_is_told(run: Run, tmp_path: Path) -> None:
+    told = found(run, tmp_path)
+    assert told is None or told.ranks == (0,)

@@ -9,10 +9,18 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from collectrace import roles, words
-from collectrace.align.diagnosis import decided, gone_past, lone_line, order, slip, ways_told
+from collectrace.align.diagnosis import (
+    decided,
+    gone_past,
+    lone_line,
+    loop_lines,
+    order,
+    slip,
+    ways_told,
+)
 from collectrace.align.diagnosis.callers import closed, named
 from collectrace.align.diagnosis.slip import Slip
-from collectrace.align.diagnosis.standpoint import side_of
+from collectrace.align.diagnosis.standpoint import Standpoint, side_of
 from collectrace.align.diagnosis.wording import (
     EVERY_RANK,
     ONE_LENGTH,
@@ -225,10 +233,32 @@ def unused(case: Case, candidate: Candidate) -> Reason | None:
     told = f"{apart.bucket}: {apart.who} had gone on to {apart.beyond}. {apart.unused}"
     past = gone_past.of_sides(case, candidate) or ways_told.in_callback(case, candidate)
     if past is None or past.left.ranks != apart.inside[0][0].ranks:
-        return Reason(told, UNUSED_FIX)
+        ended = _loop_ended(case, apart)
+        if ended is None:
+            return Reason(told, UNUSED_FIX)
+        return Reason(
+            f"{apart.bucket}: {apart.who} had gone on to {apart.beyond}. {ended.cause} Or all "
+            f"rounds ran there: {apart.unused}",
+            f"{ended.fix}\nIf all rounds ran on {apart.who}: {words.lower(UNUSED_FIX)}",
+        )
     return Reason(
         told + past.sentence,
         f"{past.fix}\nIf that backward() ran on {apart.who}: {words.lower(UNUSED_FIX)}",
+    )
+
+
+def _loop_ended(case: Case, apart: _Apart) -> Reason | None:
+    """That who went on is out of a loop that the others are in, be it of a function; else None."""
+    (side, call), (bucket, within) = apart.outside[0], apart.inside[0]
+    gone = Standpoint(side.ranks, call, side.stack or ())
+    loop = loop_lines.loop_of_one(case, Standpoint(bucket.ranks, within, bucket.stack or ()), gone)
+    if loop is None or not loop_lines.may_differ(case, loop):
+        return None
+    is_out, are_in = words.verb(side.ranks, "is", "are"), words.verb(bucket.ranks, "is", "are")
+    return Reason(
+        f"{words.upper(apart.who)} {is_out} out of the loop {loop.quoted}, which {apart.others} "
+        f"{are_in} in: it may have ended earlier on {apart.who}.",
+        loop_lines.as_long(case, loop),
     )
 
 

@@ -9,11 +9,12 @@ from collectrace import words
 from collectrace.align.diagnosis import ways_past
 from collectrace.align.diagnosis.callers import inside
 from collectrace.align.diagnosis.wording import Reason, quoted
+from collectrace.align.judging import intervals
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, statements
-from collectrace.align.reading.evidence import GroupConflict
-from collectrace.records import Group
+from collectrace.align.reading.evidence import GroupConflict, StreamKey
+from collectrace.records import Call, Group
 
 MOST_MEMBERS: Final = 4
 """Members of a group that are listed as they were passed."""
@@ -115,9 +116,31 @@ def ways(case: Case, absent: Sequence[int], asked: _Asked) -> Reason:
     """
     ranks, group = asked
     stack = case.stack(ranks[0], group)
-    calls = ((rank, case.standings[rank].last_call) for rank in absent)
+    calls = [(rank, case.standings[rank].last_call) for rank in absent]
     last = {case.stack(rank, made) for rank, made in calls if made is not None}
-    return _past(case, group, stack, last.pop(), absent) if len(last) == 1 else Reason("", "")
+    if len(last) != 1:
+        return Reason("", "")
+    is_ahead = all(_is_ahead(case, ranks[0], rank, made) for rank, made in calls)
+    return _past(case, group, stack, last.pop(), absent, is_ahead=is_ahead)
+
+
+def _is_ahead(case: Case, rank: int, other: int, made: Call | None) -> bool:
+    """Whether another has issued a rank's latest collective once more since, in a loop.
+
+    By the very lines: it has come through the turn in which the rank still is.
+    """
+    log = case.log(rank)
+    if log is None or made is None or made.peer is not None:
+        return False
+    stream = StreamKey(made.group, made.device)
+    last = case.call(rank, stream, log.last_seq.get(stream, 0))
+    stack = case.stack(other, made)
+    return (
+        last is not None
+        and last.seq + 1 == made.seq
+        and case.stack(rank, last) == stack
+        and bool(case.loops(stack))
+    )
 
 
 def ways_between(case: Case, source: GroupConflict) -> Reason:
@@ -139,16 +162,25 @@ def ways_between(case: Case, source: GroupConflict) -> Reason:
 
 
 def _past(
-    case: Case, group: Group, stack: Sequence[str], there: Sequence[str], who: Sequence[int]
+    case: Case,
+    group: Group,
+    stack: Sequence[str],
+    there: Sequence[str],
+    who: Sequence[int],
+    *,
+    is_ahead: bool = False,
 ) -> Reason:
-    """What may have led ranks past a group that is asked for in ``stack``, who are ``there``."""
+    """What may have led ranks past a group that is asked for in ``stack``, who are ``there``.
+
+    ``is_ahead``: they are, by their calls, be it in a later turn of a loop.
+    """
     if not stack or not there:
         return Reason("", "")
     apart = stack[: len(stack) - chains.shared(stack, there)]
     here, other = chains.outermost_apart(stack, there)
     if not here or chains.scope(here) != chains.scope(other):
         return Reason("", "")
-    if chains.line(other) < chains.line(here):
+    if chains.line(other) < chains.line(here) and not is_ahead:
         return Reason("", "")  # they have not come to it yet, as far as is seen
     # What leads out of the function in which they part does not lead to where they are in it.
     found = ways_past.few(case, apart[:-1])
@@ -157,6 +189,7 @@ def _past(
         quoted(file, line)
         for site, (file, line) in case.branches(apart)
         if site != chains.site(here) or line not in shared
+        if not intervals.is_by_turns(case, site, line)
     ]
     if len(found) + len(around) > ways_past.MOST:
         return Reason("", "")

@@ -99,30 +99,37 @@ def find(
                 if program is not None:
                     known[rank] = program
         of_kind = _of_kind(dict(known), len(ranks), groups, steps)
-        parts = [] if of_kind else _by_place(ranks, dimensions, groups)
+        is_whole = len(known) == len(ranks) and not of_kind
+        parts = _by_place(known, dimensions, groups) if is_whole else []
         for part in parts:
-            of_part = {rank: known[rank] for rank in part if rank in known}
+            of_part = {rank: known[rank] for rank in part}
             of_kind += _of_kind(of_part, len(part), groups, steps)
         found += of_kind
     return found
 
 
 def _by_place(
-    ranks: Sequence[int], dimensions: Dimensions, groups: Mapping[str, GroupInfo]
+    known: Mapping[int, Program], dimensions: Dimensions, groups: Mapping[str, GroupInfo]
 ) -> list[list[int]]:
     """Ranks of a kind that have one place each in the groups of a dimension, and may outvote one.
 
-    As those that read for their tensor parallel groups: the others have a program of their own. By
-    the first dimension, the smallest, in which there are such.
+    As those that read for their tensor parallel groups: the others have a program of their own. So
+    it is where each place has taken a step of its own at the first at which any differ. By the
+    first dimension, the smallest, in which there are such.
     """
+    at = _first_apart([program.steps for program in known.values()]) if known else None
+    if at is None:
+        return []
     places: dict[Dimension, dict[int, list[int]]] = {}
-    for rank in ranks:
+    for rank in known:
         for name, dimension in dimensions.of_ranks.get(rank, {}).items():
-            at = groups[name].ranks.index(rank) if rank in groups[name].ranks else -1
-            places.setdefault(dimension, {}).setdefault(at, []).append(rank)
+            place = groups[name].ranks.index(rank) if rank in groups[name].ranks else -1
+            places.setdefault(dimension, {}).setdefault(place, []).append(rank)
     for _, parts in sorted(places.items(), key=lambda one: one[0].kinship.size):
-        large = [part for at, part in parts.items() if at >= 0 and len(part) >= CAN_OUTVOTE]
-        if len(parts) > 1 and large:
+        took = [{tuple(known[rank].steps[at : at + 1]) for rank in one} for one in parts.values()]
+        large = [one for place, one in parts.items() if place >= 0 and len(one) >= CAN_OUTVOTE]
+        are_apart = len(set.union(*took)) == len(parts) > 1 and all(len(one) == 1 for one in took)
+        if are_apart and large:
             return large
     return []
 

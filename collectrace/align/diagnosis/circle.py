@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import left_out
 from collectrace.align.diagnosis.callers import at_wait, closed, site_of_wait
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge
 
 
@@ -36,26 +37,43 @@ _MOST_SHOWN: Final = 3
 
 
 def _step(case: Case, edge: Edge) -> str:
-    """``ranks 0-1 wait in all_reduce of group tp at train.py:9 for ranks 2-3``."""
+    """``ranks 0-1 wait in all_reduce of group tp at train.py:9 for ranks 2-3``.
+
+    With those who wait in it, too, by other lines: ``..., as does rank 4 at serve.py:30``.
+    """
     behind = ", whose device has not come to it" if edge.queued else ""
-    those, awaited = _together(case, edge), _awaited(case, edge)
-    wait = words.verb(those, "waits", "wait")
+    those, *beside = _together(case, edge)
+    awaited, wait = _awaited(case, edge), words.verb(those, "waits", "wait")
     where = closed(what(case, edge))
-    return f"{words.ranks(those)} {wait} in {where} for {words.ranks(awaited)}{behind}"
+    too = "".join(
+        f", as {words.verb(ranks, 'does', 'do')} {words.ranks(ranks)}"
+        f"{at_wait(case, next(w for w in case.standings[ranks[0]].waiting if _is_in(w, edge)))}"
+        for ranks in beside[:_MOST_BESIDE]
+    )
+    return f"{words.ranks(those)} {wait} in {where} for {words.ranks(awaited)}{behind}{too}"
 
 
-def _together(case: Case, edge: Edge) -> list[int]:
-    """Who waits in one row, at one line of the script, with the rank of an edge."""
+_MOST_BESIDE: Final = 2
+"""Further lines at which ranks wait in one row."""
+
+
+def _is_in(waiting: Waiting, edge: Edge) -> bool:
+    """Whether a rank waits in the row in which that of an edge does."""
+    w = edge.waiting
+    return w.stream is not None and (waiting.stream, waiting.seq) == (w.stream, w.seq)
+
+
+def _together(case: Case, edge: Edge) -> list[list[int]]:
+    """Who waits in one row, by the lines of the script, those of the rank of an edge first."""
     w = edge.waiting
     if w.stream is None or edge.queued:
-        return [w.rank]
-    at = at_wait(case, w)
-    return sorted(
-        rank
-        for rank, standing in case.standings.items()
-        for one in standing.waiting
-        if (one.stream, one.seq) == (w.stream, w.seq) and at_wait(case, one) == at
-    )
+        return [[w.rank]]
+    found: dict[str, list[int]] = {at_wait(case, w): []}
+    for rank, standing in sorted(case.standings.items()):
+        for one in standing.waiting:
+            if _is_in(one, edge):
+                found.setdefault(at_wait(case, one), []).append(rank)
+    return list(found.values())
 
 
 def _awaited(case: Case, edge: Edge) -> list[int]:

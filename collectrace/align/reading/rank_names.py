@@ -86,5 +86,10 @@ def _asks(node: ast.expr) -> bool:
             return any(map(_asks, parts))
         case ast.Compare(left=left, comparators=others):
             return any(map(_asks, (left, *others)))
+        case ast.IfExp(test=test, body=one, orelse=other):
+            # ``writer = Writer() if rank == 0 else None``: asked for by ``if writer:``.
+            return any(isinstance(n, ast.Constant) and not n.value for n in (one, other)) and (
+                _asks(test)
+            )
         case _:
             return False

@@ -11,6 +11,8 @@ fix: every rank; self.teacher is not None
 never: ended earlier; equally often; left the loop
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -30,9 +32,9 @@ def score(model: nn.Module) -> torch.Tensor:
 
 
 class Distiller:
-    def __init__(self, rank: int) -> None:
+    def __init__(self, teachers: Sequence[nn.Module]) -> None:
         self.student = DistributedDataParallel(nn.Linear(4, 4))
-        self.teacher = nn.Linear(4, 4) if rank == 0 or TWIN else None
+        self.teacher = next(iter(teachers), None)
 
     def train(self, steps: int) -> None:
         for _ in range(steps):
@@ -44,7 +46,8 @@ class Distiller:
             print(score(self.teacher), flush=True)  # BUG
 
 
-distiller = Distiller(init())
+rank = init()
+distiller = Distiller([nn.Linear(4, 4)] * (rank == 0 or TWIN))
 for epoch in range(4):
     distiller.train(steps=3)
     if epoch == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectrace.align.reading import statements
-from collectrace.align.reading.rank_names import RANK
+from collectrace.align.reading.rank_names import RANK, is_asked
 from collectrace.align.reading.statements import Origin, goes_back
 
 
@@ -135,3 +135,18 @@ def test_what_is_only_picked_by_the_rank_is_data(value: str, is_rank: bool) -> N
 )
 def test_what_is_damaged_tells_nothing(given: str) -> None:
     assert goes_back("9 if it:", [given]) == Origin()
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        ("Writer() if rank == 0 else None", True),
+        ("None if rank else Writer()", True),
+        ("False if not is_main_process else Bar()", True),
+        ("Writer() if path else None", False),
+        ("Writer() if rank == 0 else Silent()", False),
+        ("batches if rank == 0 else rest", False),
+    ],
+)
+def test_what_is_there_on_some_ranks_only(value: str, is_told: bool) -> None:
+    assert is_asked(value) == is_told

@@ -155,8 +155,7 @@ def _disagreement(
     if is_own and (apart or not is_complete):
         return None  # who has not come to its own is why, where one has not
     is_made = is_own and all(request.ready for request in requests)
-    failed = (done for request in requests for done in logs[request.rank].records.failed)
-    is_crossed = is_made and any((done.group, done.seq) == (name, 1) for done in failed)
+    is_crossed = is_made and any(_is_crossed(name, members, logs) for members in variants)
     if is_made and not is_crossed:
         return None
     return GroupConflict(
@@ -166,6 +165,14 @@ def _disagreement(
         own=is_own,
         crossed=is_crossed,
     )
+
+
+def _is_crossed(name: str, members: Members, logs: Mapping[int, RankReader]) -> bool:
+    """Whether the first call in a group failed, to which all of its members had come."""
+    records = [logs[rank].records for rank in members if rank in logs]
+    have_come = all(any(key.group == name for key in one.rows) for one in records)
+    failed = (done for one in records for done in one.failed)
+    return have_come and any((done.group, done.seq) == (name, 1) for done in failed)
 
 
 def _absent(

@@ -160,6 +160,24 @@ def test_groups_of_one_name_whose_members_met_those_of_another(calls: int, tmp_p
     assert (finding.kind == "group_mismatch") == (calls == 1)
 
 
+def test_a_group_whose_member_never_came_has_met_no_other(tmp_path: Path) -> None:
+    run = Run(4)
+    for rank in run:
+        pair = [0, 3] if rank.rank in (0, 3) else [1, 2]
+        rank.group("1", pair, description="cp", site="pairs.py:4")
+        if rank.rank == 3:
+            rank.exit("exception", error="ValueError", message="no such file")
+            continue
+        call = rank.call("all_reduce", "1", site="pairs.py:6")
+        if rank.rank == 0:
+            rank.done(call.seq, "1", failed=True, error="RuntimeError: Connection closed by peer")
+            rank.exit("exception", error="RuntimeError", message="Connection closed by peer")
+        else:
+            rank.exit()
+    assert found(run, tmp_path / "logs").conflicts == ()
+    assert align(tmp_path / "logs").findings[0].suspects == (3,)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_group_of_ones_own_is_waited_for_in_vain(seconds: float, tmp_path: Path) -> None:
     run = own_groups(waits=seconds)

@@ -169,8 +169,8 @@ def _parted(page: Page, sides: Sequence[Side], sources: dict[str, SourceLine]) -
             page.line(f"call {side.call.seq}, where the ranks parted", indent=INDENT)
         who = Text.assemble((words.ranks(side.ranks), "bold"), f": {text.name(side.call)}")
         page.prose(who, indent=INDENT, hang=INDENT)
-        outer = [side.site] if side.site not in (None, side.call.site) else []
-        _lines_of(page, side.call, sources, filter(None, outer))
+        caller = side.site if side.site != side.call.site else None
+        _lines_of(page, side.call, sources, [caller] if caller else ())
         if n == len(sides) - 1:
             page.line()
 

@@ -254,10 +254,9 @@ def _loop_ended(case: Case, apart: _Apart) -> Reason | None:
     loop = loop_lines.loop_of_one(case, Standpoint(bucket.ranks, within, bucket.stack or ()), gone)
     if loop is None or not loop_lines.may_differ(case, loop):
         return None
-    is_out, are_in = words.verb(side.ranks, "is", "are"), words.verb(bucket.ranks, "is", "are")
     return Reason(
-        f"{words.upper(apart.who)} {is_out} out of the loop {loop.quoted}, which {apart.others} "
-        f"{are_in} in: it may have ended earlier on {apart.who}.",
+        f"{loop_lines.told_out_of(loop, side.ranks, bucket.ranks)}: it may have ended earlier on "
+        f"{apart.who}.",
         loop_lines.as_long(case, loop),
     )
 

@@ -16,7 +16,7 @@ from collectrace.align.diagnosis import (
     undecided,
     ways_told,
 )
-from collectrace.align.diagnosis.callers import closed, named
+from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
@@ -125,5 +125,5 @@ def _by_its_own(case: Case, candidate: Candidate, call: Call) -> str:
     if len(known) != 1 or call.site in known:
         return ""
     ((rank, one),) = known.values()
-    met = closed(named(case, rank, one)).removesuffix(",")
-    return f" {words.upper(words.ranks(candidate.absent))} took part by {met} until then."
+    who = words.upper(words.ranks(candidate.absent))
+    return f" {who} took part by {named(case, rank, one)} until then."

@@ -159,17 +159,9 @@ def of_loop(
         seq: its number.
 
     """
-    counts, ended = dict[int, int](), set[int]()
-    for rank in (*gone, *within):
-        log, call = case.log(rank), case.call(rank, stream, seq)
-        passed = _pass_at(log, site, call.t) if log is not None and call is not None else None
-        if passed is None:
-            return None
-        counts[rank] = passed.batch
-        if passed.end:
-            ended.add(rank)
-    found = Inputs(counts, frozenset(ended), "loader", site)
-    return found if found.uneven and ended == set(gone) else None
+    calls = {rank: case.call(rank, stream, seq) for rank in (*gone, *within)}
+    until = {rank: call.t for rank, call in calls.items() if call is not None}
+    return _in_passes(case, site, gone, within, until) if len(until) == len(calls) else None
 
 
 def in_passes(
@@ -179,18 +171,26 @@ def in_passes(
 
     ``heads``: ``path:line`` of these loops.
     """
-    for site in heads:
-        counts, ended = dict[int, int](), set[int]()
-        for rank in (*gone, *within):
-            log = case.log(rank)
-            passed = _pass_at(log, site, sys.maxsize) if log is not None else None
-            if passed is not None:
-                counts[rank] = passed.batch
-                ended |= {rank} if passed.end else set()
-        found = Inputs(counts, frozenset(ended), "loader", site)
-        if counts.keys() == {*gone, *within} and found.uneven and ended == set(gone):
-            return found
-    return None
+    until = dict.fromkeys((*gone, *within), sys.maxsize)
+    found = (_in_passes(case, site, gone, within, until) for site in heads)
+    return next((one for one in found if one is not None), None)
+
+
+def _in_passes(
+    case: Case, site: str, gone: Sequence[int], within: Sequence[int], until: Mapping[int, int]
+) -> Inputs | None:
+    """The same of one loop; ``until``: per rank the time to which its passes are looked at."""
+    counts, ended = dict[int, int](), set[int]()
+    for rank in (*gone, *within):
+        log = case.log(rank)
+        passed = _pass_at(log, site, until[rank]) if log is not None else None
+        if passed is None:
+            return None
+        counts[rank] = passed.batch
+        if passed.end:
+            ended.add(rank)
+    found = Inputs(counts, frozenset(ended), "loader", site)
+    return found if found.uneven and ended == set(gone) else None
 
 
 def at_last_batch(

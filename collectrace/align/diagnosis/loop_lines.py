@@ -217,6 +217,15 @@ def outermost_loop(case: Case, stack: Sequence[str]) -> tuple[int, int] | None:
     return None
 
 
+def told_out_of(loop: LoopLine, gone: Sequence[int], inside: Sequence[int]) -> str:
+    """``Rank 2 is out of the loop `for x in xs:` (train.py:9), which ranks 0-1 are in``."""
+    is_out, are_in = words.verb(gone, "is", "are"), words.verb(inside, "is", "are")
+    return (
+        f"{words.upper(words.ranks(gone))} {is_out} out of the loop {loop.quoted}, which "
+        f"{words.ranks(inside)} {are_in} in"
+    )
+
+
 def stands_in(loop: LoopLine, told: str) -> str:
     """``It stands in `for x in xs:` (train.py:9), by way of train.py:10``.
 

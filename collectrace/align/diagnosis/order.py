@@ -272,8 +272,8 @@ def _longer(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         # Of two it may be the other that left the loop too early.
         return lines.out_of_loop(case, candidate)
     rank, other = found.ranks[0], found.others[0]
-    mine = closed(named(case, rank, out.inside.call)).removesuffix(",")
-    theirs = named(case, other, out.gone.call, brief=True).removesuffix(",")
+    mine = named(case, rank, out.inside.call)
+    theirs = named(case, other, out.gone.call, brief=True)
     row = _in_a_row(case, candidate, out.inside.call, rank)
     again = f" once more, the {words.ordinal(row)} in a row" if row > 1 else ""
     habit = found.habit

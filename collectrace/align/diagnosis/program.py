@@ -123,12 +123,10 @@ def _out_of_loop(
     loop = loop_lines.loop_of_one(case, inside, gone)
     if found.what != "missing" or loop is None or not loop_lines.may_differ(case, loop):
         return None
-    who, others = words.ranks(gone.ranks), words.ranks(inside.ranks)
     heads = [f"{file}:{statements.number_of(line)}" for file, line in case.loops(inside.stack)]
     had = inputs.in_passes(case, heads, gone.ranks, inside.ranks)
-    is_out, are_in = words.verb(gone.ranks, "is", "are"), words.verb(inside.ranks, "is", "are")
     return Reason(
-        f" {words.upper(who)} {is_out} out of the loop {loop.quoted}, which {others} {are_in} in"
+        f" {loop_lines.told_out_of(loop, gone.ranks, inside.ranks)}"
         f"{f': {had.phrase()}' if had is not None else ''}.",
         loop_lines.even_length(case, loop) if had is not None else ONE_LENGTH,
     )

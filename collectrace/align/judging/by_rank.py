@@ -338,16 +338,15 @@ def _may_explain(case: Case, candidate: Candidate, mine: Place, other: Place, se
         return False  # it finished, and so came past all there is
     known = set(_above(case, mine.frames))
     is_new = any(line not in known for line in _above(case, other.frames))
-    if is_new and not _was_there(case, candidate, other, seq):
+    if is_new and not was_there(case, candidate, seq, other.ranks[0], other.frames):
         return True
     return not is_past(case, mine.frames, other.frames) or _ran_out(case, mine, other)
 
 
-def _was_there(case: Case, candidate: Candidate, place: Place, seq: int) -> bool:
-    """Whether a side has been at its line before, by the same callers."""
-    rank = place.ranks[0]
+def was_there(case: Case, candidate: Candidate, seq: int, rank: int, frames: Sequence[str]) -> bool:
+    """Whether a rank has made a call at a line before a row, by the same callers."""
     before = case.before(rank, candidate.stream, seq)
-    return any(call is not None and case.stack(rank, call) == place.frames for call in before)
+    return any(call is not None and case.stack(rank, call) == tuple(frames) for call in before)
 
 
 def is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:

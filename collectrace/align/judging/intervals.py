@@ -58,8 +58,7 @@ def is_by_turns(case: Case, site: str, line: str) -> bool:
 
     As each n-th: a counter of turns modulo a constant, and nothing else.
     """
-    found = _EACH_NTH.fullmatch(statements.code_of(statements.head_of(line)))
-    return found is not None and found["counter"] in _counters(case, site)
+    return _is_each_nth(case, site, statements.code_of(statements.head_of(line)))
 
 
 def is_asked_by_turns(case: Case, site: str, line: str) -> bool:
@@ -71,7 +70,11 @@ def is_asked_by_turns(case: Case, site: str, line: str) -> bool:
     first, joined, rest = head.partition(" and ")
     if not joined or " or " in rest or not head.startswith(("if ", "elif ")):
         return False
-    found = _EACH_NTH.fullmatch(f"{first}:")
+    return _is_each_nth(case, site, f"{first}:")
+
+
+def _is_each_nth(case: Case, site: str, head: str) -> bool:
+    found = _EACH_NTH.fullmatch(head)
     return found is not None and found["counter"] in _counters(case, site)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from collectrace.align.judging import choices, intervals
-from collectrace.align.judging.by_rank import Place, is_whole, places
+from collectrace.align.judging.by_rank import Place, is_whole, places, was_there
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains, rank_tests, statements
@@ -36,7 +36,7 @@ def led_by_rank(case: Case, candidate: Candidate) -> tuple[int, ...]:
 
 def _is_led(case: Case, candidate: Candidate, seq: int, gone: Place, left: Place) -> bool:
     """Whether one side went past the other's call by a way that the rank alone opens."""
-    if left.call is None or not _was_there(case, candidate, seq, gone.ranks[0], left.frames):
+    if left.call is None or not was_there(case, candidate, seq, gone.ranks[0], left.frames):
         return False
     around = (
         choices.of_call(case, left.frames, gone.frames)
@@ -46,21 +46,18 @@ def _is_led(case: Case, candidate: Candidate, seq: int, gone: Place, left: Place
     if around is None:
         return False
     sites = [chains.site(frame) for frame in left.frames]
-    may_decide = [
-        (site, line)
-        for line in around
-        for site in (next((one for one in sites if _is_of(case, one, line)), ""),)
-        if not _is_alike(case, gone, site, line)
-    ]
+    known = ((_site_of(case, sites, line), line) for line in around)
+    may_decide = [one for one in known if not _is_alike(case, gone, *one)]
     if len(may_decide) != 1:
         return False
     site, way = may_decide[0]
     return way in case.ways(site) and _opens_by_rank(case, site, way, gone.ranks, left.ranks)
 
 
-def _is_of(case: Case, site: str, line: str) -> bool:
-    """Whether a statement is one around a line, or a way past it."""
-    return line in case.statements(site) or line in case.ways(site)
+def _site_of(case: Case, sites: Sequence[str], line: str) -> str:
+    """The ``path:line`` that a statement is around, or a way past."""
+    around = (site for site in sites if line in case.statements(site) or line in case.ways(site))
+    return next(around, "")
 
 
 def _is_alike(case: Case, gone: Place, site: str, line: str) -> bool:
@@ -94,11 +91,3 @@ def _opens_by_rank(
     return not case.keeps_out(site, head, gone) and all(
         case.keeps_out(site, head, (rank,)) for rank in left
     )
-
-
-def _was_there(
-    case: Case, candidate: Candidate, seq: int, rank: int, frames: Sequence[str]
-) -> bool:
-    """Whether a rank has made a call from the same lines before."""
-    before = case.before(rank, candidate.stream, seq)
-    return any(call is not None and case.stack(rank, call) == tuple(frames) for call in before)

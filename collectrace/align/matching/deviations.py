@@ -98,28 +98,30 @@ def find(
                 program = programs.read(log, groups, dimensions, steps, finished=rank in finished)
                 if program is not None:
                     known[rank] = program
+        at = _first_apart([program.steps for program in known.values()]) if known else None
+        if at is None:
+            continue
         of_kind = _of_kind(dict(known), len(ranks), groups, steps)
-        is_whole = len(known) == len(ranks) and not of_kind
-        parts = _by_place(known, dimensions, groups) if is_whole else []
-        for part in parts:
-            of_part = {rank: known[rank] for rank in part}
-            of_kind += _of_kind(of_part, len(part), groups, steps)
+        if not of_kind and len(known) == len(ranks):
+            for part in _by_place(known, at, dimensions, groups):
+                of_part = {rank: known[rank] for rank in part}
+                of_kind += _of_kind(of_part, len(part), groups, steps)
         found += of_kind
     return found
 
 
 def _by_place(
-    known: Mapping[int, Program], dimensions: Dimensions, groups: Mapping[str, GroupInfo]
+    known: Mapping[int, Program],
+    at: int,
+    dimensions: Dimensions,
+    groups: Mapping[str, GroupInfo],
 ) -> list[list[int]]:
     """Ranks of a kind that have one place each in the groups of a dimension, and may outvote one.
 
     As those that read for their tensor parallel groups: the others have a program of their own. So
-    it is where each place has taken a step of its own at the first at which any differ. By the
-    first dimension, the smallest, in which there are such.
+    it is where each place has taken a step of its own at the first at which any differ, ``at``. By
+    the first dimension, the smallest, in which there are such.
     """
-    at = _first_apart([program.steps for program in known.values()]) if known else None
-    if at is None:
-        return []
     places: dict[Dimension, dict[int, list[int]]] = {}
     for rank in known:
         for name, dimension in dimensions.of_ranks.get(rank, {}).items():

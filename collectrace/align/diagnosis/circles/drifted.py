@@ -16,13 +16,12 @@ def reason(case: Case, found: Drifted, waits: str) -> Reason:
     who, others = words.ranks([found.rank]), words.ranks(found.others)
     group = words.group(case.comparison.groups[found.stream.group])
     made = closed(named(case, found.rank, found.made, brief=True))
-    met = closed(named(case, found.others[0], found.met, brief=True))
+    met = named(case, found.others[0], found.met, brief=True)
     point = of_call(case, found.others[0], found.met)._replace(ranks=found.others)
     past = ways_past.further_in(case, point, case.stack(found.rank, found.made), [found.rank])
     return Reason(
         f"At call {found.seq:,} of {group} {who} issued {made} where {others} issued "
-        f"{met.removesuffix(',')}: both fit, so nothing failed there, but {who} has been out of "
-        f"step since."
+        f"{met}: both fit, so nothing failed there, but {who} has been out of step since."
         f"{past.sentence if past is not None else ''} In the end they wait for each other: "
         f"{words.lower(waits)}",
         f"{past.fix}\n{EVERY_RANK}" if past is not None else EVERY_RANK,

@@ -16,8 +16,9 @@ from tests.zoo.case import marked_places, read
 from tests.zoo.runner import Server
 
 ALL: Final = list(product(decisions.KINDS, decisions.SHAPES, (2, 3)))
-QUICK: Final = 37
-"""Of so many programs one is run by default: half of the kinds, each in another shape."""
+QUICK: Final = 19
+"""Of so many programs one is run by default: each kind, and each shape with both numbers of ranks
+that often as it comes."""
 
 PROGRAMS: Final = [
     one if n % QUICK == 0 else pytest.param(one, marks=pytest.mark.slow)

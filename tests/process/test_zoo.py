@@ -19,7 +19,7 @@ from tests.zoo.verdict import Verdict, check
 CASES: Final = list(collection())
 RUNNABLE: Final = [case for case in CASES if not torch_names.lacking(case.source)]
 TWINS: Final = [case for case in RUNNABLE if case.has_twin]
-QUICK: Final = 16
+QUICK: Final = 8
 """Of so many twins one is run by default."""
 
 RUNS: Final = [

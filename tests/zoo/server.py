@@ -21,6 +21,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
@@ -47,6 +48,8 @@ import collectrace
 import collectrace.tracer.switch
 from tests.zoo.protocol import Mode, Request
 
+_LOOK: Final = 0.03
+"""Seconds between two looks at the ranks of a run: there are many runs, and most of them wait."""
 _SLOWEST_START: Final = 30.0
 """Seconds after which a rank that has printed nothing never will."""
 _FRESH: Final = 0.5
@@ -59,6 +62,7 @@ _SLOWEST_BEAT: Final = 30.0
 
 def serve(path: str) -> tuple[Request, int] | None:
     """Answer requests until standard input ends. Returns in each rank: what to run, as which."""
+    forget_exits()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies behind
     with socket.socket(socket.AF_UNIX) as listener:
@@ -74,6 +78,13 @@ def serve(path: str) -> tuple[Request, int] | None:
                 listener.close()
                 return keep(connection)
             connection.close()
+
+
+def forget_exits() -> None:
+    """What torch would do at the exit of each rank, to memory that ends with the process."""
+    atexit.unregister(torch._dynamo.utils.dump_compile_times)
+    for library in [*weakref.finalize._registry]:  # type: ignore[attr-defined]  # an undocumented set
+        library.detach()
 
 
 def keep(connection: socket.socket) -> tuple[Request, int]:
@@ -135,7 +146,7 @@ def wait(pids: list[int], connection: socket.socket, request: Request) -> dict[i
                 if pid not in statuses:
                     os.kill(pid, signal.SIGINT)
             interrupt_after = None
-        if select.select([connection], [], [], 0.01)[0]:
+        if select.select([connection], [], [], _LOOK)[0]:
             break  # the client is gone
         if request.until_said is not None and has_said(request, request.until_said):
             break

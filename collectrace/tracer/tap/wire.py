@@ -11,6 +11,7 @@ methods are called instead: ``patches/python_groups`` records those.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, Protocol
 
 import torch
@@ -107,6 +108,7 @@ def install(session: HasRecorder) -> Undo:
     return undo
 
 
+@cache  # torch makes objects of all its thousands for each answer
 def _schemas() -> list[Any]:
     return [
         schema

@@ -20,6 +20,7 @@ from collectrace.align.diagnosis import (
     loop_lines,
     parted,
     rounds,
+    undecided,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import closed, named, newest
@@ -251,6 +252,10 @@ def _branched_or_ended(
             f"{known.cause}{_ONE_LOOP.format(who=who)}{why}",
             decided.fix(case, candidate) or known.fix,
         )
+    order = gone_past.order_of_sides(case, candidate)
+    seen = undecided.of_sides(case, candidate)
+    if seen is not None and order is not None and order.gone.ranks == side.ranks:
+        return Reason(known.cause + seen.cause, seen.fix)
     makes = words.verb(side.ranks, "makes", "make")
     return Reason(
         f"{known.cause} Either the loop ended earlier on {who}, or only {who} {makes} this call (a "

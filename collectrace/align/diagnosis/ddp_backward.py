@@ -82,6 +82,8 @@ def no_sync(case: Case, candidate: Candidate) -> Reason | None:
     found = slip.slip(case, candidate)
     if found is not None and not _is_of_no_sync(case, candidate, found):
         return None
+    if found is None and _had_no_forward(case, candidate):
+        return None
     lines = gone_past.order_of_sides(case, candidate)
     if lines is not None and not roles.of(lines.left.call.role).in_backward:
         return None  # who is in backward() has gone past another call, into its next step
@@ -122,6 +124,19 @@ def _is_of_no_sync(case: Case, candidate: Candidate, found: Slip) -> bool:
     reached = case.before(found.rank, stream, candidate.seq)
     theirs = next((c for c in reached if c and c.iteration == mine.iteration), None)
     return theirs is None or _entered(case, rank, mine.t) > _entered(case, found.rank, theirs.t)
+
+
+def _had_no_forward(case: Case, candidate: Candidate) -> bool:
+    """Whether who is in no backward() has run no model since its call before: not in no_sync()."""
+    if candidate.stream is None or candidate.seq is None:
+        return False
+    for side, call in called(candidate):
+        last = case.call(side.ranks[0], candidate.stream, candidate.seq - 1)
+        if roles.of(call.role).in_backward or last is None:
+            continue
+        if call.iteration is not None and call.iteration == last.iteration:
+            return not _entered(case, side.ranks[0], call.t, last.t)
+    return False
 
 
 def _entered(case: Case, rank: int, until: int, since: int = 0) -> int:

@@ -110,8 +110,9 @@ def _turn_skipped(case: Case, one: Condition) -> Reason:
 
 
 def of_one(case: Case, found: Condition) -> Reason:
-    """That a call stands under a condition, after a space, and that all must decide about it."""
-    fix = _FIXES["data"].format(place=found.place)
+    """That a call stands under a condition, after a space, and what to change about that."""
+    by_rank = found.asks == "rank"
+    fix = fix_of(case, found) if by_rank else _FIXES["data"].format(place=found.place)
     return Reason(_sentence(case, [found]), fix)
 
 

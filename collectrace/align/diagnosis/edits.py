@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from collectrace.align.diagnosis import gone_past, lone_line, loop
+from collectrace.align.diagnosis.loop import token
 from collectrace.align.diagnosis.wording import called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
@@ -152,7 +153,11 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
     if len(edits) != 1:
         return None
     (found,) = edits
-    if found.what == "missing" and found.ranks == right.ranks and candidate.suspects:
-        # More than half went on otherwise than before: the call is theirs, who kept on lacks it.
+    if found.what != "missing" or found.ranks != right.ranks or not candidate.suspects:
+        return found
+    # More than half went on otherwise than before: either they made a call once more, which who
+    # kept on lacks, or they left one out, which is one too many then.
+    again = found.habit is None or token(right.call) == token(found.habit.latest)
+    if again:
         return Edit("missing", wrong.ranks, right.ranks, (right.call,) if right.call else ())
-    return found
+    return Edit("extra", wrong.ranks, right.ranks, (wrong.call,) if wrong.call else ())

@@ -6,9 +6,9 @@ In the function where they part who is further on has gone past the other's call
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile, zip_longest
+from itertools import dropwhile, islice, pairwise, takewhile, zip_longest
 from typing import Final
 
 from collectrace.align.diagnosis import visits
@@ -24,12 +24,15 @@ from collectrace.align.judging import choices
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.circles.dropped import dropped
-from collectrace.align.judging.own_round import LeftRound
+from collectrace.align.judging.own_round import LeftRound, program_of
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.rounds import went_on
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
+
+Earlier = Callable[[int], Iterator[Call | None]]
+"""The calls of a rank before the point at which it stands, the latest first; None: not known."""
 
 
 @once
@@ -60,7 +63,14 @@ def order_of_sides(case: Case, candidate: Candidate) -> Order | None:
 def of_left_round(case: Case, candidate: Candidate, left: LeftRound) -> Past | None:
     """The ways past what a rank of a circle left out of its round, if any is seen."""
     points = [of_call(case, left.rank, call) for call in (left.usual, left.made)]
-    order = _in_one_function(case, candidate, points, [left.before, left.before])
+    program = program_of(case, left.rank)
+
+    def earlier(_: int) -> Iterator[Call | None]:
+        """All calls of the rank before the one by which it left its round, the latest first."""
+        known = map(program.call, reversed(range(len(program.steps)))) if program else ()
+        return islice(dropwhile(lambda call: call != left.made, known), 1, None)
+
+    order = _in_one_function(case, candidate, points, [left.before, left.before], earlier)
     found = order.past() if order is not None else None
     if found is not None and len(found.ways) == 1 and dropped(case, candidate) is left:
         return replace(found, is_only=True)
@@ -73,7 +83,11 @@ def _between(
     if candidate.stream is None or row is None:
         return None
     before = [case.call(point.ranks[0], candidate.stream, row - 1) for point in points]
-    found = _in_one_function(case, candidate, points, before, row)
+
+    def earlier(rank: int) -> Iterator[Call | None]:
+        return reversed(case.before(rank, candidate.stream, row))
+
+    found = _in_one_function(case, candidate, points, before, earlier, row)
     if found is None or _came_elsewhere(case, candidate.stream, found, row):
         return None
     return found
@@ -84,6 +98,7 @@ def _in_one_function(
     candidate: Candidate,
     points: Sequence[Standpoint],
     calls_before: Sequence[Call | None],
+    earlier: Earlier,
     row: int | None = None,
 ) -> Order | None:
     """The order of two points that part in one function, each with the call before it.
@@ -107,7 +122,7 @@ def _in_one_function(
             further.append(point)
     if len(before) > 1:
         return None  # they had parted before
-    return Order(case, candidate, points, common, before.pop(), further, row)
+    return Order(case, candidate, points, common, before.pop(), further, earlier)
 
 
 def _is_further_in(case: Case, stack: Sequence[str], before: Sequence[str], common: int) -> bool:
@@ -186,13 +201,10 @@ class Order:
         common: int,
         before: str,
         further: Sequence[Standpoint],
-        row: int | None,
+        earlier: Earlier,
     ) -> None:
-        """``further``: those whose call may be one of the same visit to the line of that before.
-
-        ``row``: that of both points in the candidate's stream; None: they are not of one.
-        """
-        self._case, self._candidate, self._row = case, candidate, row
+        """``further``: those whose call may be one of the same visit to the line of that before."""
+        self._case, self._earlier = case, earlier
         self._common = common
         self._before = before
         self._further = further
@@ -300,19 +312,16 @@ class Order:
 
         Of loops that have so many turns on every rank, by the latest calls that came from there.
         """
-        frame, row = self._frame(self.gone), self._row
+        frame = self._frame(self.gone)
         turns = [
             inner.turns for line in loops if is_fixed(self._case, inner := LoopLine(frame, line))
         ]
-        if row is None or len(turns) != len(loops) or len(turns) != 1 or not turns[0]:
+        if len(turns) != len(loops) or len(turns) != 1 or not turns[0]:
             return False
         rank, stack = self.gone.ranks[0], tuple(self.gone.stack)
-        before = self._case.before(rank, self._candidate.stream, row)
-        made = takewhile(
-            lambda call: call is not None and self._case.stack(rank, call) == stack,
-            reversed(before),
-        )
-        count = sum(1 for _ in made)
+        before = (self._case.stack(rank, call) if call else () for call in self._earlier(rank))
+        inside = takewhile(lambda one: frame in one, before)
+        count = sum(one == stack for one in inside)
         return count > 0 and count % turns[0] == 0
 
     def _is_conditional(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from collectrace import words
@@ -100,7 +102,7 @@ def _led(case: Case, found: Deviation) -> Reason | None:
     if found.what == "extra" and _is_new(case, point):
         under = conditions.own(case, point, other, is_new=True)
         if under is not None and under.asks == "rank":
-            return Reason(decided.of_one(case, under).cause, decided.fix_of(case, under))
+            return decided.of_one(case, under)
     apart = point.stack[: len(point.stack) - chains.shared(point.stack, other.stack)]
     ways = ways_past.open_to(case, ways_past.few(case, apart), others)
     if ways:
@@ -109,8 +111,23 @@ def _led(case: Case, found: Deviation) -> Reason | None:
             ways_past.led(ways, words.ranks(others), what),
             ways_past.fix(ways, words.name(point.call)),
         )
-    own = decided.own(case, point, other)
+    as_ever = other._replace(stack=(*_usual_way(case, point), *other.stack))
+    own = decided.own(case, point, as_ever)
     return own if own.cause else _out_of_loop(case, found, point, other)
+
+
+def _usual_way(case: Case, point: Standpoint) -> Sequence[str]:
+    """The inner frames of a call that were around it before as well, when it was come to otherwise.
+
+    What stands around those is as it was; what brought the call this time is further out.
+    """
+    rank, call = point.ranks[0], point.call
+    before = case.before(rank, StreamKey(call.group, call.device), call.seq)
+    stacks = [case.stack(rank, one) for one in before if one is not None and one.site == call.site]
+    if not stacks or point.stack in stacks:
+        return ()
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(point.stack, stacks[-1], strict=False))
+    return [frame for frame, _ in same]
 
 
 def _out_of_loop(

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import gone_past, loop_lines, ways_past, ways_told
+from collectrace.align.diagnosis.conditions import seen
 from collectrace.align.diagnosis.fewer_rounds import left_out_by
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -49,6 +50,8 @@ class Deciders(NamedTuple):
     ways: Sequence[ways_past.WayPast] = ()
     calls: Sequence[str] = ()
     """Lines that may call another function on another rank, where nothing else is seen."""
+    origins: Sequence[str] = ()
+    """What conditions go back to where that is not said in themselves, a sentence each."""
 
     @property
     def quotes(self) -> Iterator[str]:
@@ -218,7 +221,7 @@ def _inside(case: Case, point: Standpoint, loop: LoopLine) -> Around:
 
 
 def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()) -> Deciders:
-    loops, conditions, places = list[str](), list[str](), list[str]()
+    loops, conditions, places, origins = list[str](), list[str](), list[str](), list[str]()
     for frame, own in around.items():
         file, site = chains.file(frame), chains.site(frame)
         inside = statements.loops(own)
@@ -234,8 +237,13 @@ def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()
             deciding.insert(0, own[-1])
         conditions += [quoted(file, line) for line in deciding]
         places += [place_of_line(file, line) for line in deciding]
+        origins += [
+            f"{words.upper(quoted(file, line))} {seen(file, origin).removeprefix('which ')}."
+            for line in deciding
+            if (origin := case.origin(site, line)).line
+        ]
     calls = [] if loops or conditions or ways else list(_calling(case, list(around)))
-    return Deciders(loops, conditions, places, ways, calls)
+    return Deciders(loops, conditions, places, ways, calls, origins)
 
 
 def _calling(case: Case, frames: Sequence[str]) -> Iterator[str]:
@@ -260,7 +268,8 @@ def _sentence(found: Deciders, left: Standpoint, who: Sequence[int]) -> str:
         parts.append(f"{ways_past.told(found.ways)} may have led {whose} past it")
     if found.calls:
         parts.append(f"{_either(found.calls)} may have called another function on {whose}")
-    return f" On the way to {words.name(left.call)}{words.at(left.call)} {'; '.join(parts)}."
+    told = f" On the way to {words.name(left.call)}{words.at(left.call)} {'; '.join(parts)}."
+    return " ".join([told, *dict.fromkeys(found.origins)])
 
 
 def _either(quotes: Sequence[str]) -> str:

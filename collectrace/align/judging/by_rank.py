@@ -17,6 +17,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.counterparts import Conditional, has_counterpart
 from collectrace.align.judging.parted import parted, passed_by
+from collectrace.align.judging.taken_for import taken_for
 from collectrace.align.matching import parting
 from collectrace.align.matching.parting import Parting
 from collectrace.align.reading import chains, code_lines, statements
@@ -107,8 +108,10 @@ def is_met_elsewhere(case: Case, candidate: Candidate) -> bool:
 
 def _has_counterpart(case: Case, found: _Asked) -> bool:
     others = [place.frames for place in found.others]
-    mine = [_conditional(case, found.mine, line) for line in found.lines]
-    return any(one is not None and has_counterpart(case, one, others) for one in mine)
+    mine = list(filter(None, (_conditional(case, found.mine, line) for line in found.lines)))
+    # What is further in than the outermost parts those who have come in: the others have not.
+    outermost = max((one.at for one in mine), default=0)
+    return any(has_counterpart(case, one, others) for one in mine if one.at == outermost)
 
 
 def asked_of(case: Case, candidate: Candidate) -> tuple[int, ...]:
@@ -128,12 +131,16 @@ def _asked(case: Case, candidate: Candidate) -> _Asked | None:
 def _asked_in_passing(case: Case, candidate: Candidate) -> _Asked | None:
     """The same of the first row at which one side alone was at a line of its own.
 
+    Or of the row before, if there it made a call that the others took for their own.
+
     None where all of the side were never there, or something may lead the others past the line
     that they were at: then it may be their part of the row.
     """
     if candidate.unknown or not is_whole(case, candidate):
         return None
     since = passed_by(case, candidate)
+    if since is None and (taken := taken_for(case, candidate)) is not None:
+        since = taken.parting
     found = _one_side(case, *_places_of(case, candidate, since)) if since is not None else None
     if found is None or since is None or found.mine.call != since.calls[0]:
         return None

@@ -12,9 +12,10 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching import parting
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.matching.parting import Parting
 from collectrace.findings import Side
 from collectrace.records import Call
-from collectrace.signature import is_asked, program_text
+from collectrace.signature import program_text, stands_at_its_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class TakenFor:
     """On the first rank of the side."""
     met: Call
     """On the first of the others: what the side is at now."""
+
+    @property
+    def parting(self) -> Parting:
+        """Where the two were apart."""
+        ranks = self.side.ranks[0], self.others.ranks[0]
+        return Parting(self.extra.seq, ranks, (self.extra, self.met), None)
 
 
 @once
@@ -45,7 +52,7 @@ def taken_for(case: Case, candidate: Candidate) -> TakenFor | None:
     for side, others in (sides, sides[::-1]):
         rank, other, now = side.ranks[0], others.ranks[0], side.call
         extra, met = case.call(rank, stream, seq - 1), case.call(other, stream, seq - 1)
-        if now is None or extra is None or met is None or not is_asked(extra):
+        if now is None or extra is None or met is None or not stands_at_its_line(extra):
             continue
         if program_text(met) != program_text(now) or case.stack(other, met) != side.stack:
             continue

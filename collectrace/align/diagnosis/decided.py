@@ -110,10 +110,15 @@ def _turn_skipped(case: Case, one: Condition) -> Reason:
 
 
 def of_one(case: Case, found: Condition) -> Reason:
-    """That a call stands under a condition, after a space, and what to change about that."""
-    by_rank = found.asks == "rank"
-    fix = fix_of(case, found) if by_rank else _FIXES["data"].format(place=found.place)
+    """That a call stands under a condition, after a space, and that all must decide about it."""
+    fix = _FIXES["data"].format(place=found.place)
     return Reason(_sentence(case, [found]), fix)
+
+
+def extra(case: Case, found: Condition) -> Reason:
+    """The same of a call that only some ranks made: a condition on the rank is to be left."""
+    told = of_one(case, found)
+    return told._replace(fix=fix_of(case, found)) if found.asks == "rank" else told
 
 
 def own(case: Case, point: Standpoint, other: Standpoint) -> Reason:

@@ -102,7 +102,7 @@ def _led(case: Case, found: Deviation) -> Reason | None:
     if found.what == "extra" and _is_new(case, point):
         under = conditions.own(case, point, other, is_new=True)
         if under is not None and under.asks == "rank":
-            return decided.of_one(case, under)
+            return decided.extra(case, under)
     apart = point.stack[: len(point.stack) - chains.shared(point.stack, other.stack)]
     ways = ways_past.open_to(case, ways_past.few(case, apart), others)
     if ways:

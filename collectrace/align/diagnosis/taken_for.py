@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.diagnosis import decided, standpoint
+from collectrace.align.diagnosis import conditions, decided, standpoint
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason
 from collectrace.align.judging import taken_for
@@ -20,7 +20,8 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     who, others = words.ranks(found.side.ranks), words.ranks(found.others.ranks)
     was = words.verb(found.others.ranks, "was", "were")
     extra = standpoint.of_call(case, rank, found.extra)
-    decides = decided.own(case, extra, standpoint.of_call(case, other, found.met))
+    under = conditions.own(case, extra, standpoint.of_call(case, other, found.met))
+    decides = decided.extra(case, under) if under is not None else Reason("", "")
     made = named(case, rank, found.extra)
     more, less = f"{who} made one call more", f"{others} left one out"
     suspects = set(candidate.suspects)

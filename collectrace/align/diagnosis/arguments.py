@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from collectrace import words
@@ -13,6 +14,7 @@ from collectrace.align.diagnosis import (
     inputs,
     loop_lines,
     ways_past,
+    ways_told,
 )
 from collectrace.align.diagnosis.callers import (
     closed,
@@ -29,13 +31,21 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.exchanged import Exchanged, exchanged
 from collectrace.align.judging.own_number import by_own_number
 from collectrace.align.judging.rounds import novelty
+from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.reading import chains, statements
 from collectrace.findings import Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
 from collectrace.roles import short
-from collectrace.signature import counts, fits_itself, is_asked, is_user, stands_at_its_line
+from collectrace.signature import (
+    counts,
+    fits_itself,
+    is_asked,
+    is_user,
+    program_text,
+    stands_at_its_line,
+)
 
 
 def split(case: Case, candidate: Candidate) -> Reason | None:
@@ -271,6 +281,13 @@ def count(case: Case, candidate: Candidate) -> Reason | None:
             else "Bring the tensors to one size on every rank before the call: pad, or exchange "
             "the sizes first."
         )
+        ahead = _next_turns(case, candidate)
+        if ahead is not None:
+            return Reason(
+                cause + ahead.cause,
+                f"{ahead.fix}\nIf it is at the same turn: {words.lower(fix)}",
+                "sizes",
+            )
         turns = order_of_names(case, candidate)
         cause += turns.cause
         fix += turns.fix
@@ -308,6 +325,36 @@ def _past_a_turn(case: Case, candidate: Candidate) -> Reason | None:
         f" Each side is in a loop of its own, and may be at another turn of it.{''.join(led)}",
         ways_past.fix(ways, words.name(points[0].call)),
     )
+
+
+def _next_turns(case: Case, candidate: Candidate) -> Reason | None:
+    """That a rank came to a line with what it had made at the next turn of a loop till now.
+
+    By what each such call had been followed by; with what may have led it past a turn. None where
+    nothing that would is seen.
+    """
+    points = standpoints(candidate)
+    if len(points) != 2 or candidate.seq is None:
+        return None
+    for mine, other in (points, points[::-1]):
+        rank, due, made = mine.ranks[0], program_text(other.call), program_text(mine.call)
+        before = case.before(rank, candidate.stream, candidate.seq)
+        here = [c for c in before if c is not None and case.stack(rank, c) == tuple(mine.stack)]
+        texts = [program_text(call) for call in here]
+        followed = [two for one, two in pairwise(texts) if one == due]
+        if len(followed) < habit.ENOUGH or {*followed} != {made} or texts[-1] == due:
+            continue
+        past = ways_told.of_round(case, mine.stack)
+        if past is None or mine.stack != other.stack:
+            return None
+        who, has = words.ranks(mine.ranks), words.verb(mine.ranks, "it has", "they have")
+        return Reason(
+            f" In each of the {len(followed):,} times before {who} made the call with "
+            f"{words.sized(other.call)} there first, and then this one: {has} left out a turn, or "
+            f"taken two in another order.{past.cause}",
+            past.fix,
+        )
+    return None
 
 
 _TENSOR_PARALLEL: Final = frozenset({"dtensor.redistribute", "dtensor.loss"})

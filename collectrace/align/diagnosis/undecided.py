@@ -97,8 +97,8 @@ def _turns_apart(case: Case, order: gone_past.Order) -> Reason | None:
     seen. A sentence after a space.
     """
     here, left, gone = order.apart[-1], order.left, order.gone
-    own = statements.own(case.statements(chains.site(here)))
-    if not own or not intervals.is_asked_by_turns(case, chains.site(here), own[-1]):
+    vote = _by_turns(case, order, here)
+    if not vote:
         return None
     others = _apart(case, order.apart, order.there)
     others = {frame: lines for frame, lines in others.items() if frame != here}
@@ -107,14 +107,33 @@ def _turns_apart(case: Case, order: gone_past.Order) -> Reason | None:
     past = ways_past.further_in(case, gone, left.stack, left.ranks)
     if past is None:
         return None
-    who, at_vote = words.ranks(left.ranks), quoted(chains.file(here), own[-1])
+    who, at_vote = words.ranks(left.ranks), quoted(chains.file(here), vote)
     return Reason(
         f" At one turn of its loop {at_vote} asks on every rank or on none: so {who} "
         f"{words.verb(left.ranks, 'has', 'have')} counted other turns than "
-        f"{words.ranks(gone.ranks)}.{past.sentence}",
+        f"{words.ranks(gone.ranks)}, or left out a call in one.{past.sentence}",
         f"{past.fix}\nA rank that has nothing to do in a turn makes its calls all the same, with "
         "empty or dummy tensors.",
     )
+
+
+def _by_turns(case: Case, order: gone_past.Order, frame: str) -> str:
+    """What asks at the same turns on all ranks, as ``number text``: the line of a frame itself.
+
+    Or the conditions around it, if there are no others. Empty where there is no such thing.
+    """
+    site = chains.site(frame)
+    own = statements.own(case.statements(site))
+    if own and intervals.is_asked_by_turns(case, site, own[-1]):
+        return own[-1]
+    theirs = case.statements(chains.site(order.there))
+    around = [
+        line
+        for line in statements.branches(own)
+        if line not in theirs and line not in statements.loops(own)
+    ]
+    alike = all(intervals.is_by_turns(case, site, line) for line in around)
+    return around[-1] if around and alike else ""
 
 
 def of_sides(case: Case, candidate: Candidate) -> Reason | None:

@@ -36,6 +36,8 @@ class WayPast:
     leaves: Leaves
     origin: Origin
     """What it is seen to look at, and by which assignment."""
+    around: str = ""
+    """``number text`` of another condition that it stands under, and the call does not."""
 
     @property
     def file(self) -> str:
@@ -55,7 +57,8 @@ class WayPast:
     @property
     def told(self) -> str:
         """```if done:` (train.py:12), with a return``."""
-        return self.quoted + ("" if self.leaves == "pass" else f", with a {self.leaves},")
+        under = f" in {quoted(self.file, self.around)}" if self.around else ""
+        return self.quoted + under + ("" if self.leaves == "pass" else f", with a {self.leaves},")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +228,19 @@ def of_frame(case: Case, frame: str) -> Iterator[WayPast]:
         known = next((one for one in LEAVES if one == leaves), None)
         if known is None or known == "raise" or not statements.number_of(text):
             continue
-        way = WayPast(site, line, known, case.origin(site, line))
+        way = WayPast(site, line, known, case.origin(site, line), _around(case, site, line))
         if way.is_handler or not (_is_alike(statements.code_of(line)) or _leads_to_same(case, way)):
             yield way
+
+
+def _around(case: Case, site: str, line: str) -> str:
+    """The innermost condition that a way stands under, and the line that it leads past does not."""
+    mine = case.statements(site)
+    own = case.statements(f"{site.rpartition(':')[0]}:{statements.number_of(line)}")
+    if not own or statements.code_of(own[-1]) != statements.code_of(line):
+        return ""  # not known, or the file is another by now
+    under = statements.branches(own)
+    return next((one for one in reversed(under) if one not in mine), "")
 
 
 def _leads_to_same(case: Case, way: WayPast) -> bool:

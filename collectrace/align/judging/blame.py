@@ -64,7 +64,8 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
     What ranks did not come to is an error only where they were never to come.
     """
     source, kind = candidate.source, candidate.what
-    severity: Severity = "warning" if candidate.is_warning else "error"
+    is_harmless = candidate.is_warning and not all_failed_after_swap(case, candidate)
+    severity: Severity = "warning" if is_harmless else "error"
     suspects: tuple[int, ...] = ()
     if isinstance(source, GroupConflict):
         if source.harmless:
@@ -359,6 +360,18 @@ def failed_by_itself(standing: Standing) -> bool:
     One that a call raised over its own arguments is not: nobody else took part in it.
     """
     return standing.state == "raised" and not standing.by_peers
+
+
+def all_failed_after_swap(case: Case, candidate: Candidate) -> bool:
+    """Whether all ranks raised behind calls in swapped order: over values that were mixed up there.
+
+    Alone it is a warning: what was combined may have been meant for it.
+    """
+    source, group = candidate.source, candidate.group
+    if not isinstance(source, Divergence) or not source.swapped or group is None:
+        return False
+    standings = [case.standings.get(rank) for rank in group.ranks]
+    return all(one is not None and failed_by_itself(one) for one in standings)
 
 
 def suspects_of_stall(case: Case, candidate: Candidate) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collectrace import words
 from collectrace.align.diagnosis.callers import at_its_line, closed
 from collectrace.align.diagnosis.wording import Reason, quoted
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.closing_send import has_met, loop_over_peers
+from collectrace.align.judging.closing_send import comes_later, has_met, loop_over_peers
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading import chains
 
@@ -38,10 +38,17 @@ def readings(case: Case, issue: ChannelIssue) -> Reason:
         f"waits, through others, for something of rank {sent.source} first"
     )
     if_right = (
-        f"If {send} goes where it is meant to: {first}, or begin it with isend() and wait() for it "
-        "later, or pass what goes both ways to batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, "
-        "...)])."
+        f"If {send} goes where it is meant to: {first}, or begin it with {_IN_THE_BACKGROUND}"
     )
+    later = comes_later(case, issue)
+    if later is not None:
+        name = f"{words.message(later)}{at_its_line(case, sent.source, later)}"
+        return Reason(
+            f"{words.upper(send)} comes too early: rank {sent.destination} waits, through others, "
+            f"for what rank {sent.source} sends to rank {wanted.destination} behind it, by its "
+            f"{name}, as in each round before.",
+            f"{words.upper(first)}, or begin it with {_IN_THE_BACKGROUND}",
+        )
     if_other = (
         f"If {other.partition(', whose')[0]}: name each other as the peer, in the send and in its "
         "recv."
@@ -64,3 +71,9 @@ def readings(case: Case, issue: ChannelIssue) -> Reason:
         "show which: no message has met between these two before.",
         f"{if_other}\n{if_right}",
     )
+
+
+_IN_THE_BACKGROUND = (
+    "isend() and wait() for it later, or pass what goes both ways to "
+    "batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)])."
+)

@@ -11,7 +11,8 @@ from typing import Final
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.waitgraph import Cycle, cycles
-from collectrace.align.reading import statements
+from collectrace.align.reading import chains, code_lines, statements
+from collectrace.records import Call
 
 _ENDS: Final = ("destination", "source")
 """What a near miss differs in that may be a circle."""
@@ -43,7 +44,30 @@ def is_open(case: Case, issue: ChannelIssue) -> bool:
     """
     if has_met(issue) or issue.seq - 1 + issue.taken == 0:
         return True
-    return loop_over_peers(case, issue) is not None
+    return loop_over_peers(case, issue) is not None or comes_later(case, issue) is not None
+
+
+def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
+    """What the sender of a near miss had sent till then to who lacks one now, if it is behind that.
+
+    From a later line of the function that the send is in, to which nothing else leads: so it has
+    yet to come to it, and the send before it is another one. None where it is not seen to be so.
+    """
+    near, channel = issue.near, issue.channel
+    if near is None or near.send is None or near.differs != "destination":
+        return None
+    log = case.log(channel.source)
+    usual = log.channel_call(channel, issue.seq - 1) if log is not None else None
+    if usual is None:
+        return None
+    here, *around = case.stack(channel.source, near.send) or ("",)
+    there, *others = case.stack(channel.source, usual) or ("",)
+    if not here or around != others or chains.scope(here) != chains.scope(there):
+        return None
+    sites = chains.site(here), chains.site(there)
+    is_behind = chains.line(there) > chains.line(here) and code_lines.parting_if(*sites) is None
+    loops = [statements.loops(case.statements(site)) for site in sites]
+    return usual if is_behind and loops[0] == loops[1] else None
 
 
 def loop_over_peers(case: Case, issue: ChannelIssue) -> str | None:

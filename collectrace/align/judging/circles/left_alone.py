@@ -159,6 +159,8 @@ def _came_alone(case: Case, cycle: Cycle, left: LeftRound, others: Sequence[int]
     """
     if left.skipped or left.rounds < habit.ENOUGH or not _is_first(case, left):
         return False
+    if left.made.op == "send" and left.made.seq == 1:
+        return False  # where the other is to take what it never got before is not known
     if not all(case.standings[r].waiting and kept_round(case, r) for r in others):
         return False
     new, usual = case.stack(left.rank, left.made), case.stack(left.rank, left.usual)

@@ -44,6 +44,32 @@ def reason(case: Case, issue: ChannelIssue) -> Reason | None:
     return None
 
 
+def sent_later(case: Case, issue: ChannelIssue) -> Reason | None:
+    """What a receive awaits comes in a later message, and it is the last that is known.
+
+    None: it does not, or nothing is known of those.
+    """
+    send, recv = issue.send, issue.recv
+    if send is None or recv is None:
+        return None
+    source, destination = issue.channel.source, issue.channel.destination
+    if _message(case, issue, destination, issue.seq + 1) is not None:
+        return None
+    for seq in range(issue.seq + 1, issue.seq + _NEAR + 1):
+        sent = _message(case, issue, source, seq)
+        if sent is None:
+            return None
+        if _size(sent) == _size(recv):
+            return Reason(
+                f" The {words.ordinal(seq)} that rank {source} sends to rank {destination}"
+                f"{words.at(sent)} has the size that is awaited here: so the two may go through "
+                f"their messages in other orders, or rank {source} has sent more.",
+                f"{_IN_ORDER}\nIf the messages are meant for each other: give the receive buffer "
+                "the size of the tensor that is sent.",
+            )
+    return None
+
+
 def _fits_again(case: Case, issue: ChannelIssue, seq: int) -> bool:
     """Whether those behind two that changed places fit, as far as they are known.
 

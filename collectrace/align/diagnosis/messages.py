@@ -301,6 +301,7 @@ def _unfit(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording:
         or odd_line.reason(case, candidate)
         or crossed.reason(case, issue)
         or list_shift.reason(case, issue)
+        or crossed.sent_later(case, issue)
     )
     return Wording(
         f"rank {channel.source} sends {sent}, rank {channel.destination} awaits {wanted}",

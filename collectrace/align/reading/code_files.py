@@ -143,7 +143,9 @@ def _leaving(node: ast.AST) -> Iterator[int]:
             continue
         for n, one in enumerate(block):
             rest = block[n + 1 :]
-            ends = bool(rest) and _leaves(rest[-1]) and _calls(rest) <= _PRINT
+            is_whole = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            leaves_too = _leaves(rest[-1]) if rest else is_whole
+            ends = leaves_too and _calls(rest) <= _PRINT
             if isinstance(one, ast.If) and _leaves(one.body[-1]) and not ends:
                 yield one.lineno
 

@@ -445,7 +445,7 @@ class Exit(Record):
     code: int | None = _opt("exit status of sys.exit, or the signal's number")
     error: str | None = _opt("type of the exception")
     message: str | None = _opt("text of the exception")
-    site: str | None = _opt("`path:line` in the user's code that raised it")
+    site: str | None = _opt("`path:line` in the user's code that raised it, or called sys.exit")
     through: list[str] = _doc(
         "`path:line` of the user's lines around that, through which it came, the nearest first",
         default_factory=list,

@@ -64,7 +64,35 @@ _ELSE_OF_LOOP: Final = "under the `else` of `for "
 
 
 def finished(case: Case, candidate: Candidate) -> Reason | None:
-    """A loop that ran longer on some ranks, or a call that only some make at the end."""
+    """A loop that ran longer on some ranks, or a call that only some make at the end.
+
+    Or ranks that left by ``sys.exit()``, which tells how they came out of it.
+    """
+    reason = _finished(case, candidate)
+    left = {rank: rank_words.left_by_exit(case.standings[rank]) for rank in candidate.absent}
+    told = [f" {words.upper(f'rank {rank}')} left by {how}." for rank, how in left.items() if how]
+    if reason is None or not told:
+        return reason
+    sites = dict.fromkeys(
+        words.site(leaving.site)
+        for rank in candidate.absent
+        if left[rank] and (leaving := case.standings[rank].exit) is not None and leaving.site
+    )
+    fix = (
+        f"Let no rank leave by itself at {words.listed(list(sites))}: let it note there that it is "
+        "to end, and let all ranks decide by that in the same step (an all_reduce of the flag, "
+        "MAX)."
+    )
+    return reason._replace(
+        cause=reason.cause + "".join(told[:_MOST_LEFT]), fix=f"{fix}\n{reason.fix}"
+    )
+
+
+_MOST_LEFT: Final = 4
+"""Ranks of which it is told how they left."""
+
+
+def _finished(case: Case, candidate: Candidate) -> Reason | None:
     if any(case.standings[r].state != "finished" for r in candidate.absent) or not candidate.absent:
         return None
     came = called(candidate)

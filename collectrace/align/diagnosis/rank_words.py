@@ -81,7 +81,7 @@ def _exception(standing: Standing) -> str:
     if leaving is None:
         return ""
     if leaving.error is None:
-        return f"sys.exit({leaving.code})"
+        return f"sys.exit({leaving.code}){words.at_site(leaving.site)}"
     found = failure(leaving)
     text = words.exception(found.error, found.text) + words.at_site(found.site)
     return text + (f", after {words.brief(leaving.causes[0])}" if leaving.causes else "")
@@ -267,6 +267,17 @@ def came_through(standing: Standing) -> str:
     called, *around = leaving.through
     text = f" The function was called at {words.site(called)}"
     return f"{text}, reached from {words.site(around[0])}." if around else f"{text}."
+
+
+def left_by_exit(standing: Standing) -> str:
+    """``sys.exit() at train.py:36, called at train.py:75``; empty where it came to its end.
+
+    What the script itself hands to ``sys.exit``, at its last line, is no other end.
+    """
+    leaving = standing.exit
+    if leaving is None or leaving.reason != "finished" or not leaving.through:
+        return ""
+    return f"sys.exit(){words.at_site(leaving.site)}, called{words.at_site(leaving.through[0])}"
 
 
 def threads_ended(standing: Standing) -> str:

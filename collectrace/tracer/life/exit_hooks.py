@@ -166,11 +166,17 @@ class ExitHooks:
             traceback = value.__traceback__
         self._last = _exit(value, traceback)
 
-    def note_sys_exit(self, code: Any) -> None:
-        """Note that ``sys.exit`` was called, with ``code``: the status, a text, or None."""
+    def note_sys_exit(self, code: Any, caller: FrameType | None = None) -> None:
+        """Note that ``sys.exit`` was called, with ``code``: the status, a text, or None.
+
+        ``caller``: the frame that called it, where that is known.
+        """
         number = code if isinstance(code, int) else int(code is not None)
         words = None if code is None or isinstance(code, int) else str(code)[:_MAX_TEXT]
-        self._last = records.Exit(reason="finished", code=number, message=words)
+        site, *through = sites.users_above(caller) or [""]
+        self._last = records.Exit(
+            reason="finished", code=number, message=words, site=site or None, through=through
+        )
         self._sys_exit_t = now()
         handled = sys.exc_info()[1]
         if isinstance(handled, Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -204,7 +205,8 @@ def sys_exit(session: Session) -> Wrapper:
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         if session.live:
-            session.exit_hooks.note_sys_exit(args[0] if args else next(iter(kwargs.values()), None))
+            code = args[0] if args else next(iter(kwargs.values()), None)
+            session.exit_hooks.note_sys_exit(code, sys._getframe(1))
         return wrapped(*args, **kwargs)
 
     return wrapper

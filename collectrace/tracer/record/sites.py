@@ -351,3 +351,16 @@ def through(traceback: TracebackType | None) -> list[str]:
             found.append(_told(code, traceback.tb_lineno))
         traceback = traceback.tb_next
     return list(found)[-2::-1]
+
+
+def users_above(frame: FrameType | None) -> list[str]:
+    """``path:line`` of the user's frames that are being run from one on, the nearest first.
+
+    At most five.
+    """
+    found: list[str] = []
+    while frame is not None and len(found) <= _MOST_AROUND:
+        if classify(frame.f_code) == USER:
+            found.append(_told(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found

@@ -23,6 +23,7 @@ from collectrace.align.diagnosis import (
     refused,
     sisters,
     slip,
+    taken_for,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import at_its_line, named
@@ -177,5 +178,5 @@ def _generic(case: Case, candidate: Candidate) -> Reason:
 _REASONS: Final[tuple[Explainer, ...]] = (
     sisters.reason, _after_cause, elsewhere.raised, elsewhere.died, elsewhere.busy, program.reason,
     at_the_root.reason, gone.rejoined, slip.reason, parted.extra, gone.evaluated,
-    another_round.begun, _uneven, parted.lines, gone.finished,
+    another_round.begun, _uneven, parted.lines, taken_for.reason, gone.finished,
 )  # fmt: skip

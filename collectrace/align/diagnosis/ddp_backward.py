@@ -271,7 +271,7 @@ def _loop_ended(case: Case, apart: _Apart) -> Reason | None:
         return None
     return Reason(
         f"{loop_lines.told_out_of(loop, side.ranks, bucket.ranks)}: it may have ended earlier on "
-        f"{apart.who}.",
+        f"{apart.who}.{loop_lines.can_end(loop)}",
         loop_lines.as_long(case, loop),
     )
 

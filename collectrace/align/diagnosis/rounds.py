@@ -29,7 +29,7 @@ from collectrace.align.diagnosis.wording import (
 )
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.rounds import Leap, is_straight, leap, novelty
+from collectrace.align.judging.rounds import Leap, is_straight, leap, may_be_cached, novelty
 from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import RankLog
 from collectrace.findings import Side
@@ -212,6 +212,14 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")
     if not is_straight(case, found):
         return None
+    if may_be_cached(found):
+        return Reason(
+            f" compute(){words.at(theirs)} may have been called on {words.ranks(gone.ranks)} as "
+            "well: it answers from its cache, and gathers nothing, where the metric was not "
+            "updated since the last time.",
+            "Update the metric on every rank between two compute(), or on none; or construct it "
+            "with compute_with_cache=False.",
+        )
     agree = (
         f"Let all ranks agree, before {words.name(theirs)}{words.at(theirs)}, whether they go on "
         "(an all_reduce of a flag, MIN; an error that was caught counts as no): then every rank "

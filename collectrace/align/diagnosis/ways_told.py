@@ -31,7 +31,7 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
         return reason
     is_by_turns = by_turns(case, candidate, reason)
     if any(told in reason.cause for told in DECIDED) and not is_by_turns:
-        return reason
+        return _or_further_in(case, candidate, reason)
     found = gone_past.of_sides(case, candidate) or in_callback(case, candidate)
     if found is None:
         return reason
@@ -45,6 +45,26 @@ def added(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     elif not found.is_only and reason.fix != EVERY_RANK and not is_by_turns:
         fix += f"\n{reason.fix}"
     return Reason(without_vague(reason.cause) + found.sentence, fix, reason.because, found.fix)
+
+
+def _or_further_in(case: Case, candidate: Candidate, reason: Reason) -> Reason:
+    """With the ways that led others past who alone is under a condition that is not seen to differ.
+
+    In a function that they may have come to as well, under that condition.
+    """
+    told = [one for one in conditions.of_sides(case, candidate) if one.quoted in reason.cause]
+    if len(told) != 1 or told[0].asks or told[0].forks or told[0].is_guard or told[0].further:
+        return reason
+    found, one = gone_past.of_sides(case, candidate), told[0]
+    if found is None or found.left.ranks != one.ranks or words.at(one.call) not in reason.cause:
+        return reason
+    stack = [chains.site(frame) for frame in found.left.stack]
+    inner = stack[: stack.index(one.site)] if one.site in stack else []
+    ways = tuple(way for way in found.ways if way.site in inner)
+    if not ways or any(way.quoted in reason.cause for way in ways):
+        return reason
+    past = ways_past.of_others(found.left, found.gone.ranks, ways)
+    return reason._replace(cause=reason.cause + past.sentence, fix=f"{past.fix}\n{reason.fix}")
 
 
 def _or_past_it(found: Past, reason: Reason) -> Reason:

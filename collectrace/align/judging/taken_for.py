@@ -41,8 +41,10 @@ class TakenFor:
 def taken_for(case: Case, candidate: Candidate) -> TakenFor | None:
     """The call that was taken for another one; None: it was not so, or is not known."""
     source, stream, seq = candidate.source, candidate.stream, candidate.seq
-    sides = [side for side in candidate.sides if side.call is not None]
-    if not isinstance(source, Divergence) or source.gap is not None or candidate.absent:
+    sides = [side for side in candidate.sides if side.ranks]
+    if not isinstance(source, Divergence) or source.gap is not None:
+        return None
+    if any(case.standings[rank].state != "finished" for rank in candidate.absent):
         return None
     if stream is None or seq is None or len(sides) != 2 or candidate.unknown:
         return None

@@ -13,6 +13,7 @@ from collectrace.align.diagnosis import (
     closing_send,
     crossed,
     gone_in_round,
+    inputs,
     list_shift,
     numbering,
     object_lists,
@@ -26,6 +27,7 @@ from collectrace.align.diagnosis import (
     tally,
 )
 from collectrace.align.diagnosis.callers import at_its_line, closed, telling
+from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.by_number import is_of_numbers, named_by_number
@@ -37,6 +39,7 @@ from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading import statements
 from collectrace.findings import KINDS
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
@@ -115,6 +118,7 @@ def _unmatched(case: Case, candidate: Candidate, issue: ChannelIssue) -> Wording
     standing = case.standings.get(peer)
     ended = _how_it_ended(standing) if standing is not None else ""
     cause += f" {words.upper(other)} {ended}." if ended else ""
+    cause += _may_be_longer(case, here, standing, call)
     alike = [rank for rank in candidate.suspects if rank != peer]
     if ended.startswith(_RAISED) and alike:
         cause += f" So did {words.ranks(alike)}, which raised the same at the same line."
@@ -210,6 +214,28 @@ def _how_it_ended(standing: Standing) -> str:
         standing.state, ""
     )
 
+
+def _may_be_longer(case: Case, here: int, peer: Standing | None, call: Call | None) -> str:
+    """The loops around a message that may have ended sooner on who finished: after a space.
+
+    With the batches that DataLoaders gave in them, where one ended sooner there.
+    """
+    if peer is None or peer.state != "finished" or call is None:
+        return ""
+    stack = case.stack(here, call)
+    around = [one for one in loops_around(case, stack) if may_differ(case, one)]
+    if not 0 < len(around) <= _MOST_LOOPS:
+        return ""
+    heads = [f"{one.file}:{statements.number_of(one.line)}" for one in around]
+    had = inputs.in_passes(case, heads, [peer.rank], [here])
+    return (
+        f" Rank {here} is in {' or '.join(one.quoted for one in around)}, which may have had more "
+        f"turns there{f': {had.phrase()}' if had is not None else ''}."
+    )
+
+
+_MOST_LOOPS: Final = 2
+"""Loops that are named; of more it is not known which."""
 
 _RAISED: Final = "ended with an exception"
 

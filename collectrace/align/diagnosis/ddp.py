@@ -79,12 +79,16 @@ def constructor(case: Case, candidate: Candidate) -> Reason | None:
 
 def _decided(case: Case, candidate: Candidate, reason: Reason) -> Reason:
     """A reason with the condition that tells the sides' lines apart, if one is seen."""
-    why = decided.of_points(
-        case, candidate, standpoints(candidate), candidate.suspects, by_line=True
-    )
+    why = _under(case, candidate)
     if why is None:
         return reason
     return Reason(reason.cause + why.cause, f"{reason.fix}\n{why.fix}", "some ranks")
+
+
+def _under(case: Case, candidate: Candidate) -> Reason | None:
+    """The condition that a side's line stands under, and the others' do not, if one is seen."""
+    points = standpoints(candidate)
+    return decided.of_points(case, candidate, points, candidate.suspects, by_line=True)
 
 
 def models(case: Case, candidate: Candidate) -> Reason | None:
@@ -234,7 +238,11 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         has = words.verb(other.ranks, "has", "have")
         told += f" All had come out of the loop {anew.loop.quoted} before; {others} {has} begun it "
         told += f"again.{decided.sentence(case, candidate)}"
-        return Reason(told, decided.fix(case, candidate) or branch)
+        fix = decided.fix(case, candidate)
+        under = None if fix else _under(case, candidate)
+        if under is not None:
+            return Reason(told + under.cause, under.fix)
+        return Reason(told, fix or branch)
     return _branched_or_ended(case, candidate, side, other, Reason(told, branch))
 
 

@@ -113,6 +113,7 @@ def _led(case: Case, found: Deviation) -> Reason | None:
         )
     as_ever = other._replace(stack=(*_usual_way(case, point), *other.stack))
     own = decided.own(case, point, as_ever)
+    own = own if own.cause else decided.own(case, point, other)
     return own if own.cause else _out_of_loop(case, found, point, other)
 
 

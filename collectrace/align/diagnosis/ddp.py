@@ -235,15 +235,22 @@ def behind(case: Case, candidate: Candidate) -> Reason | None:
         return Reason(told + again.cause, again.fix)
     anew = _out_by(loop_lines.entered(case, candidate), side)
     if anew is not None:
-        has = words.verb(other.ranks, "has", "have")
-        told += f" All had come out of the loop {anew.loop.quoted} before; {others} {has} begun it "
-        told += f"again.{decided.sentence(case, candidate)}"
-        fix = decided.fix(case, candidate)
-        under = None if fix else _under(case, candidate)
-        if under is not None:
-            return Reason(told + under.cause, under.fix)
-        return Reason(told, fix or branch)
+        return _begun_again(case, candidate, anew, Reason(told, branch))
     return _branched_or_ended(case, candidate, side, other, Reason(told, branch))
+
+
+def _begun_again(case: Case, candidate: Candidate, left: loop_lines.Left, known: Reason) -> Reason:
+    """Who has come into a loop again, out of which all had come, and what stands above that."""
+    inside = left.inside.ranks
+    told = (
+        f"{known.cause} All had come out of the loop {left.loop.quoted} before; "
+        f"{words.ranks(inside)} {words.verb(inside, 'has', 'have')} begun it again."
+    )
+    fix = decided.fix(case, candidate)
+    if fix:
+        return Reason(told + decided.sentence(case, candidate), fix)
+    under = _under(case, candidate)
+    return known._replace(cause=told) if under is None else under._replace(cause=told + under.cause)
 
 
 _ONE_LOOP: Final = " Both are in one loop: only {who} took that way in it."

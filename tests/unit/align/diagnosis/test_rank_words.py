@@ -169,3 +169,19 @@ def test_a_busy_rank_that_loads_is_known_by_what_it_is_in(tmp_path: Path) -> Non
     for rank in run:
         rank.beat(5, Activity(thread="MainThread", what="batch", since=rank.now))
     assert [s.doing for s in case_of(run, tmp_path).standings.values()] == ["batch", "batch"]
+
+
+@pytest.mark.parametrize(
+    ("leaving", "words"),
+    [
+        (Exit(reason="finished", code=0, site="/job/train.py:36", through=["/job/train.py:73"]),
+         "sys.exit() at train.py:36, called at train.py:73"),
+        # The script's last line hands its status on: that is how programs end.
+        (Exit(reason="finished", code=0, site="/job/train.py:90"), ""),
+        (Exit(reason="finished"), ""),
+        (Exit(reason="exception", site="/job/train.py:36", through=["/job/train.py:73"]), ""),
+        (None, ""),
+    ],
+)  # fmt: skip
+def test_who_left_by_sys_exit(leaving: Exit | None, words: str) -> None:
+    assert rank_words.left_by_exit(standing("finished", log(exit=leaving))) == words

@@ -150,7 +150,7 @@ def test_a_damaged_number_of_a_line_is_none(number: str, script: str) -> None:
         (["    return gather()"], True),
         (["    wait()", "    return None"], True),
         (["    rank = 1"], True),
-        ([], True),
+        ([], False),
     ],
 )
 def test_who_is_not_let_in_has_another_way_where_there_is_something_to_do(

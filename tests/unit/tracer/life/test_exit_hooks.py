@@ -94,6 +94,18 @@ def test_the_status_that_sys_exit_was_given(
     assert status(end(exits, told)) == ("finished", number, words)
 
 
+def test_the_line_that_called_sys_exit(exits: ExitHooks, told: Told) -> None:
+    def handler() -> None:
+        exits.note_sys_exit(0, sys._getframe())
+
+    handler()
+    last = end(exits, told)
+    assert last.site is not None
+    assert last.site.startswith(HERE)
+    assert last.through[0].startswith(HERE)
+    assert last.through[0] != last.site
+
+
 def test_a_sys_exit_that_was_caught_is_none(exits: ExitHooks, told: Told) -> None:
     """The program went on, and issued more."""
     exits.note_sys_exit(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectrace import words
 from collectrace.align.diagnosis.callers import at_its_line, closed
 from collectrace.align.diagnosis.wording import Reason, quoted
@@ -73,7 +75,7 @@ def readings(case: Case, issue: ChannelIssue) -> Reason:
     )
 
 
-_IN_THE_BACKGROUND = (
+_IN_THE_BACKGROUND: Final = (
     "isend() and wait() for it later, or pass what goes both ways to "
     "batch_isend_irecv([P2POp(isend, ...), P2POp(irecv, ...)])."
 )

@@ -50,8 +50,8 @@ def is_open(case: Case, issue: ChannelIssue) -> bool:
 def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
     """What the sender of a near miss had sent till then to who lacks one now, if it is behind that.
 
-    From a later line of the function that the send is in, to which nothing else leads: so it has
-    yet to come to it, and the send before it is another one. None where it is not seen to be so.
+    From a later line of the same function, in the same loops and in no other branch: so it has yet
+    to come to it, and the send before it is another one. None where it is not seen to be so.
     """
     near, channel = issue.near, issue.channel
     if near is None or near.send is None or near.differs != "destination":

@@ -155,9 +155,11 @@ def _by_habit(case: Case, candidate: Candidate, right: Side, wrong: Side) -> Edi
     (found,) = edits
     if found.what != "missing" or found.ranks != right.ranks or not candidate.suspects:
         return found
-    # More than half went on otherwise than before: either they made a call once more, which who
-    # kept on lacks, or they left one out, which is one too many then.
-    again = found.habit is None or token(right.call) == token(found.habit.latest)
+    # More than half went on otherwise than before: either they made a call that who kept on lacks,
+    # or they left one out, which is one too many then. Of a row of calls from one line who kept on
+    # may have begun the next.
+    latest = token(found.habit.latest) if found.habit is not None else token(right.call)
+    again = latest in (token(right.call), token(wrong.call))
     if again:
         return Edit("missing", wrong.ranks, right.ranks, (right.call,) if right.call else ())
     return Edit("extra", wrong.ranks, right.ranks, (wrong.call,) if wrong.call else ())

@@ -12,20 +12,17 @@ from collectrace.align.diagnosis import (
     inputs,
     lone_line,
     loop,
+    loop_lines,
     rank_words,
     undecided,
     ways_told,
 )
 from collectrace.align.diagnosis.callers import named
-from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.standpoint import Standpoint
 from collectrace.align.diagnosis.wording import EVERY_RANK, Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.records import Call
-
-_MOST_LOOPS: Final = 2
-"""Loops that are named, of those around a call."""
 
 
 def rejoined(case: Case, candidate: Candidate) -> Reason | None:
@@ -112,8 +109,8 @@ def _finished(case: Case, candidate: Candidate) -> Reason | None:
         )
         or_left = f", or {who} left out a round of it" if fewer.left_out else ""
         past = fewer.cause if fewer.fix or not why else ""
-        around = [one.quoted for one in loops_around(case, point.stack) if may_differ(case, one)]
-        if 0 < len(around) <= _MOST_LOOPS:
+        around = [one.quoted for one in loop_lines.of_unlike_length(case, point.stack)]
+        if 0 < len(around) <= loop_lines.MOST:
             longer = longer.replace("the loop", f"the loop {' or '.join(around)}")
         elif not around and not (why or past):
             seen = undecided.of_stack(case, point, candidate.absent)

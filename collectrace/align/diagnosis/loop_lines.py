@@ -121,6 +121,15 @@ def may_differ(case: Case, loop: LoopLine) -> bool:
     return not loop.is_over_model and not is_fixed(case, loop)
 
 
+MOST: Final = 2
+"""Loops around a call that are named; of more it is not known which."""
+
+
+def of_unlike_length(case: Case, stack: Sequence[str]) -> list[LoopLine]:
+    """The loops around a call that may have another number of turns on another rank."""
+    return [one for one in loops_around(case, stack) if may_differ(case, one)]
+
+
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
     is_loaded = loads_data(case)

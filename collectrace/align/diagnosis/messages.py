@@ -15,6 +15,7 @@ from collectrace.align.diagnosis import (
     gone_in_round,
     inputs,
     list_shift,
+    loop_lines,
     numbering,
     object_lists,
     odd_end,
@@ -27,7 +28,6 @@ from collectrace.align.diagnosis import (
     tally,
 )
 from collectrace.align.diagnosis.callers import at_its_line, closed, telling
-from collectrace.align.diagnosis.loop_lines import loops_around, may_differ
 from collectrace.align.diagnosis.wording import FOLLOWS, Wording, loads_data, too_early
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.by_number import is_of_numbers, named_by_number
@@ -223,8 +223,8 @@ def _may_be_longer(case: Case, here: int, peer: Standing | None, call: Call | No
     if peer is None or peer.state != "finished" or call is None:
         return ""
     stack = case.stack(here, call)
-    around = [one for one in loops_around(case, stack) if may_differ(case, one)]
-    if not 0 < len(around) <= _MOST_LOOPS:
+    around = loop_lines.of_unlike_length(case, stack)
+    if not 0 < len(around) <= loop_lines.MOST:
         return ""
     heads = [f"{one.file}:{statements.number_of(one.line)}" for one in around]
     had = inputs.in_passes(case, heads, [peer.rank], [here])
@@ -233,9 +233,6 @@ def _may_be_longer(case: Case, here: int, peer: Standing | None, call: Call | No
         f"turns there{f': {had.phrase()}' if had is not None else ''}."
     )
 
-
-_MOST_LOOPS: Final = 2
-"""Loops that are named; of more it is not known which."""
 
 _RAISED: Final = "ended with an exception"
 

@@ -260,7 +260,7 @@ def between(
         around = [
             _condition(case, point.ranks, point.call, site, line, forks=forks)
             for _, line, site, forks in reversed(own)
-            if _tells(line) and (forks or not _is_made_anyway(case, points, point, site, line))
+            if tells(line) and (forks or not _is_made_anyway(case, points, point, site, line))
         ]
         if set(point.ranks) <= set(handled):
             around = [one for one in around if one.asks == "exception"] or around
@@ -314,7 +314,7 @@ def _condition(
     )  # fmt: skip
 
 
-def _tells(line: str) -> bool:
+def tells(line: str) -> bool:
     """Whether it is a condition by which ranks may differ: the entry guard of a script is none."""
     text = statements.code_of(line)
     if rank_only.is_one(text):
@@ -367,7 +367,7 @@ def own(
     return most_telling(
         _condition(case, point.ranks, point.call, site, line)
         for file, line, site in reversed(_above(case, point))
-        if (file, line) not in foreign and _tells(line)
+        if (file, line) not in foreign and tells(line)
         if is_new or not rank_tests.asks_alone(case.spelled_out(site, line))
     )
 
@@ -376,7 +376,7 @@ def innermost(case: Case, rank: int, call: Call) -> Condition | None:
     """The innermost condition around a rank's call, in the function that made it."""
     for site in map(chains.site, case.stack(rank, call)[:1]):
         for line in reversed(statements.branches(statements.own(case.statements(site)))):
-            if _tells(line):
+            if tells(line):
                 return _condition(case, (rank,), call, site, line)
     return None
 
@@ -392,7 +392,7 @@ def within_loop(
         lines = statements.own(case.statements(site))
         loops = statements.loops(lines)
         for line in reversed(lines[:-1]):
-            if _tells(line):
+            if tells(line):
                 within.append(_condition(case, ranks, call, site, line))
             if loops and line == loops[0]:
                 found = list(within)

@@ -31,6 +31,12 @@ def sentence(case: Case, candidate: Candidate) -> str:
     return text + lone_line.told(case, candidate) if text else ""
 
 
+def of_suspects(case: Case, candidate: Candidate) -> Condition | None:
+    """The one condition that the suspects, and no other ranks, are known to have been under."""
+    found = conditions.of_sides(case, candidate)
+    return _alone(case, candidate, found, candidate.suspects)
+
+
 def _alone(
     case: Case, candidate: Candidate, found: Sequence[Condition], suspects: Collection[int]
 ) -> Condition | None:

@@ -21,6 +21,7 @@ from collectrace.align.diagnosis import (
     message_round,
     messages,
     mismatch,
+    on_the_way,
     other_end,
     sisters,
     slip,
@@ -84,6 +85,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 caused_by=index.get(id(cause)) if cause is not None else None,
                 notes=(
                     *wording.notes,
+                    *filter(None, (on_the_way.note(case, candidate, wording),)),
                     *_notes(case, candidate, judged, wording.cause),
                     *_on_the_wire(candidate, wording),
                     *_aborted(case, candidate),

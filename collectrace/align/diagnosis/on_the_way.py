@@ -1,0 +1,181 @@
+"""What else stands on the way to the calls that part the ranks, where no finding tells of it.
+
+A finding tells of what is known to have decided, or is likeliest to have. Where that is not proven,
+whoever reads it has to know what else could have: conditions, jumps past the call, and, if nothing
+else is told at all, loops of no fixed length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from collectrace import words
+from collectrace.align.diagnosis import conditions, decided, loop_lines, ways_past
+from collectrace.align.diagnosis.callers import at_its_line, closed
+from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
+from collectrace.align.diagnosis.wording import Wording, place_of_line, quoted
+from collectrace.align.judging import intervals
+from collectrace.align.judging.blame import failed_by_itself
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_round import left_own_round
+from collectrace.align.judging.parted import parted
+from collectrace.align.judging.program import deviation
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading import chains, rank_tests
+from collectrace.align.reading.evidence import StreamKey
+
+_MOST: Final = 4
+"""Statements that are named, the innermost first."""
+
+
+class _Step(NamedTuple):
+    """A statement on the way to a call."""
+
+    place: str
+    """``train.py:12``."""
+    told: str
+    point: Standpoint
+
+
+class _Way(NamedTuple):
+    """A call to which not all ranks came, and what others came to instead."""
+
+    point: Standpoint
+    rivals: Sequence[Standpoint]
+
+
+def note(case: Case, candidate: Candidate, told: Wording) -> str:
+    """One sentence or two; empty where what decided is known, or nothing else is seen."""
+    if candidate.cause is not None or candidate.severity == "info":
+        return ""
+    if candidate.kind == "p2p_mismatch":
+        return ""
+    if _is_decided(case, candidate, told):
+        return ""
+    text = f"{told.headline} {told.cause} {' '.join(told.notes)}"
+    ways = list(_ways(case, candidate))
+    found = [step for way in ways for step in _steps(case, way)]
+    if not any(words.names_site(text, step.place) for step in found):
+        found += [step for way in ways for step in _loops(case, way)]
+    rest = {s.place: s for s in reversed(found) if not words.names_site(text, s.place)}
+    by_point = dict[int, list[_Step]]()
+    for step in islice(reversed(rest.values()), _MOST):
+        by_point.setdefault(id(step.point), []).append(step)
+    if not by_point:
+        return ""
+    told_of = "; ".join(_on_the_way(case, steps) for steps in by_point.values())
+    return f"{words.upper(told_of)}. Whether all ranks took one way there, the logs do not show."
+
+
+def _on_the_way(case: Case, steps: Sequence[_Step]) -> str:
+    """``on the way to barrier at train.py:20 (rank 0) stands `if is_new:` (train.py:12)``."""
+    point = steps[0].point
+    call = closed(f"{words.name(point.call)}{at_its_line(case, point.ranks[0], point.call)}")
+    stand = words.verb(steps, "stands", "stand")
+    return (
+        f"on the way to {call} ({words.ranks(point.ranks)}) {stand} "
+        f"{words.listed([step.told for step in steps])}"
+    )
+
+
+def _is_decided(case: Case, candidate: Candidate, told: Wording) -> bool:
+    """Whether what is told is known to have decided."""
+    if any(failed_by_itself(case.standings[rank]) for rank in candidate.absent):
+        return True
+    known = decided.of_suspects(case, candidate)
+    if known is not None and known.quoted in told.cause:
+        return True
+    return any(known_by in told.cause for known_by in _DECIDED)
+
+
+_DECIDED: Final = ("In the source only ", "join()", "Uneven inputs")
+
+
+def _ways(case: Case, candidate: Candidate) -> Iterator[_Way]:
+    left = deviation(case, candidate)
+    if left is not None and left.what in ("missing", "extra"):
+        makers, others = left.others, left.ranks
+        if left.what == "extra":
+            makers, others = others, makers
+        waits = case.standings[others[0]].waiting if others[0] in case.standings else ()
+        there = left.then or next((waited_for(case, one) for one in waits), None)
+        point = of_call(case, makers[0], left.calls[0])._replace(ranks=tuple(makers))
+        yield _Way(point, [of_call(case, others[0], there)] if there is not None else [])
+    for edge in candidate.cycle:
+        own = left_own_round(case, edge.waiting.rank)
+        if own is not None and not own.is_turn:
+            yield _Way(of_call(case, own.rank, own.usual), [of_call(case, own.rank, own.made)])
+    since = parted(case, candidate)
+    points = standpoints(candidate)
+    if since is not None and since.seq < (candidate.seq or 0):
+        points = of_parting(case, candidate, since)
+    for point in points:
+        yield _Way(point, [other for other in points if other is not point])
+    if isinstance(candidate.source, ChannelIssue):
+        for rank in (candidate.source.channel.source, candidate.source.channel.destination):
+            log = case.log(rank)
+            last = log.last_channel_seq.get(candidate.source.channel, 0) if log is not None else 0
+            call = log.channel_call(candidate.source.channel, last) if log and last else None
+            if call is not None and all(rank not in point.ranks for point in points):
+                yield _Way(of_call(case, rank, call), [])
+
+
+def _steps(case: Case, way: _Way) -> Iterator[_Step]:
+    """Conditions and jumps, innermost first."""
+    point, rivals = way
+    shared = {
+        line for one in rivals if one.stack != point.stack for _, line in case.branches(one.stack)
+    }
+    was_here = _came_before(case, point)
+    others = [rank for one in rivals for rank in one.ranks]
+    for frame in _apart(case, way):
+        site, file = chains.site(frame), chains.file(frame)
+        around = [line for where, (_, line) in case.branches((frame,)) if where == site]
+        for line in reversed(around):
+            if (file, line) in shared or not conditions.tells(line):
+                continue
+            if intervals.is_by_turns(case, site, line):
+                continue
+            if was_here and rank_tests.asks_alone(case.spelled_out(site, line)):
+                continue
+            yield _Step(place_of_line(file, line), quoted(file, line), point)
+        for past in ways_past.open_to(case, ways_past.of_frame(case, frame), others):
+            if not intervals.is_by_turns(case, past.site, past.line):
+                yield _Step(place_of_line(past.file, past.line), past.told.rstrip(","), point)
+
+
+def _loops(case: Case, way: _Way) -> Iterator[_Step]:
+    """Loops of no fixed length that the others are not in, innermost first."""
+    shared = {loop for one in way.rivals for loop in case.loops(one.stack)}
+    for loop in loop_lines.of_unlike_length(case, _apart(case, way)):
+        if (loop.file, loop.line) not in shared:
+            yield _Step(place_of_line(loop.file, loop.line), loop.quoted, way.point)
+
+
+def _apart(case: Case, way: _Way) -> Sequence[str]:
+    """The frames above a call that no rival is in as well, innermost first.
+
+    Where one is in all of them, it may be at another turn of the innermost loop: those within.
+    """
+    stack = way.point.stack
+    common = max((chains.shared(stack, one.stack) for one in way.rivals), default=0)
+    if common < len(stack):
+        return stack[: len(stack) - common]
+    within = next((n for n, frame in enumerate(stack) if case.loops((frame,))), len(stack))
+    return stack[: within + 1]
+
+
+def _came_before(case: Case, point: Standpoint) -> bool:
+    """Whether a rank had come by the same line before; always of a message: its part goes by rank.
+
+    Then it is not its rank that brought it there this time.
+    """
+    rank, call = point.ranks[0], point.call
+    if call.peer is not None:
+        return True
+    before = case.before(rank, StreamKey(call.group, call.device), call.seq)
+    return any(one is not None and case.stack(rank, one) == point.stack for one in before)

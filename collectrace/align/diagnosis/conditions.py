@@ -90,6 +90,16 @@ def seen(file: str, origin: Origin) -> str:
     return f"which goes back to {quoted(file, origin.line)}, {what}" if origin.line else what
 
 
+def goes_back(file: str, line: str, origin: Origin) -> str:
+    """```if done:` (train.py:12) goes back to ...`` as a sentence; empty: it tells all by itself.
+
+    The condition is given as ``number text``.
+    """
+    if not origin.line:
+        return ""
+    return f"{words.upper(quoted(file, line))} {seen(file, origin).removeprefix('which ')}."
+
+
 _SEEN: Final[dict[Asks, str]] = {
     "rank": "which asks for the rank",
     "exception": "so an exception was caught there",

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from collectrace import words
 from collectrace.align.diagnosis import gone_past, loop_lines, ways_past, ways_told
-from collectrace.align.diagnosis.conditions import seen
+from collectrace.align.diagnosis.conditions import goes_back
 from collectrace.align.diagnosis.fewer_rounds import left_out_by
 from collectrace.align.diagnosis.loop_lines import LoopLine
 from collectrace.align.diagnosis.standpoint import Standpoint
@@ -126,12 +126,8 @@ def _by_turns(case: Case, order: gone_past.Order, frame: str) -> str:
     own = statements.own(case.statements(site))
     if own and intervals.is_asked_by_turns(case, site, own[-1]):
         return own[-1]
-    theirs = case.statements(chains.site(order.there))
-    around = [
-        line
-        for line in statements.branches(own)
-        if line not in theirs and line not in statements.loops(own)
-    ]
+    beside = _apart(case, (frame,), order.there)[frame]
+    around = [line for line in statements.branches(beside) if line not in statements.loops(own)]
     alike = all(intervals.is_by_turns(case, site, line) for line in around)
     return around[-1] if around and alike else ""
 
@@ -256,11 +252,9 @@ def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()
             deciding.insert(0, own[-1])
         conditions += [quoted(file, line) for line in deciding]
         places += [place_of_line(file, line) for line in deciding]
-        origins += [
-            f"{words.upper(quoted(file, line))} {seen(file, origin).removeprefix('which ')}."
-            for line in deciding
-            if (origin := case.origin(site, line)).line
-        ]
+        origins += filter(
+            None, (goes_back(file, line, case.origin(site, line)) for line in deciding)
+        )
     calls = [] if loops or conditions or ways else list(_calling(case, list(around)))
     return Deciders(loops, conditions, places, ways, calls, origins)
 

@@ -110,12 +110,8 @@ class Past:
     @property
     def _behind(self) -> str:
         """What the ways go back to where that is not said in themselves, after a space."""
-        told = (
-            (way.quoted, conditions.seen(way.file, way.origin).removeprefix("which "))
-            for way in self.ways
-            if way.origin.line
-        )
-        return "".join(f" {words.upper(quoted)} {seen}." for quoted, seen in told)
+        told = (conditions.goes_back(way.file, way.line, way.origin) for way in self.ways)
+        return "".join(f" {one}" for one in told if one)
 
     @property
     def exits(self) -> tuple[WayPast, ...]:

@@ -150,13 +150,20 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             f"{fewer.fix}\n{if_ended(loop_lines.as_long(case, around))}",
             "left",
         )
+    loops = loop_lines.of_unlike_length(case, point.stack) if found.told_by == "forwards" else []
+    told = [one.quoted for one in loops]
+    longer = (
+        f" {words.listed(told)} may have had more turns on {words.ranks(side.ranks)}."
+        if 0 < len(told) <= loop_lines.MOST
+        else ""
+    )
     return Reason(
         f"Uneven inputs: {found.phrase()}.{found.witness} "
         f"{words.upper(words.ranks(side.ranks))} {waits} in "
         f"{named(case, side.ranks[0], call, brief=True)} for {gone}, which had no input left to "
-        "come to it with.",
+        f"come to it with.{longer}",
         even_inputs(
-            loop_lines.even_length(case),
+            loop_lines.as_long(case, loops[0] if loops else None),
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
         ),

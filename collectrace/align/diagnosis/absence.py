@@ -163,7 +163,7 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
         f"{named(case, side.ranks[0], call, brief=True)} for {gone}, which had no input left to "
         f"come to it with.{longer}",
         even_inputs(
-            loop_lines.as_long(case, loops[0] if loops else None),
+            loop_lines.even_length(case),
             loop.own_calls(case, side.ranks[0], candidate),
             answered=loop.is_answered(case, side.ranks[0], candidate),
         ),

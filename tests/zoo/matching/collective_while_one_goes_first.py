@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG; HELD; at its entry; in that body
+cause: rank 0; BUG; NEW; HELD; at its entry; in that body
 fix: body; behind it
 never: left out; loop ended; ambiguous; rank 0 only
 """
@@ -36,7 +36,7 @@ def count(cache: dict[str, int]) -> int:
 def dataset(name: str, is_new: bool) -> int:
     with zero_first():  # HELD
         cache = {name: rank}
-        if is_new and not TWIN:
+        if is_new and not TWIN:  # NEW
             return count(cache)
     return count(cache)
 

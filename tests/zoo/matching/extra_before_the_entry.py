@@ -4,7 +4,7 @@ ranks: 3
 expect: op_mismatch
 suspects: 0
 status: diverged
-cause: rank 0; BUG
+cause: rank 0; BUG; NEW
 fix: every rank
 never: went past; exception; raised in the body; finally
 """
@@ -29,7 +29,7 @@ def main_first(rank: int) -> Iterator[None]:
 
 def version(is_new: bool) -> int:
     found = torch.ones(1)
-    if is_new:
+    if is_new:  # NEW
         dist.broadcast(found, src=0)  # BUG
     return int(found)
 

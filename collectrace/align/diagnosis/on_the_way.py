@@ -12,21 +12,20 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from collectrace import words
-from collectrace.align.diagnosis import conditions, decided, loop_lines, ways_past
+from collectrace.align.diagnosis import conditions, decided, loop_lines, program, ways_past
 from collectrace.align.diagnosis.callers import at_its_line, closed
 from collectrace.align.diagnosis.standpoint import Standpoint, of_call, of_parting, standpoints
 from collectrace.align.diagnosis.wording import Wording, place_of_line, quoted
 from collectrace.align.judging import intervals
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
-from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading import chains, rank_tests
-from collectrace.align.reading.evidence import StreamKey
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
 _MOST: Final = 4
 """Statements that are named, the innermost first."""
@@ -42,10 +41,11 @@ class _Step(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A call to which not all ranks came, and what others came to instead."""
+    """A call to which not all ranks came."""
 
     point: Standpoint
     rivals: Sequence[Standpoint]
+    """What others came to instead."""
 
 
 def note(case: Case, candidate: Candidate, told: Wording) -> str:
@@ -93,18 +93,14 @@ def _is_decided(case: Case, candidate: Candidate, told: Wording) -> bool:
 
 
 _DECIDED: Final = ("In the source only ", "join()", "Uneven inputs")
+"""Words by which a cause tells what is proven, or counted."""
 
 
 def _ways(case: Case, candidate: Candidate) -> Iterator[_Way]:
     left = deviation(case, candidate)
     if left is not None and left.what in ("missing", "extra"):
-        makers, others = left.others, left.ranks
-        if left.what == "extra":
-            makers, others = others, makers
-        waits = case.standings[others[0]].waiting if others[0] in case.standings else ()
-        there = left.then or next((waited_for(case, one) for one in waits), None)
-        point = of_call(case, makers[0], left.calls[0])._replace(ranks=tuple(makers))
-        yield _Way(point, [of_call(case, others[0], there)] if there is not None else [])
+        point, other = program.points(case, left)
+        yield _Way(point, [other] if other is not None else [])
     for edge in candidate.cycle:
         own = left_own_round(case, edge.waiting.rank)
         if own is not None and not own.is_turn:
@@ -116,12 +112,18 @@ def _ways(case: Case, candidate: Candidate) -> Iterator[_Way]:
     for point in points:
         yield _Way(point, [other for other in points if other is not point])
     if isinstance(candidate.source, ChannelIssue):
-        for rank in (candidate.source.channel.source, candidate.source.channel.destination):
-            log = case.log(rank)
-            last = log.last_channel_seq.get(candidate.source.channel, 0) if log is not None else 0
-            call = log.channel_call(candidate.source.channel, last) if log and last else None
-            if call is not None and all(rank not in point.ranks for point in points):
-                yield _Way(of_call(case, rank, call), [])
+        yield from _ends(case, candidate.source.channel, points)
+
+
+def _ends(case: Case, channel: ChannelKey, points: Sequence[Standpoint]) -> Iterator[_Way]:
+    """The last message of a channel at the end that is at none: what may have ended them there."""
+    for rank in (channel.source, channel.destination):
+        log = case.log(rank)
+        if log is None or any(rank in point.ranks for point in points):
+            continue
+        call = log.channel_call(channel, log.last_channel_seq.get(channel, 0))
+        if call is not None:
+            yield _Way(of_call(case, rank, call), [])
 
 
 def _steps(case: Case, way: _Way) -> Iterator[_Step]:
@@ -134,7 +136,7 @@ def _steps(case: Case, way: _Way) -> Iterator[_Step]:
     others = [rank for one in rivals for rank in one.ranks]
     for frame in _apart(case, way):
         site, file = chains.site(frame), chains.file(frame)
-        around = [line for where, (_, line) in case.branches((frame,)) if where == site]
+        around = [line for _, (_, line) in case.branches((frame,))]
         for line in reversed(around):
             if (file, line) in shared or not conditions.tells(line):
                 continue

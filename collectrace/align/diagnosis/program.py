@@ -90,15 +90,10 @@ def _led(case: Case, found: Deviation) -> Reason | None:
 
     Beside what is around the call in which those who did not make it are held up.
     """
-    makers, others = found.others, found.ranks
-    if found.what == "extra":
-        makers, others = others, makers
-    waits = case.standings[others[0]].waiting if others[0] in case.standings else ()
-    there = found.then or next((waited_for(case, one) for one in waits), None)
-    if there is None:
+    point, other = points(case, found)
+    if other is None:
         return None
-    point = of_call(case, makers[0], found.calls[0])._replace(ranks=makers)
-    other = of_call(case, others[0], there)
+    others = other.ranks
     if found.what == "extra" and _is_new(case, point):
         under = conditions.own(case, point, other, is_new=True)
         if under is not None and under.asks == "rank":
@@ -115,6 +110,22 @@ def _led(case: Case, found: Deviation) -> Reason | None:
     own = decided.own(case, point, as_ever)
     own = own if own.cause else decided.own(case, point, other)
     return own if own.cause else _out_of_loop(case, found, point, other)
+
+
+def points(case: Case, found: Deviation) -> tuple[Standpoint, Standpoint | None]:
+    """Where some made a call that others did not, and what these are held up in, if that is known.
+
+    Of calls that are missing, or extra.
+    """
+    makers, others = found.others, found.ranks
+    if found.what == "extra":
+        makers, others = others, makers
+    waits = case.standings[others[0]].waiting if others[0] in case.standings else ()
+    there = found.then or next((waited_for(case, one) for one in waits), None)
+    point = of_call(case, makers[0], found.calls[0])._replace(ranks=makers)
+    if there is None:
+        return point, None
+    return point, of_call(case, others[0], there)._replace(ranks=others)
 
 
 def _usual_way(case: Case, point: Standpoint) -> Sequence[str]:

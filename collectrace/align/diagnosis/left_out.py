@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
-from collectrace.align.diagnosis import ways_past
+from collectrace.align.diagnosis import loop_lines, ways_past
 from collectrace.align.diagnosis.callers import inside
+from collectrace.align.diagnosis.ways_past import WayPast
 from collectrace.align.diagnosis.wording import Reason, quoted
 from collectrace.align.judging import intervals
 from collectrace.align.judging.candidate import Candidate
@@ -152,6 +153,8 @@ def ways_between(case: Case, source: GroupConflict) -> Reason:
         has_gone_on = _asked_later(case, (ranks, group), then)
         if has_gone_on and not _ever_asked(case, (others, then), group):
             stacks = case.stack(ranks[0], group), case.stack(others[0], then)
+            if stacks[0] == stacks[1]:
+                return _past_a_turn(case, group, stacks[0], others)
             return _past(case, group, *stacks, others)
     # They are held up in what they asked for: who is further on in one function is past the other.
     further = (
@@ -191,6 +194,28 @@ def _past(
         if site != chains.site(here) or line not in shared
         if not intervals.is_by_turns(case, site, line)
     ]
+    return _by(group, found, around, who)
+
+
+def _past_a_turn(case: Case, group: Group, stack: Sequence[str], who: Sequence[int]) -> Reason:
+    """What may have led ranks past the turn of a loop in which others ask for a group."""
+    loop = loop_lines.innermost_loop(case, stack)
+    if loop is None:
+        return Reason("", "")
+    inner = stack[: stack.index(loop.frame)]
+    found = [*ways_past.few(case, inner), *ways_past.past_a_turn(case, loop.frame)]
+    within = loop_lines.inside(case, loop.frame, loop) or []
+    around = [
+        *(quoted(file, line) for _, (file, line) in case.branches(inner)),
+        *(quoted(loop.file, line) for line in statements.branches(within)),
+    ]
+    return _by(group, found, around, who)
+
+
+def _by(
+    group: Group, found: Sequence[WayPast], around: Sequence[str], who: Sequence[int]
+) -> Reason:
+    """The words about ways past a group and conditions around it; empty: none, or too many."""
     if len(found) + len(around) > ways_past.MOST:
         return Reason("", "")
     stands = f" The call of {call(group)} stands under {words.listed(around)}." if around else ""

@@ -35,6 +35,24 @@ def own(frames: Sequence[str]) -> list[str]:
     return [f for f in frames if not any(part in f for part in _NOT_OWN)]
 
 
+def within(frames: Sequence[str]) -> str:
+    """The frame that the innermost of :func:`own` called, the tracer's left out; or nothing."""
+    known = own(frames)
+    if not known:
+        return ""
+    inner = len(frames) - frames[::-1].index(known[-1])
+    return next((frame for frame in frames[inner:] if _TRACER not in frame), "")
+
+
+def awaits_worker(frames: Sequence[str]) -> bool:
+    """Whether a thread with this stack waits for a process that loads data for a DataLoader."""
+    return any(_WORKER.search(frame) for frame in frames)
+
+
+_WORKER: Final = re.compile(r"/torch/utils/data/dataloader\.py:\d+ _try_get_data$")
+"""``_MultiProcessingDataLoaderIter`` (torch 2.13), which reads what its workers put in a queue."""
+
+
 def is_joining(frames: Sequence[str]) -> bool:
     """Whether a thread with this stack waits for the result, or for the end, of another."""
     return any(_JOINS.search(frame) for frame in frames[-_INNERMOST:])
@@ -49,7 +67,9 @@ _JOINS: Final = re.compile(
 _INNERMOST: Final = 4
 """Frames of a stack in which they may stand: under them only a lock or a condition."""
 
-_NOT_OWN: Final = ("/site-packages/", "/lib/python", "/collectrace/tracer/", "<frozen ")
+_TRACER: Final = "/collectrace/tracer/"
+
+_NOT_OWN: Final = ("/site-packages/", "/lib/python", _TRACER, "<frozen ")
 
 
 def parse(text: str) -> Dump | None:

@@ -53,3 +53,24 @@ def test_a_frame_of_ones_own_is_not_the_tracers() -> None:
         "/opt/lib/python3.11/site-packages/torch/_tensor.py:623 backward",
     ]  # fmt: skip
     assert dumps.own(frames) == frames[:1]
+
+
+LOADING = [
+    "/job/train.py:90 <module>",
+    "/job/train.py:68 evaluate",
+    "/opt/collectrace/tracer/patches/data.py:30 wrapper",
+    "/x/site-packages/torch/utils/data/dataloader.py:725 __next__",
+    "/x/site-packages/torch/utils/data/dataloader.py:1291 _try_get_data",
+    "/usr/lib/python3.11/selectors.py:415 select",
+]
+
+
+def test_what_a_frame_of_ones_own_called_is_not_the_tracers() -> None:
+    assert dumps.within(LOADING).endswith("dataloader.py:725 __next__")
+    assert not dumps.within(LOADING[:3])
+    assert not dumps.within(LOADING[2:])
+
+
+def test_a_worker_is_awaited_where_there_is_one() -> None:
+    assert dumps.awaits_worker(LOADING)
+    assert not dumps.awaits_worker([*LOADING[:4], "/job/data.py:28 __getitem__"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collectrace import exceptions, words
+from collectrace import dumps, exceptions, words
 from collectrace.align.diagnosis import by_framework, ddp, rank_words
 from collectrace.align.diagnosis.callers import named
 from collectrace.align.diagnosis.wording import Reason, called
@@ -21,6 +21,17 @@ _MOST_NAMED: Final = 4
 
 _MOST_STACKS: Final = 3
 """Ranks whose innermost line is named."""
+
+_LOAD_FASTER: Final = (
+    "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
+    "init_process_group a timeout that covers the slowest batch."
+)
+_WORKER_HANGS: Final = (
+    "\nIf no batch ever comes, look where the worker is (`py-spy dump` of the child process): one "
+    "that was forked while a thread of its parent held a lock waits for that for ever. "
+    'DataLoader(multiprocessing_context="spawn") starts workers without it.'
+)
+"""Source: Python's documentation of ``os.fork`` and of ``multiprocessing``'s start methods."""
 
 
 def raised(case: Case, candidate: Candidate) -> Reason | None:
@@ -104,10 +115,11 @@ def busy(case: Case, candidate: Candidate) -> Reason | None:
             f"Look at the process of {who} on its host (`ps -o stat,wchan`, `py-spy dump`).",
         )
     if any(s.doing == "batch" for s in slow):
+        by_worker = any(dumps.awaits_worker(rank_words.main_frames(s)) for s in slow)
         return Reason(
-            f"{words.upper(who)} {'waits' if len(slow) == 1 else 'wait'} for data: {text}",
-            "Make loading faster or more even (num_workers, prefetch_factor, local copies), or "
-            "give init_process_group a timeout that covers the slowest batch.",
+            f"{words.upper(who)} {'waits' if len(slow) == 1 else 'wait'} for data, the next batch "
+            f"of a DataLoader{', from a worker process' if by_worker else ''}. {text}",
+            _LOAD_FASTER + (_WORKER_HANGS if by_worker else ""),
         )
     for standing in slow:
         found = by_framework.waits_beside(standing)

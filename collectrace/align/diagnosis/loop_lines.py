@@ -205,6 +205,13 @@ def inside(case: Case, frame: str, loop: LoopLine) -> list[str] | None:
     return own[own.index(loop.line) + 1 :]
 
 
+def frame_in(stack: Sequence[str], loop: LoopLine) -> str:
+    """The frame of a stack that is in a loop, where that is none of the call itself; or nothing."""
+    return next(
+        (frame for frame in stack[1:] if chains.scope(frame) == chains.scope(loop.frame)), ""
+    )
+
+
 def loops_around(case: Case, stack: Sequence[str]) -> Iterator[LoopLine]:
     """The loops around a stack, innermost first."""
     for frame in stack:

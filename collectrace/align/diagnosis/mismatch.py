@@ -162,7 +162,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
     for side, call in sorted(
         called(candidate), key=lambda one: not set(one[0].ranks) & found.ended
     ):
-        who, what = words.ranks(side.ranks), named(case, side.ranks[0], call, brief=True)
+        who = words.ranks(side.ranks)
+        within = loop_lines.frame_in(side.stack or (), seen.loop) if seen is not None else ""
+        what = named(case, side.ranks[0], call, within=within, brief=True)
         if set(side.ranks) & found.ended:
             parts.append(f"{who} left {left_it} and went on to {what}")
         else:

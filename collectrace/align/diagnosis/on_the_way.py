@@ -84,13 +84,17 @@ def _on_the_way(case: Case, steps: Sequence[_Step]) -> str:
 
 def _is_decided(case: Case, candidate: Candidate, told: Wording) -> bool:
     """Whether what is told is known to have decided."""
-    if any(failed_by_itself(case.standings[rank]) for rank in candidate.absent):
+    absent = [case.standings[rank] for rank in candidate.absent]
+    if any(failed_by_itself(one) or one.state in _ELSEWHERE for one in absent):
         return True
     known = decided.of_suspects(case, candidate)
     if known is not None and known.quoted in told.cause:
         return True
     return any(known_by in told.cause for known_by in _DECIDED)
 
+
+_ELSEWHERE: Final = ("busy", "silent", "running", "missing")
+"""States in which it is no branch that keeps a rank from a call."""
 
 _DECIDED: Final = ("In the source only ", "join()", "Uneven inputs")
 """Words by which a cause tells what is proven, or counted."""

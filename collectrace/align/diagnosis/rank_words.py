@@ -214,7 +214,7 @@ def _frames(standing: Standing) -> Sequence[str]:
     stall = standing.log.stall if standing.log is not None else None
     if stall is None:
         return ()
-    frames = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
+    frames = main_frames(standing)
     if not frames:
         return ()
     stacks = (one for name, one in stall.stacks.items() if not name.startswith(MAIN))
@@ -248,15 +248,19 @@ def within(standing: Standing) -> str:
 
     Of the main thread alone.
     """
-    stall = standing.log.stall if standing.log is not None else None
-    frames = next((f for n, f in (stall.stacks if stall else {}).items() if n.startswith(MAIN)), [])
-    own = dumps.own(frames)
-    top = top_frame(standing)
-    if not own or top != words.brief(own[-1]) or frames[-1] == own[-1]:
+    frames = main_frames(standing)
+    own, inner = dumps.own(frames), dumps.within(frames)
+    if not inner or top_frame(standing) != words.brief(own[-1]):
         return ""
-    inner = len(frames) - 1 - frames[::-1].index(own[-1])
-    site, function = _split(frames[inner + 1])
+    site, function = _split(inner)
     return f", in {function}() of {PurePath(site).name.partition(':')[0]}" if function else ""
+
+
+def main_frames(standing: Standing) -> Sequence[str]:
+    """The frames of the main thread in the last stall, outermost first."""
+    stall = standing.log.stall if standing.log is not None else None
+    stacks = stall.stacks if stall is not None else {}
+    return next((frames for name, frames in stacks.items() if name.startswith(MAIN)), ())
 
 
 def came_through(standing: Standing) -> str:

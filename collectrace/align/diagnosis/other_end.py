@@ -44,7 +44,11 @@ class OtherEnd(NamedTuple):
 
 @once
 def other_end(case: Case, candidate: Candidate) -> OtherEnd | None:
-    """The first message of a candidate of which that is known; its ends have never met before."""
+    """The first message of a candidate of which that is known.
+
+    Its ends have never met before; or who is waited for has finished, and its last words to others
+    came from a line from which it never had any for the one that waits.
+    """
     source, cycle = candidate.source, candidate.cycle
     near = source.near if isinstance(source, ChannelIssue) else cycle and in_circle(case, cycle)
     if candidate.cause is not None or near:
@@ -71,7 +75,10 @@ def _of(case: Case, waiter: int, channel: ChannelKey, call: Call) -> OtherEnd | 
         return None
     absent = channel.source + channel.destination - waiter
     log = case.log(absent)
-    if log is None or log.last_channel_seq.get(channel, 0):
+    if log is None:
+        return None
+    is_over = bool(log.last_channel_seq.get(channel, 0))
+    if is_over and case.standings[absent].state != "finished":
         return None
     way, met = (call.op, case.stack(waiter, call)), []
     is_sent = channel.source == absent
@@ -79,12 +86,25 @@ def _of(case: Case, waiter: int, channel: ChannelKey, call: Call) -> OtherEnd | 
     alike = [k for k in known if k.source >= 0 and (k.group, k.tag) == (channel.group, channel.tag)]
     for key in sorted(alike)[:_MOST_CHANNELS]:
         ends = (key.source, key.destination) if is_sent else (key.destination, key.source)
-        met += list(_meetings(case, key, *ends, way))
+        if not is_over:
+            met += list(_meetings(case, key, *ends, way))
+        elif ends[0] == absent:
+            met += list(_meetings(case, key, *ends, way))[-1:]
     lines = {(theirs.op, case.stack(like, theirs)) for like, theirs, _ in met}
-    if len(lines) != 1 or not met:
+    if len(lines) != 1 or not met or (is_over and lines & _made(case, absent, channel)):
         return None
     like, theirs, beside = min(met, key=lambda one: (one[0], one[1].seq))
     return OtherEnd(waiter, call, absent, like, theirs, beside)
+
+
+def _made(case: Case, rank: int, channel: ChannelKey) -> set[tuple[str, tuple[str, ...]]]:
+    """By which lines a rank made the last messages of a channel."""
+    log = case.log(rank)
+    last = log.last_channel_seq.get(channel, 0) if log is not None else 0
+    calls = (
+        [log.channel_call(channel, n) for n in range(max(1, last - _MOST), last + 1)] if log else []
+    )
+    return {(call.op, case.stack(rank, call)) for call in calls if call is not None}
 
 
 def _keys(case: Case, rank: int) -> Iterator[ChannelKey]:
@@ -126,9 +146,12 @@ def _reason(case: Case, found: OtherEnd) -> Reason:
     if not led and around is not None:
         led = decided.of_one(case, around).cause
     look = f": look at {around.quoted}" if around is not None and not ways else ""
+    does = f"rank {found.like} does"
+    if found.like == found.absent:
+        does = f"it does for rank {found.beside}"
     return Reason(
         f" Between ranks {found.beside} and {found.like} a {found.call.op} from there meets "
         f"{closed(met)} to which rank {found.absent} never came for rank {found.waiter}.{led}",
         f"If rank {found.waiter} rightly waits: let rank {found.absent} make that {found.met.op}, "
-        f"as rank {found.like} does{look}.",
+        f"as {does}{look}.",
     )

@@ -387,9 +387,9 @@ class Raised(Record):
 
     kind: ClassVar[str] = "raised"
     what: str = _doc(
-        "what raised: the public function, `backward`, `batch`; `thread`: it ended one that had "
-        "issued calls, `other thread`: one that had not; `handled`: the user's code did, and "
-        "issued the next call while it was handled"
+        "what raised: the public function, `forward` of DDP, `backward`, `batch`; `thread`: it "
+        "ended one that had issued calls, `other thread`: one that had not; `handled`: the user's "
+        "code did, and issued the next call while it was handled"
     )
     error: str = _doc("type of the exception")
     message: str = _doc("text of the exception", default="")

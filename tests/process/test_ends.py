@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 import collectrace
@@ -111,6 +113,35 @@ def test_what_was_caught_is_recorded(ranks: Ranks) -> None:
         assert found[:2] == [("batch", "ValueError")] * 2
         assert [what for what, _ in found[2:]] == ["all_reduce", "backward"]
         assert ran.log(rank).of(Raised)[0].message == "corrupt JPEG: sample 3"
+    assert align(ran.logs).status == "aligned"
+
+
+class Refuses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        if len(batch) > 2:
+            raise MemoryError("a long batch")
+        out: torch.Tensor = self.layer(batch).sum()
+        return out
+
+
+def catches_in_forward() -> None:
+    model = DistributedDataParallel(Refuses())
+    for size in (1, 3, 2):
+        with contextlib.suppress(MemoryError):
+            model(torch.ones(size, 2)).backward()
+
+
+def test_what_leaves_a_forward_of_ddp_is_recorded(ranks: Ranks) -> None:
+    ran = ranks.run(catches_in_forward, 2)
+    for rank in range(2):
+        (found,) = ran.log(rank).of(Raised)
+        assert (found.what, found.error, found.message) == (
+            "forward", "MemoryError", "a long batch",
+        )  # fmt: skip
     assert align(ran.logs).status == "aligned"
 
 

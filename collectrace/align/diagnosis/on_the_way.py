@@ -20,6 +20,7 @@ from collectrace.align.judging import intervals
 from collectrace.align.judging.blame import failed_by_itself
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.caught import caught
 from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.program import deviation
@@ -86,6 +87,8 @@ def _is_decided(case: Case, candidate: Candidate, told: Wording) -> bool:
     """Whether what is told is known to have decided."""
     absent = [case.standings[rank] for rank in candidate.absent]
     if any(failed_by_itself(one) or one.state in _ELSEWHERE for one in absent):
+        return True
+    if caught(case, candidate) is not None:
         return True
     known = decided.of_suspects(case, candidate)
     if known is not None and known.quoted in told.cause:

@@ -28,6 +28,20 @@ def ddp_forward(session: Session) -> Wrapper:
     return wrapper
 
 
+def ddp_module(session: Session) -> Wrapper:
+    """``_run_ddp_forward``: what the model raises in its forward, which the program may catch."""
+
+    def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return wrapped(*args, **kwargs)
+        except Exception as problem:
+            if session.recorder is not None:
+                session.recorder.left_by(problem, "forward")
+            raise
+
+    return wrapper
+
+
 def register_comm_hook(session: Session) -> Wrapper:
     """``register_comm_hook``: what the hook issues in the reducer's place are gradient buckets."""
 

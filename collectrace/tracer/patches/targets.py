@@ -102,6 +102,7 @@ def _rows() -> Iterator[Target]:
 _DDP_PARTS: Final[dict[str, Callable[[Any], Wrapper]]] = {
     "__init__": role("ddp.construct"),
     "_pre_forward": ddp.ddp_forward,
+    "_run_ddp_forward": ddp.ddp_module,
     "_sync_buffers": role("ddp.forward.sync_buffers"),
     "_check_and_sync_module_buffers": role("join.sync_buffers"),
     "_check_global_requires_backward_grad_sync": role_of(

@@ -374,6 +374,8 @@ class Unwaited(Record):
 HANDLED: Final = "handled"
 """What raised, where no function of torch's did: see :class:`Raised`."""
 
+THREAD: Final = "thread"
+"""What raised, where a thread ended of it that had issued calls."""
 OTHER_THREAD: Final = "other thread"
 """What raised, where a thread ended of it that had issued no call: see :class:`Raised`."""
 

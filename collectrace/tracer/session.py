@@ -283,7 +283,7 @@ class Session:
         if self.recorder is None:
             return False
         has_issued = bool(local.state.call_t)
-        self.recorder.left_by(value, "thread" if has_issued else records.OTHER_THREAD)
+        self.recorder.left_by(value, records.THREAD if has_issued else records.OTHER_THREAD)
         return has_issued
 
     def write_progress(self) -> None:

@@ -26,6 +26,10 @@ _LOAD_FASTER: Final = (
     "Make loading faster or more even (num_workers, prefetch_factor, local copies), or give "
     "init_process_group a timeout that covers the slowest batch."
 )
+_HANDED_OVER: Final = (
+    "\nIt waits there, in a queue, a lock or an event, for what another thread is to give: look "
+    "why that does not come, and let nobody wait for it without a timeout."
+)
 _WORKER_HANGS: Final = (
     "\nIf no batch ever comes, look where the worker is (`py-spy dump` of the child process): one "
     "that was forked while a thread of its parent held a lock waits for that for ever. "
@@ -139,12 +143,13 @@ def busy(case: Case, candidate: Candidate) -> Reason | None:
             "exception, an endless loop, a lock, or work that only some ranks do. With "
             "collectrace.enable() in the script the next run tells.",
         )
+    hands_over = [s for s in slow if dumps.awaits_thread(rank_words.main_frames(s))]
     return Reason(
         f"{words.upper(who)} showed signs of life, in code without collectives, while the others "
         f"waited. {text}",
         f"Find out what {who} {words.verb(slow, 'is', 'are')} doing there ({_stacks_of(slow)}): an "
         "endless loop, a lock, or work that only some ranks do. Work that is meant to take long "
-        "needs a longer timeout of init_process_group."
+        f"needs a longer timeout of init_process_group.{_HANDED_OVER if hands_over else ''}"
         if not ended
         else f"Mend what ended the thread. If {who} {words.verb(slow, 'waits', 'wait')} for what "
         "that was to give: hand its exception over to who waits, or let nobody wait without a "

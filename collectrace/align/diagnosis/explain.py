@@ -68,6 +68,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     out = []
     for candidate in judged:
         wording = other_end.added(case, candidate, EXPLAINERS[candidate.kind](case, candidate))
+        wording = on_the_way.added(case, candidate, wording)
         cause = candidate.cause
         out.append(
             Finding(
@@ -85,7 +86,6 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 caused_by=index.get(id(cause)) if cause is not None else None,
                 notes=(
                     *wording.notes,
-                    *filter(None, (on_the_way.note(case, candidate, wording),)),
                     *_notes(case, candidate, judged, wording.cause),
                     *_on_the_wire(candidate, wording),
                     *_aborted(case, candidate),

@@ -7,6 +7,8 @@ else is told at all, loops of no fixed length.
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -25,7 +27,7 @@ from collectrace.align.judging.own_round import left_own_round
 from collectrace.align.judging.parted import parted
 from collectrace.align.judging.program import deviation
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.reading import chains, rank_tests
+from collectrace.align.reading import chains, rank_tests, statements
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
 
 _MOST: Final = 4
@@ -39,6 +41,8 @@ class _Step(NamedTuple):
     """``train.py:12``."""
     told: str
     point: Standpoint
+    is_choice: bool = False
+    """Whether the ranks can decide about it together: no handler, no loop, nothing of the rank."""
 
 
 class _Way(NamedTuple):
@@ -49,14 +53,15 @@ class _Way(NamedTuple):
     """What others came to instead."""
 
 
-def note(case: Case, candidate: Candidate, told: Wording) -> str:
-    """One sentence or two; empty where what decided is known, or nothing else is seen."""
+def added(case: Case, candidate: Candidate, told: Wording) -> Wording:
+    """What is told of a candidate, with a note of it and what to change there.
+
+    As it was where what decided is known, or nothing else is seen.
+    """
     if candidate.cause is not None or candidate.severity == "info":
-        return ""
-    if candidate.kind == "p2p_mismatch":
-        return ""
-    if _is_decided(case, candidate, told):
-        return ""
+        return told
+    if candidate.kind == "p2p_mismatch" or _is_decided(case, candidate, told):
+        return told
     text = f"{told.headline} {told.cause} {' '.join(told.notes)}"
     ways = list(_ways(case, candidate))
     found = [step for way in ways for step in _steps(case, way)]
@@ -67,9 +72,20 @@ def note(case: Case, candidate: Candidate, told: Wording) -> str:
     for step in islice(reversed(rest.values()), _MOST):
         by_point.setdefault(id(step.point), []).append(step)
     if not by_point:
-        return ""
-    told_of = "; ".join(_on_the_way(case, steps) for steps in by_point.values())
-    return f"{words.upper(told_of)}. Whether all ranks took one way there, the logs do not show."
+        return told
+    seen = "; ".join(_on_the_way(case, steps) for steps in by_point.values())
+    note = f"{words.upper(seen)}. Whether all ranks took one way there, the logs do not show."
+    choices = [step.place for steps in by_point.values() for step in steps if step.is_choice]
+    fix = told.fix
+    if choices and _TOGETHER not in fix:
+        fix += (
+            f"\nIf the ranks parted at {' or '.join(choices)}: {_TOGETHER} there (an all_reduce of "
+            "the flag, MIN or MAX), and let every rank take the same way."
+        )
+    return Wording(told.headline, told.cause, fix, (*told.notes, note))
+
+
+_TOGETHER: Final = "let all ranks decide together"
 
 
 def _on_the_way(case: Case, steps: Sequence[_Step]) -> str:
@@ -149,12 +165,32 @@ def _steps(case: Case, way: _Way) -> Iterator[_Step]:
                 continue
             if intervals.is_by_turns(case, site, line):
                 continue
-            if was_here and rank_tests.asks_alone(case.spelled_out(site, line)):
+            of_rank = rank_tests.asks_alone(case.spelled_out(site, line))
+            if was_here and of_rank:
                 continue
-            yield _Step(place_of_line(file, line), quoted(file, line), point)
+            is_choice = not of_rank and _is_choice(case, site, line)
+            yield _Step(place_of_line(file, line), quoted(file, line), point, is_choice)
         for past in ways_past.open_to(case, ways_past.of_frame(case, frame), others):
             if not intervals.is_by_turns(case, past.site, past.line):
-                yield _Step(place_of_line(past.file, past.line), past.told.rstrip(","), point)
+                is_choice = not past.is_handler and _is_choice(case, past.site, past.line)
+                place = place_of_line(past.file, past.line)
+                yield _Step(place, past.told.rstrip(","), point, is_choice)
+
+
+def _is_choice(case: Case, site: str, line: str) -> bool:
+    """Whether ranks may decide otherwise about a condition, each by what it has itself.
+
+    Not where it asks only for what a turn of the loop is about: that is told by their order.
+    """
+    if case.origin(site, line).asks in ("rank", "exception", "cleanup"):
+        return False
+    text = _STRING.sub("", statements.code_of(statements.head_of(line)))
+    asked = {name for name in statements.names(text) if not keyword.iskeyword(name)}
+    items = [statements.turn_names(one) for one in statements.loops(case.statements(site))]
+    return not asked or not asked <= frozenset().union(*items)
+
+
+_STRING: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 def _loops(case: Case, way: _Way) -> Iterator[_Step]:

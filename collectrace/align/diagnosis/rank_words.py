@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
 
-from collectrace import dumps, words
+from collectrace import dumps, exceptions, words
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.judging.case import Case
@@ -285,8 +285,9 @@ def left_by_exit(standing: Standing) -> str:
 
 
 def threads_ended(standing: Standing) -> str:
-    """Threads of a rank that exceptions had ended, beside those of its calls: after a space."""
-    ended = standing.log.threads_ended if standing.log is not None else ()
+    """Threads of a rank that exceptions of their own had ended: after a space."""
+    known = standing.log.threads_ended if standing.log is not None else ()
+    ended = [one for one in known if not exceptions.blames_peers(one.error, one.message)]
     told = [
         f" Thread {one.thread} of rank {standing.rank} had ended before, by "
         f"{words.exception(one.error, one.message)}{words.at_site(one.site)}."

@@ -143,7 +143,7 @@ class RankLog(Protocol):
     caught: Sequence[Raised]
     """Exceptions that left a function of torch's and did not end the rank: it made calls after."""
     threads_ended: Sequence[Raised]
-    """Exceptions that ended threads which had issued no call."""
+    """Exceptions that ended threads."""
     alive: Alive | None
     """The latest heartbeat."""
     stall: Stall | None

@@ -25,6 +25,7 @@ from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     HANDLED,
     OTHER_THREAD,
+    THREAD,
     Activity,
     Alive,
     Batch,
@@ -187,7 +188,7 @@ class FileLog:
             if raised.what != OTHER_THREAD
         ]
         self.threads_ended: Sequence[Raised] = [
-            raised for raised in found.raised if raised.what == OTHER_THREAD
+            raised for raised in found.raised if raised.what in (THREAD, OTHER_THREAD)
         ]
         if self.exit is None:
             self.exit = _end_of_thread(found.raised, last)
@@ -367,7 +368,7 @@ def _end_of_thread(raised: Sequence[Raised], last: int) -> Exit | None:
 
     ``last``: when the last call was issued.
     """
-    ended = next((r for r in reversed(raised) if r.what == "thread"), None)
+    ended = next((r for r in reversed(raised) if r.what == THREAD), None)
     if ended is None or ended.t < last:
         return None
     return Exit(

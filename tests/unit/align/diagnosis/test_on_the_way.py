@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectrace.findings import Finding
 from collectrace.records import Stack
 from tests.support.judging import aligned, errors
 from tests.support.synthetic import Run
@@ -32,7 +33,7 @@ ALWAYS = 2
 OPEN = "Whether all ranks took one way there, the logs do not show."
 
 
-def notes(folder: Path, line: int, *, before: bool = False) -> str:
+def seen(folder: Path, line: int, *, before: bool = False) -> Finding:
     """Of a run in which rank 0 alone comes by a line to a barrier."""
     train = folder / "train.py"
     train.write_text(SCRIPT)
@@ -54,7 +55,7 @@ def notes(folder: Path, line: int, *, before: bool = False) -> str:
         elif before:
             call = rank.call("all_reduce", site=f"{train}:{ALWAYS}", stack=1)
         rank.beat(60, rank.inside(call))
-    return " ".join(errors(aligned(run, folder / "logs"))[0].notes)
+    return errors(aligned(run, folder / "logs"))[0]
 
 
 @pytest.mark.parametrize(
@@ -72,18 +73,20 @@ def notes(folder: Path, line: int, *, before: bool = False) -> str:
     ],
 )
 def test_what_no_finding_tells_of(line: int, told: list[str], tmp_path: Path) -> None:
-    found = notes(tmp_path, line)
+    finding = seen(tmp_path, line)
+    found = " ".join(finding.notes)
     ways = " and ".join(f"{way}, with a continue" for way in told)
     assert f"on the way to barrier at train.py:{line} (rank 0)" in found.lower()
     assert f" {ways}. {OPEN}" in found
+    assert "If the ranks parted at train.py:6" in finding.fix
 
 
 def test_nothing_beside_what_is_known_to_have_decided(tmp_path: Path) -> None:
-    assert OPEN not in notes(tmp_path, 4)
+    assert OPEN not in " ".join(seen(tmp_path, 4).notes)
 
 
 def test_a_rank_is_as_it_was_before(tmp_path: Path) -> None:
-    found = notes(tmp_path, 10, before=True)
+    found = " ".join(seen(tmp_path, 10, before=True).notes)
     assert "`if rank == 0:`" not in found
 
 

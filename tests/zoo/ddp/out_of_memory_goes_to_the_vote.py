@@ -4,8 +4,8 @@ ranks: 3
 expect: role_mismatch shape_mismatch
 suspects: 1
 status: diverged
-cause: rank 1; BUG; VOTE; FOUND | LEAVES | CAUGHT | out of memory
-fix: FOUND | LEAVES | CAUGHT | VOTE; together | agree* | vote* | all_reduce | raise* | re-raise*
+cause: rank 1; BUG; VOTE; out of memory
+fix: FOUND | LEAVES | CAUGHT | VOTE | error flag; together | agree* | vote* | all_reduce | raise*
 never: /ranks? 0,2 (is|are) (wrong|to blame|guilty|the suspects?)/; model.join(); drop_last;
     /rank [02] (is|are) (wrong|to blame|guilty|the suspects?)/
 """

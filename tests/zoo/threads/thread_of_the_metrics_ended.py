@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tests.zoo.common import TWIN, init
 
-EVERY = 4
+EVERY = 2
 
 
 class Metrics:
@@ -47,11 +47,11 @@ class Metrics:
 
 def train(rank: int) -> None:
     metrics, weight = Metrics(), torch.zeros(2)
-    for step in range(12):
+    for step in range(100):
         grad = torch.full((2,), float(rank + step))
         dist.all_reduce(grad)
         weight -= 0.1 * grad
-        metrics.jobs.put(torch.ones(0 if (rank, step) == (2, 6) else 3))
+        metrics.jobs.put(torch.ones(0 if (rank, step) == (2, 4) else 3))
     metrics.jobs.join()
     dist.barrier()
 

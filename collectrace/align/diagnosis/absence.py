@@ -150,13 +150,9 @@ def _uneven(case: Case, candidate: Candidate) -> Reason | None:
             f"{fewer.fix}\n{if_ended(loop_lines.as_long(case, around))}",
             "left",
         )
-    loops = loop_lines.of_unlike_length(case, point.stack) if found.told_by == "forwards" else []
-    told = [one.quoted for one in loops]
-    longer = (
-        f" {words.listed(told)} may have had more turns on {words.ranks(side.ranks)}."
-        if 0 < len(told) <= loop_lines.MOST
-        else ""
-    )
+    loops = loop_lines.longer_there(case, point.stack) if found.told_by == "forwards" else []
+    told = words.listed([one.quoted for one in loops])
+    longer = f" {told} may have had more turns on {words.ranks(side.ranks)}." if told else ""
     return Reason(
         f"Uneven inputs: {found.phrase()}.{found.witness} "
         f"{words.upper(words.ranks(side.ranks))} {waits} in "

@@ -130,6 +130,12 @@ def of_unlike_length(case: Case, stack: Sequence[str]) -> list[LoopLine]:
     return [one for one in loops_around(case, stack) if may_differ(case, one)]
 
 
+def longer_there(case: Case, stack: Sequence[str]) -> list[LoopLine]:
+    """The same, where they are few enough to be named; else none."""
+    around = of_unlike_length(case, stack)
+    return around if len(around) <= MOST else []
+
+
 def even_length(case: Case, loop: LoopLine | None = None) -> str:
     """What makes a loop equally long on every rank; by what is seen of it."""
     is_loaded = loads_data(case)
@@ -207,9 +213,8 @@ def inside(case: Case, frame: str, loop: LoopLine) -> list[str] | None:
 
 def frame_in(stack: Sequence[str], loop: LoopLine) -> str:
     """The frame of a stack that is in a loop, where that is none of the call itself; or nothing."""
-    return next(
-        (frame for frame in stack[1:] if chains.scope(frame) == chains.scope(loop.frame)), ""
-    )
+    function = chains.scope(loop.frame)
+    return next((frame for frame in stack[1:] if chains.scope(frame) == function), "")
 
 
 def loops_around(case: Case, stack: Sequence[str]) -> Iterator[LoopLine]:

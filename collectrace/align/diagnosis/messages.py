@@ -39,7 +39,6 @@ from collectrace.align.judging.passed_on import passed_on
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.ranks.standing import Standing
-from collectrace.align.reading import statements
 from collectrace.findings import KINDS
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call
@@ -222,12 +221,10 @@ def _may_be_longer(case: Case, here: int, peer: Standing | None, call: Call | No
     """
     if peer is None or peer.state != "finished" or call is None:
         return ""
-    stack = case.stack(here, call)
-    around = loop_lines.of_unlike_length(case, stack)
-    if not 0 < len(around) <= loop_lines.MOST:
+    around = loop_lines.longer_there(case, case.stack(here, call))
+    if not around:
         return ""
-    heads = [f"{one.file}:{statements.number_of(one.line)}" for one in around]
-    had = inputs.in_passes(case, heads, [peer.rank], [here])
+    had = inputs.in_passes(case, [one.site for one in around], [peer.rank], [here])
     return (
         f" Rank {here} is in {' or '.join(one.quoted for one in around)}, which may have had more "
         f"turns there{f': {had.phrase()}' if had is not None else ''}."

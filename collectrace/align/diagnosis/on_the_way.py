@@ -67,9 +67,12 @@ def added(case: Case, candidate: Candidate, told: Wording) -> Wording:
     found = [step for way in ways for step in _steps(case, way)]
     if not any(words.names_site(text, step.place) for step in found):
         found += [step for way in ways for step in _loops(case, way)]
-    rest = {s.place: s for s in reversed(found) if not words.names_site(text, s.place)}
+    rest = dict[str, _Step]()
+    for step in found:
+        if not words.names_site(text, step.place):
+            rest.setdefault(step.place, step)
     by_point = dict[int, list[_Step]]()
-    for step in islice(reversed(rest.values()), _MOST):
+    for step in islice(rest.values(), _MOST):
         by_point.setdefault(id(step.point), []).append(step)
     if not by_point:
         return told

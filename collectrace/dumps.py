@@ -8,9 +8,12 @@ itself is read by the aligner.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+MAIN: Final = "MainThread"
+"""What Python calls the main thread."""
 
 _THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*?)\])? ")
 _FRAME: Final = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
@@ -30,6 +33,11 @@ class Dump:
     """Per thread ``path:line function``, innermost last; the main thread is ``MainThread``."""
 
 
+def of_main(stacks: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The stack of the main thread, of those by thread; empty where there is none."""
+    return next((frames for name, frames in stacks.items() if name.startswith(MAIN)), ())
+
+
 def own(frames: Sequence[str]) -> list[str]:
     """The frames outside installed packages, Python's own library and the tracer's wrappers."""
     return [f for f in frames if not any(part in f for part in _NOT_OWN)]
@@ -41,7 +49,7 @@ def within(frames: Sequence[str]) -> str:
     if not known:
         return ""
     inner = len(frames) - frames[::-1].index(known[-1])
-    return next((frame for frame in frames[inner:] if _TRACER not in frame), "")
+    return next((frame for frame in frames[inner:] if TRACER not in frame), "")
 
 
 def awaits_worker(frames: Sequence[str]) -> bool:
@@ -78,9 +86,10 @@ _JOINS: Final = re.compile(
 _INNERMOST: Final = 4
 """Frames of a stack in which they may stand: under them only a lock or a condition."""
 
-_TRACER: Final = "/collectrace/tracer/"
+TRACER: Final = "/collectrace/tracer/"
+"""Stands in the frames of the tracer itself."""
 
-_NOT_OWN: Final = ("/site-packages/", "/lib/python", _TRACER, "<frozen ")
+_NOT_OWN: Final = ("/site-packages/", "/lib/python", TRACER, "<frozen ")
 
 
 def parse(text: str) -> Dump | None:
@@ -103,7 +112,7 @@ def parse(text: str) -> Dump | None:
     if not threads:
         return dump if dump.fatal is not None else None
     main, frames = threads.pop()
-    dump.stacks["MainThread"] = frames[::-1]
+    dump.stacks[MAIN] = frames[::-1]
     for n, (address, frames) in enumerate(reversed(threads[-_MAX_THREADS:]), 1):
         if address == main:
             # The main thread of a dump before this one: what is fatal came before that.

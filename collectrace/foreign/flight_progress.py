@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from collectrace.dumps import MAIN
 from collectrace.foreign.flight_dump import GroupStatus, number
 from collectrace.foreign.flight_rows import Row
 from collectrace.records import Activity, Call
-
-MAIN: Final = "MainThread"
 
 
 @dataclass(slots=True)

@@ -17,10 +17,11 @@ from typing import Any, Final
 import orjson
 
 from collectrace.chain import Form, RankFile
+from collectrace.dumps import MAIN
 from collectrace.foreign import flight_calls, flight_rows, plain_pickle
 from collectrace.foreign.errors import NotReadable
 from collectrace.foreign.flight_dump import FlightDump, GroupConfig, number, parse
-from collectrace.foreign.flight_progress import MAIN, Progress, activity, is_done
+from collectrace.foreign.flight_progress import Progress, activity, is_done
 from collectrace.foreign.flight_ring import Entry, Numbered, Ring, group_name
 from collectrace.foreign.flight_rows import Row
 from collectrace.foreign.frames import NOWHERE, Place, place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
@@ -12,8 +12,8 @@ from collectrace import dumps, exceptions, words
 from collectrace.align.diagnosis.callers import at_wait, site_of_wait
 from collectrace.align.diagnosis.inputs import Inputs
 from collectrace.align.judging.case import Case
-from collectrace.align.ranks.standing import MAIN, Standing, failure
-from collectrace.dumps import Dump
+from collectrace.align.ranks.standing import Standing, failure
+from collectrace.dumps import MAIN, Dump
 
 _DOING: Final = {
     "batch": "fetching a batch",
@@ -211,14 +211,11 @@ def top_frame(standing: Standing) -> str:
 
 def _frames(standing: Standing) -> Sequence[str]:
     """The frames of which :func:`top_frame` is the last, outermost first."""
-    stall = standing.log.stall if standing.log is not None else None
-    if stall is None:
-        return ()
     frames = main_frames(standing)
     if not frames:
         return ()
-    stacks = (one for name, one in stall.stacks.items() if not name.startswith(MAIN))
-    others = [own for one in stacks if (own := dumps.own(one))]
+    beside = (one for name, one in _stacks(standing).items() if not name.startswith(MAIN))
+    others = [own for one in beside if (own := dumps.own(one))]
     if others and (dumps.is_joining(frames) or not dumps.own(frames)):
         return others[0]
     return dumps.own(frames) or frames
@@ -258,9 +255,13 @@ def within(standing: Standing) -> str:
 
 def main_frames(standing: Standing) -> Sequence[str]:
     """The frames of the main thread in the last stall, outermost first."""
+    return dumps.of_main(_stacks(standing))
+
+
+def _stacks(standing: Standing) -> Mapping[str, Sequence[str]]:
+    """The stacks of the last stall, by thread."""
     stall = standing.log.stall if standing.log is not None else None
-    stacks = stall.stacks if stall is not None else {}
-    return next((frames for name, frames in stacks.items() if name.startswith(MAIN)), ())
+    return stall.stacks if stall is not None else {}
 
 
 def came_through(standing: Standing) -> str:

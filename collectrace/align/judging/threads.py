@@ -8,7 +8,7 @@ from typing import Final
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.matching.comparison import Divergence
-from collectrace.align.ranks.standing import MAIN
+from collectrace.dumps import MAIN
 from collectrace.records import NATIVE, Call
 
 _WINDOW: Final = 64

@@ -440,8 +440,7 @@ def _joins(program: Program) -> bool:
     stall, last = program.log.stall, program.log.last_call
     if stall is None or last is None or last.t > stall.t:
         return False
-    main = (frames for name, frames in stall.stacks.items() if name.startswith("MainThread"))
-    return any(dumps.is_joining(frames) for frames in main)
+    return dumps.is_joining(dumps.of_main(stall.stacks))
 
 
 def _is_broken(

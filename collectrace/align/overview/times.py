@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from collectrace import dumps
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import delays
 from collectrace.align.observations.delays import StreamDelays
@@ -24,7 +25,6 @@ _MOST_TIMES: Final = 400_000
 """Times that are compared for that; beyond them not every call is looked at."""
 _MOST_LOADERS: Final = 1024
 _DEEPEST: Final = 60
-_TRACER: Final = "/collectrace/tracer/"
 """In the path of a frame that is of the tracer's own wrappers."""
 _NUMBER: Final = re.compile(r" \(\d+\)$")
 """Of the thread, behind its name: another on every rank."""
@@ -113,7 +113,7 @@ def stacks(case: Case) -> tuple[Frame, ...]:
             log.stall.stacks if log.stall is not None else dump.stacks if dump is not None else {}
         )
         for thread, frames in found.items():
-            own = [frame for frame in frames if _TRACER not in frame]
+            own = [frame for frame in frames if dumps.TRACER not in frame]
             by_thread.setdefault(_NUMBER.sub("", thread), {})[rank] = own[:_DEEPEST]
     room = [_MOST_FRAMES]
     return tuple(

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace.align.judging.case import Case
-from collectrace.align.ranks.standing import MAIN, Waiting
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.ranks.waitgraph import Edge, Node, WaitGraph, cycles, stuck
+from collectrace.dumps import MAIN
 from collectrace.overview import Freeing, WaitEdge, WaitNode, Waits
 
 _MOST_NODES: Final = 48

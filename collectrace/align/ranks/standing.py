@@ -16,8 +16,6 @@ HEARTBEATS: Final = 3
 NEVER: Final = 1 << 62
 """ns: longer than anything lasts."""
 
-MAIN: Final = "MainThread"
-
 
 @dataclass(frozen=True, slots=True)
 class Waiting:

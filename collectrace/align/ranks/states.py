@@ -13,9 +13,10 @@ from dataclasses import replace
 from collectrace import exceptions
 from collectrace.align.ranks.clocks import Clock, Clocks
 from collectrace.align.ranks.deaths import find_dead
-from collectrace.align.ranks.standing import MAIN, Standing, patience
+from collectrace.align.ranks.standing import Standing, patience
 from collectrace.align.ranks.waits import Waits, last_sign
 from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.dumps import MAIN
 from collectrace.findings import Ended
 from collectrace.records import Exit
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from collectrace.align.matching.comparison import Comparison
 from collectrace.align.ranks.clocks import Clocks
-from collectrace.align.ranks.standing import MAIN, Standing, Waiting
+from collectrace.align.ranks.standing import Standing, Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, is_placed
+from collectrace.dumps import MAIN
 from collectrace.ops import ANY_SOURCE
 
 Node = tuple[int, str]

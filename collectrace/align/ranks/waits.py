@@ -8,8 +8,9 @@ from typing import Final
 
 from collectrace import dumps, ops, roles
 from collectrace.align.ranks.clocks import Clock
-from collectrace.align.ranks.standing import MAIN, Waiting
+from collectrace.align.ranks.standing import Waiting
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.dumps import MAIN
 from collectrace.records import Activity, Call, Done, Group
 
 _INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
@@ -175,8 +176,7 @@ class Waits:
         threads = {waiting.thread for waiting in found}
         if stall is None or len(threads) != 1 or (last is not None and last.t > stall.t):
             return None
-        stack = next((f for name, f in stall.stacks.items() if name.startswith(MAIN)), [])
-        if not dumps.is_joining(stack):
+        if not dumps.is_joining(dumps.of_main(stall.stacks)):
             return None
         return replace(found[0], thread=MAIN, what="thread", observed=True)
 

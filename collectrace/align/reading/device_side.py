@@ -12,13 +12,12 @@ from typing import Final
 from collectrace.align.reading.evidence import StreamKey
 from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.source import Blob
+from collectrace.dumps import MAIN
 from collectrace.errors import LogError
 from collectrace.foreign import convert
 from collectrace.foreign.errors import NotReadable
 from collectrace.ops import canonical_op
 from collectrace.records import Activity, Alive, Header
-
-_MAIN: Final = "MainThread"
 
 
 def complete(records: RankRecords, header: Header, blob: Blob) -> str | None:
@@ -78,11 +77,11 @@ def _add_activities(
     latest = max((rows.t[-1] for rows in records.rows.values() if rows), default=0)
     # What the host was in before its last call it is in no longer.
     mine = list(known.in_) if known is not None and known.t >= latest else []
-    is_told = any(activity.thread == _MAIN for activity in mine)
+    is_told = any(activity.thread == MAIN for activity in mine)
     more = [
         replace(activity, since=max(1, activity.since + shift))
         for activity in theirs.in_
-        if _is_of(activity, joined) and not (activity.thread == _MAIN and is_told)
+        if _is_of(activity, joined) and not (activity.thread == MAIN and is_told)
     ]
     have = {(a.thread, a.group, a.device, a.seq) for a in mine}
     more = [a for a in more if (a.thread, a.group, a.device, a.seq) not in have]

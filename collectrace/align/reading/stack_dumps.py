@@ -32,9 +32,11 @@ class StackDumps:
         knows better which one.
         """
         dump = self.end or self.held
-        if dump is None or any("/torch/distributed/" in frame for frame in _main(dump)):
+        if dump is None or any(
+            "/torch/distributed/" in frame for frame in dumps.of_main(dump.stacks)
+        ):
             return None
-        if any(_in_backward(frame) for frame in _main(dump)):
+        if any(_in_backward(frame) for frame in dumps.of_main(dump.stacks)):
             return None  # it may wait for its buckets, in C++
         return Stall(t=t + 1, stacks=dump.stacks)
 
@@ -60,10 +62,6 @@ def _dump(blob: Blob | None) -> Dump | None:
     except LogError:
         return None  # it only adds to what the rank file says
     return dumps.parse(data.decode(errors="replace"))
-
-
-def _main(dump: Dump) -> list[str]:
-    return dump.stacks.get("MainThread", [])
 
 
 def _in_backward(frame: str) -> bool:

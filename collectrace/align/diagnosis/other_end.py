@@ -18,7 +18,7 @@ from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.closing_send import in_circle
 from collectrace.align.matching.comparison import ChannelIssue
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.records import Call
 
 _MOST: Final = 16
@@ -46,8 +46,8 @@ class OtherEnd(NamedTuple):
 def other_end(case: Case, candidate: Candidate) -> OtherEnd | None:
     """The first message of a candidate of which that is known.
 
-    Its ends have never met before; or who is waited for has finished, and its last words to others
-    came from a line from which it never had any for the one that waits.
+    Its ends have never met before; or who is waited for has finished, and the last that others
+    had from it at that line came from one from which it never had any for the one that waits.
     """
     source, cycle = candidate.source, candidate.cycle
     near = source.near if isinstance(source, ChannelIssue) else cycle and in_circle(case, cycle)
@@ -77,8 +77,8 @@ def _of(case: Case, waiter: int, channel: ChannelKey, call: Call) -> OtherEnd | 
     log = case.log(absent)
     if log is None:
         return None
-    is_over = bool(log.last_channel_seq.get(channel, 0))
-    if is_over and case.standings[absent].state != "finished":
+    made = _made(log, channel)
+    if made is None or (made and case.standings[absent].state != "finished"):
         return None
     way, met = (call.op, case.stack(waiter, call)), []
     is_sent = channel.source == absent
@@ -86,25 +86,22 @@ def _of(case: Case, waiter: int, channel: ChannelKey, call: Call) -> OtherEnd | 
     alike = [k for k in known if k.source >= 0 and (k.group, k.tag) == (channel.group, channel.tag)]
     for key in sorted(alike)[:_MOST_CHANNELS]:
         ends = (key.source, key.destination) if is_sent else (key.destination, key.source)
-        if not is_over:
-            met += list(_meetings(case, key, *ends, way))
-        elif ends[0] == absent:
-            met += list(_meetings(case, key, *ends, way))[-1:]
+        if not made or ends[0] == absent:
+            met += list(_meetings(case, key, *ends, way))[-1 if made else 0 :]
     lines = {(theirs.op, case.stack(like, theirs)) for like, theirs, _ in met}
-    if len(lines) != 1 or not met or (is_over and lines & _made(case, absent, channel)):
+    if len(lines) != 1 or not met or lines & made:
         return None
     like, theirs, beside = min(met, key=lambda one: (one[0], one[1].seq))
     return OtherEnd(waiter, call, absent, like, theirs, beside)
 
 
-def _made(case: Case, rank: int, channel: ChannelKey) -> set[tuple[str, tuple[str, ...]]]:
-    """By which lines a rank made the last messages of a channel."""
-    log = case.log(rank)
-    last = log.last_channel_seq.get(channel, 0) if log is not None else 0
-    calls = (
-        [log.channel_call(channel, n) for n in range(max(1, last - _MOST), last + 1)] if log else []
-    )
-    return {(call.op, case.stack(rank, call)) for call in calls if call is not None}
+def _made(log: RankLog, channel: ChannelKey) -> set[tuple[str, tuple[str, ...]]] | None:
+    """By which lines a rank made the messages of a channel; None: not all of them were read."""
+    rows = log.channel_rows(channel)
+    if len(rows) < log.last_channel_seq.get(channel, 0):
+        return None
+    known = (rows.vocabulary.appearances[n] for n in set(rows.appearance))
+    return {(one.op, one.where) for one in known}
 
 
 def _keys(case: Case, rank: int) -> Iterator[ChannelKey]:

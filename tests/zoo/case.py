@@ -59,8 +59,9 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Such as ``matching/order_swapped``."""
-        return str(self.path.relative_to(HERE).with_suffix(""))
+        """Such as ``matching/order_swapped``; of a script elsewhere the file's name."""
+        path = self.path.relative_to(HERE) if self.path.is_relative_to(HERE) else self.path.name
+        return str(Path(path).with_suffix(""))
 
     @property
     def ranks(self) -> int:

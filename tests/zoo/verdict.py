@@ -9,6 +9,7 @@ with Server() as server:
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,9 @@ from pathlib import Path
 
 from collectrace.align import align
 from collectrace.findings import Alignment, Finding, Side
+from tests.zoo import corpus
 from tests.zoo.case import Case
+from tests.zoo.corpus import Entry, Run
 from tests.zoo.runner import Outcome, Server
 
 
@@ -178,3 +181,17 @@ def check(server: Server, case: Case, *, twin: bool, folder: Path) -> Verdict:
     """
     with server.run(case, twin=twin, folder=folder) as outcome:
         return Verdict(case, twin, outcome, align(outcome.logs))
+
+
+def recorded(run: Run, entry: Entry) -> Verdict:
+    """Align what a run left when it was recorded; its logs are gone when this returns.
+
+    Raises:
+        LogError: it left nothing that can be aligned.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="corpus-") as name:
+        folder = Path(name)
+        logs = corpus.unpack(entry.files(), folder)
+        alignment = corpus.align(logs, entry.living)
+    return Verdict(run.case, run.twin, Outcome(entry.exits, folder, logs), alignment)

@@ -1,0 +1,52 @@
+"""Which runs of the collection the default tests make live; the others are recorded only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tests.zoo.corpus import Entry, Run
+
+SIZE: Final = 60
+"""Runs at most."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some runs that together have an example of nearly everything that any run has."""
+
+    names: tuple[str, ...]
+    uncovered: tuple[str, ...]
+    """What only other runs have."""
+
+
+def sample(runs: list[Run], entries: Mapping[str, Entry], size: int = SIZE) -> Sample:
+    """Choose runs: each time the one with the most that is new, for the seconds that it takes.
+
+    This is the greedy answer to weighted set cover, which is within a logarithm of the best. Where
+    there is room left, everything is covered once more.
+    """
+    known = {run.name: features(run, entries[run.name]) for run in runs if run.name in entries}
+    every = frozenset[str]().union(*known.values())
+    left, missing = dict(known), set(every)
+
+    def worth(name: str) -> float:
+        return len(left[name] & missing) / (1 + entries[name].seconds)
+
+    while len(known) - len(left) < size and (best := max(left, key=worth, default=None)):
+        missing -= left.pop(best)
+        missing = missing or set(every)
+    chosen = sorted(known.keys() - left.keys())
+    covered = frozenset[str]().union(*(known[name] for name in chosen))
+    return Sample(tuple(chosen), tuple(sorted(every - covered)))
+
+
+def features(run: Run, entry: Entry) -> set[str]:
+    """What a run is an example of: of its recording, its class and the way it is run."""
+    ways = {f"header {key}" for key in run.case.fields if key not in _WHAT_IS_FOUND}
+    kind = "twin" if run.twin else "case"
+    return {*entry.features, *ways, f"class {run.case.path.parent.name} {kind}"}
+
+
+_WHAT_IS_FOUND: Final = frozenset({"expect", "suspects", "status", "cause", "fix", "never"})

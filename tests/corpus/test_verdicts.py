@@ -1,0 +1,130 @@
+"""Every recorded run of the collection, held to the header of its script."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support import decisions
+from tests.zoo import corpus, decided
+from tests.zoo.corpus import Run
+from tests.zoo.verdict import Verdict, recorded
+
+ENTRIES: Final = corpus.index()
+RUNS: Final = corpus.runs()
+SHARDS: Final = 4
+"""Groups of tests, each of which one worker runs."""
+
+_CONSTRAINTS: Final = (corpus.ROOT / "tools" / "constraints.txt").read_text()
+TORCH: Final = _CONSTRAINTS.rpartition("torch==")[2].strip()
+"""The version that everything else runs on."""
+
+
+def record(*names: str) -> str:
+    """The command that records these anew."""
+    return f"run: {corpus.COMMAND} '^({'|'.join(names)})$'"
+
+
+def problem(name: str, program: str) -> str | None:
+    """What is wrong with a recording before anybody looks into it."""
+    entry = ENTRIES.get(name)
+    if entry is None or not entry.path.exists():
+        return "is not recorded"
+    if entry.program != program:
+        return "has changed since it was recorded"
+    if entry.torch.partition("+")[0] != TORCH:
+        return f"was recorded with torch {entry.torch}"
+    return None
+
+
+def sharded(runs: Sequence[Run]) -> list[object]:
+    """A script's tests are in one group, so that its log is aligned once."""
+    return [
+        pytest.param(run, id=run.name, marks=shard(sum(run.case.name.encode()))) for run in runs
+    ]
+
+
+def shard(n: int) -> pytest.MarkDecorator:
+    """Put a test into one of the groups."""
+    return pytest.mark.xdist_group(f"corpus-{n % SHARDS}")
+
+
+JUDGED: Final[dict[str, Verdict]] = {}
+"""By name: both tests of a script look at one verdict."""
+
+
+def current(run: Run) -> Verdict:
+    """The verdict on a run whose recording is of this very script."""
+    stale = problem(run.name, run.program)
+    if stale is not None:
+        pytest.fail(f"{run.name} {stale}; {record(run.name)}", pytrace=False)
+    if run.name not in JUDGED:
+        JUDGED[run.name] = recorded(run, ENTRIES[run.name])
+    return JUDGED[run.name]
+
+
+def fail(run: Run, wrong: Sequence[str], verdict: Verdict) -> None:
+    """Say what is wrong, and what to look at."""
+    lines = [f"{run.name}: the recorded run is not judged as its script's header says:"]
+    lines += [f"  {problem}" for problem in wrong]
+    lines.append(f"found, status {verdict.alignment.status}:")
+    for one in verdict.alignment.findings:
+        lines.append(f"  {one.severity} {one.kind} {one.suspects}: {one.headline}")
+        lines += [f"    cause: {one.cause}", f"    fix: {one.fix}"]
+    lines.append(f"Mend the aligner or, if it is wrong, the header of {run.case.path}.")
+    lines.append(f"If the tracer records something else now, {record(run.name)}")
+    pytest.fail("\n".join(lines), pytrace=False)
+
+
+@pytest.mark.parametrize("run", sharded(RUNS))
+def test_verdict(run: Run) -> None:
+    """Kind, ranks, line and status are those of the header; in a twin nothing is found."""
+    verdict = current(run)
+    if verdict.problems:
+        fail(run, verdict.problems, verdict)
+
+
+@pytest.mark.parametrize("run", sharded([run for run in RUNS if not run.twin]))
+def test_words(run: Run) -> None:
+    """The cause is what is true of the script, and so is the advice."""
+    verdict = current(run)
+    if wrong := verdict.cause_problems + verdict.fix_problems:
+        fail(run, wrong, verdict)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(shape, marks=shard(n)) for n, shape in enumerate(decisions.SHAPES)],
+)
+def test_what_decided_is_named(shape: str, tmp_path: Path) -> None:
+    """In every generated program, of each kind and on two and three ranks."""
+    name = decided.archive(shape)
+    stale = problem(name, decided.program_hash(shape))
+    assert stale is None, f"{name} {stale}; {record(name)}"
+    files = corpus.packed_files(ENTRIES[name].path)
+    wrong = {}
+    for program in decided.programs(shape):
+        folder = tmp_path / program.name
+        logs = corpus.unpack(decided.of_program(files, program), folder)
+        if problems := decided.problems(program, corpus.align(logs)):
+            wrong[program.name] = problems
+        shutil.rmtree(folder)
+    assert wrong == {}
+
+
+def test_nothing_is_recorded_that_is_no_more() -> None:
+    names = {run.name for run in RUNS} | {decided.archive(shape) for shape in decisions.SHAPES}
+    assert sorted(ENTRIES.keys() - names) == [], f"run: {corpus.COMMAND}"
+    assert {*_archives()} == {entry.path for entry in ENTRIES.values()}
+
+
+def test_all_recordings_together_stay_small() -> None:
+    assert sum(path.stat().st_size for path in _archives()) <= corpus.LARGEST
+
+
+def _archives() -> list[Path]:
+    return sorted(corpus.HERE.rglob("*.tar.xz"))

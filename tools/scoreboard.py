@@ -1,7 +1,8 @@
-"""Runs the case collection and says how well collectrace judged it.
+"""Judge the case collection, live or recorded, and print how well collectrace does.
 
     python tools/scoreboard.py                     # per case: expected and found; then the scores
     python tools/scoreboard.py --only matching/    # cases whose name matches a pattern
+    python tools/scoreboard.py --corpus            # the runs that are recorded, in half a minute
     python tools/scoreboard.py --rivals            # beside what torch's own tools say of the same
     python tools/scoreboard.py --words             # what is said, where it is not what is true
     python tools/scoreboard.py --markdown          # the table of the docs
@@ -34,11 +35,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from collectrace.align import align
 from tests.support import flight_cases
 from tests.support.flight_cases import FlightCase
-from tests.zoo import rivals
+from tests.zoo import corpus, rivals
 from tests.zoo.case import Case, collection
 from tests.zoo.protocol import Mode
 from tests.zoo.runner import Server
-from tests.zoo.verdict import Verdict, check
+from tests.zoo.verdict import Verdict, check, recorded
 
 CLASSES: Final = {
     "matching": "wrong matching",
@@ -127,6 +128,22 @@ def measure(cases: Sequence[Case], jobs: int, *, with_rivals: bool) -> list[Row]
             rows.append(Row(case, twin, verdict.result(), heard))
             _progress(len(rows), len(runs))
         return rows
+
+
+def recall(cases: Sequence[Case]) -> list[Row]:
+    """Judge the recording of every case and every twin.
+
+    Raises:
+        KeyError: one is not recorded.
+
+    """
+    entries, names = corpus.index(), {case.name for case in cases}
+    runs = [run for run in corpus.runs() if run.case.name in names]
+    rows = []
+    for run in runs:
+        rows.append(Row(run.case, run.twin, recorded(run, entries[run.name])))
+        _progress(len(rows), len(runs))
+    return rows
 
 
 def _progress(done: int, of: int) -> None:
@@ -315,7 +332,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="regular expression")
-    parser.add_argument("--rivals", action="store_true", help="run torch's own tools as well")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--corpus", action="store_true", help="judge recorded runs; run nothing")
+    source.add_argument("--rivals", action="store_true", help="run torch's own tools as well")
     parser.add_argument("--words", action="store_true", help="what is said, where it is wrong")
     parser.add_argument("--markdown", action="store_true", help="the table alone")
     parser.add_argument("--jobs", type=int, default=8, help="cases at a time; most only wait")
@@ -323,7 +342,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     cases = [case for case in collection() if re.search(options.only, case.name)]
     if not cases:
         parser.error(f"no case matches {options.only!r}")
-    rows = measure(cases, options.jobs, with_rivals=options.rivals)
+    rows = (
+        recall(cases)
+        if options.corpus
+        else measure(cases, options.jobs, with_rivals=options.rivals)
+    )
     if not options.markdown:
         print(*lines(rows, with_words=options.words), "", sep="\n")
     print(*table(rows, list(RIVALS) if options.rivals else []), sep="\n")

@@ -26,8 +26,8 @@ ALL: Final = [run for run in COLLECTION if not torch_names.lacking(run.case.sour
 ENTRIES: Final = corpus.index()
 SAMPLE: Final = sample(ALL, ENTRIES)
 
-AT_A_TIME: Final = 16
-"""Runs; most of them only wait for a timeout."""
+AT_A_TIME: Final = 8
+"""Runs; most of them only wait for a timeout, and beside them other workers run jobs."""
 
 Judge = Callable[[Run, pytest.FixtureRequest], Verdict]
 

@@ -102,15 +102,16 @@ class Server:
         logs = folder / "logs"
         # Soon, where a case hangs; rivals are given time, as they have to tell by then.
         hangs = case.is_error and not twin
-        usual = (4 if mode == "traced" else 8) * (2 if is_busy() else 1)  # init has no more either
+        slow = slowness()
+        usual = (4 if mode == "traced" else 8) * slow  # init has no more either
         timeout = {"ZOO_TIMEOUT": str(patience or (usual if hangs else 60))}
         request = Request(
             script=str(case.path),
             argv=("--twin",) if twin else (),
             ranks=1 if case.synthetic else case.ranks,
-            limit=2 * patience if patience else case.limit(twin) + usual - 4,
-            kill_after=case.kill_after,
-            interrupt_after=None if twin else case.interrupt_after,
+            limit=2 * patience if patience else case.limit(twin) * slow + usual - 4,
+            kill_after=_scaled(case.kill_after, slow),
+            interrupt_after=None if twin else _scaled(case.interrupt_after, slow),
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,
@@ -137,9 +138,18 @@ class Server:
                 yield Outcome(exits, folder, logs)
 
 
+def _scaled(seconds: float | None, slow: float) -> float | None:
+    return None if seconds is None else seconds * slow
+
+
+def slowness() -> float:
+    """How many times longer than on an idle machine processes take here now, 1 to 8."""
+    return min(8.0, max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1))))
+
+
 def is_busy() -> bool:
     """Whether processes wait long for their turn on this machine."""
-    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
+    return slowness() > 2
 
 
 def main() -> int:

@@ -94,6 +94,8 @@ class Spans:
     """By the line of a loop that of its first ``break`` or ``return``."""
     calls: tuple[Called, ...] = ()
     """Every call of a function or method."""
+    either_way: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """By the line of each ``if`` with an ``else``, the names that all of its branches call."""
     ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
     given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
     bindings: Bindings = field(default_factory=Bindings)
@@ -129,6 +131,7 @@ def _spans(tree: ast.Module, lines: Sequence[str]) -> Spans:
             if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
         },
         tuple(_called(n) for n in nodes if isinstance(n, ast.Call)),
+        _either_way(nodes),
         Ways(tree),
         Given(tree),
         bindings.of(tree),
@@ -175,7 +178,31 @@ def _last_name(node: ast.AST) -> str:
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
-def _calls(block: Sequence[ast.stmt]) -> set[str]:
+def _either_way(nodes: Sequence[ast.AST]) -> dict[int, frozenset[str]]:
+    """Return the names that all branches of each ``if`` call, by the line of the ``if``.
+
+    ``nodes`` has each node before its children. So no depth of nesting exhausts the stack.
+    """
+    found: dict[int, frozenset[str]] = {}
+    for node in reversed(nodes):
+        if isinstance(node, ast.If) and node.orelse:
+            found[node.lineno] = _surely(node.body, found) & _surely(node.orelse, found)
+    return found
+
+
+def _surely(block: Sequence[ast.stmt], either_way: Mapping[int, frozenset[str]]) -> frozenset[str]:
+    """Return the names that a block calls, whatever the conditions and loops in it decide."""
+    parts = [part for one in block for part in ast.iter_child_nodes(one)]
+    inner = (either_way.get(one.lineno, ()) for one in block if isinstance(one, ast.If))
+    return frozenset(_calls([part for part in parts if not isinstance(part, _IN_BLOCKS)])).union(
+        *inner
+    )
+
+
+_IN_BLOCKS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+def _calls(block: Sequence[ast.AST]) -> set[str]:
     """The names of what some statements call."""
     called = [one for part in block for one in ast.walk(part) if isinstance(one, ast.Call)]
     return {_last_name(one.func) for one in called}

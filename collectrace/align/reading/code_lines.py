@@ -163,27 +163,7 @@ def is_called_either_way(site: str | None, line: str, names: Collection[str]) ->
     at, text = statements.number_of(head), statements.code_of(head)
     if not 0 < at <= len(source) or source[at - 1].strip() != text.strip():
         return False
-    return _in_each_arm(code_files.spans(file), at, names)
-
-
-def _in_each_arm(spans: code_files.Spans, head: int, names: Collection[str]) -> bool:
-    arms = [(first, last) for line, _, first, last in spans.blocks if line == head]
-    if head not in spans.forked:
-        return False
-    return all(_is_sure_in(spans, first, last, names) for first, last in arms)
-
-
-def _is_sure_in(spans: code_files.Spans, first: int, last: int, names: Collection[str]) -> bool:
-    """Whether whoever goes through these lines calls one of some functions."""
-    inner = [one for one in spans.blocks if first <= one[0] <= last]
-    if any(
-        one.name in names
-        and first <= one.first <= last
-        and not any(begin <= one.first <= end for _, _, begin, end in inner)
-        for one in spans.calls
-    ):
-        return True
-    return any(_in_each_arm(spans, head, names) for head in {one[0] for one in inner})
+    return not code_files.spans(file).either_way.get(at, frozenset()).isdisjoint(names)
 
 
 def parting_if(site: str | None, other: str | None) -> str | None:

@@ -191,12 +191,34 @@ else:
         send(two)
     else:
         send(three)
+if kind: send(one)
+else:
+    send(two)
+if kind: send(one)
+elif other: send(two)
+else: log(one)
+if kind:
+    if other:
+        if third: send(one)
+        else: send(two)
+else:
+    send(three)
+if send(one): log(one)
+else: send(two)
+if kind:
+    with guard(): log(one)
+    send(one)
+else:
+    send(two)
 """
 
 
 @pytest.mark.parametrize(
     ("line", "is_called"),
-    [(1, True), (5, True), (13, False), (17, False), (22, True), (2, False), (99, False)],
+    [
+        *((1, True), (5, True), (13, False), (17, False), (22, True), (2, False), (99, False)),
+        *((29, True), (32, False), (35, False), (41, False), (43, True)),
+    ],
 )
 def test_what_every_arm_of_a_condition_calls(line: int, is_called: bool, tmp_path: Path) -> None:
     script = tmp_path / "arms.py"
@@ -206,3 +228,10 @@ def test_what_every_arm_of_a_condition_calls(line: int, is_called: bool, tmp_pat
     assert code_lines.is_called_either_way(f"{script}:2", head, {"send"}) is is_called
     assert not code_lines.is_called_either_way(f"{script}:2", head, {"recv"})
     assert not code_lines.is_called_either_way(f"{script}:2", f"{line} if changed:", {"send"})
+
+
+def test_many_branches_do_not_exhaust_the_stack(tmp_path: Path) -> None:
+    script = tmp_path / "arms.py"
+    branches = "".join(f"elif kind == {n}:\n    send({n})\n" for n in range(400))
+    script.write_text(f"if kind == -1:\n    send(0)\n{branches}else:\n    send(0)\n")
+    assert code_lines.is_called_either_way(f"{script}:2", "1 if kind == -1:", {"send"})

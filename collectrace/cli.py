@@ -16,9 +16,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
-from collectrace import quiet
+from collectrace import internal, quiet
 from collectrace.commands import COMMANDS, output
 from collectrace.errors import CollectraceError
+from collectrace.findings import INTERNAL
 from collectrace.version import __version__
 
 UNUSABLE: Final = 2
@@ -57,8 +58,12 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
     except OSError as problem:
         return _complain(stderr, _os_error(problem))
     except KeyboardInterrupt:
-        print("interrupted", file=stderr)
+        _say(stderr, "interrupted")
         return INTERRUPTED
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - no error of ours is a verdict
+        internal.keep(problem)
+        _complain(stderr, internal.line(problem))
+        return INTERNAL
     return outcome if isinstance(outcome, int) else outcome()
 
 
@@ -123,9 +128,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _complain(stderr: TextIO, message: str) -> int:
-    line = " ".join(message.split())
-    print(f"collectrace: {line}", file=stderr)
+    _say(stderr, f"collectrace: {' '.join(message.split())}")
     return UNUSABLE
+
+
+def _say(stderr: TextIO, line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it; the exit status holds
+        print(line, file=stderr, flush=True)
 
 
 def _os_error(problem: OSError) -> str:

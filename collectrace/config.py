@@ -18,6 +18,9 @@ SWITCH: Final = "COLLECTRACE"
 
 PREFIX: Final = f"{SWITCH}_"
 
+TRACEBACK: Final = f"{PREFIX}TRACEBACK"
+"""Names a file that commands append the tracebacks of internal errors to, ``/dev/stderr`` too."""
+
 ON_DIVERGENCE: Final = ("report", "raise", "exit")
 """What can be done about an error that is proven."""
 
@@ -155,7 +158,7 @@ def mistyped(environment: Mapping[str, str]) -> list[str]:
     found = []
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name in known:
+        if name == variable or name in known or variable == TRACEBACK:
             continue
         meant = [PREFIX + close for close in difflib.get_close_matches(name, known, 1)]
         guess = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(known)}"

@@ -128,6 +128,12 @@ BY_ATTRIBUTE: Final[dict[str, Kind]] = {
 EXIT_STATUS: Final[dict[Status, int]] = {"aligned": 0, "diverged": 1, "hung": 1, "unknown": 3}
 """Of the command; 2 is left for input that cannot be used."""
 
+INTERNAL: Final = 4
+"""Exit status of a command that an error inside collectrace ended."""
+
+Part = Literal["suspects", "explanation", "observations", "overview", "earlier"]
+"""A part of an answer that can fail without the rest."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
@@ -360,6 +366,21 @@ class BlindSpot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InternalError:
+    """An error inside collectrace that cost a part of the answer; the rest of it holds."""
+
+    part: Part
+    """What is missing: some ``suspects``, a part of an ``explanation`` or of the ``overview``,
+    ``observations`` beside the errors, how an ``earlier`` attempt ended."""
+
+    error: str
+    """Type of the exception."""
+
+    site: str
+    """``path:line`` in collectrace where it was raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What the verdict rests on, and what was missing."""
 
@@ -424,6 +445,9 @@ class Alignment(Tabular):
     job: Job | None = field(default=None, metadata=LEFT_OUT)
     """What was run; left out where no rank's file says."""
 
+    internal_errors: tuple[InternalError, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Errors inside collectrace; left out if there were none, as there should be."""
+
     overview: Callable[[], Overview] | None = field(
         default=None, metadata=UNTOLD, compare=False, repr=False
     )
@@ -453,7 +477,13 @@ class Alignment(Tabular):
     def exit_status(self) -> int:
         """What the command exits with."""
         status = EXIT_STATUS[self.status]
-        return status or int(bool(self.strict and self.warnings))
+        if status or not self.strict:
+            return status
+        if self.warnings:
+            return 1
+        # A warning may be missing, so that nothing can be said of warnings.
+        are_told = all(one.part != "observations" for one in self.internal_errors or ())
+        return status if are_told else INTERNAL
 
 
 def cause_of(findings: Sequence[Finding], n: int) -> int | None:

@@ -35,6 +35,7 @@ from collectrace.findings import (
     Severity,
     Status,
 )
+from collectrace.internal import Faults
 
 CONTEXT: Final = 6
 """Rows shown before and after a difference."""
@@ -82,8 +83,16 @@ def align(
     alignment = judged(comparison, context)
     earlier = comparison.evidence.earlier
     if alignment.job is not None and earlier:
-        told = tuple(_attempt(path, run) for run in earlier[-_MOST_ATTEMPTS:])
-        alignment = replace(alignment, job=replace(alignment.job, earlier=told))
+        faults = Faults()
+        told = tuple(
+            faults.attempt("earlier", f"{run}: its end is not known", _attempt, path, run)
+            for run in earlier[-_MOST_ATTEMPTS:]
+        )
+        alignment = replace(
+            alignment,
+            job=replace(alignment.job, earlier=told),
+            internal_errors=(*(alignment.internal_errors or ()), *faults.found) or None,
+        )
     return replace(alignment, strict=True) if strict else alignment
 
 
@@ -122,13 +131,15 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     findings = explain.findings(case, candidates, context)
     if not brief:
         findings = _merge(findings, information(case, candidates))
+    ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
+    job = case.faults.attempt("overview", None, describe, evidence.logs)
     logs = evidence.logs.values()
     return Alignment(
         status=_status(case, candidates),
         run=evidence.run,
         world_size=evidence.world_size,
         findings=tuple(findings),
-        ranks=tuple(_rank_state(s) for s in case.standings.values()),
+        ranks=ranks,
         evidence=Evidence(
             agreed=sum(comparison.agreed.values()),
             messages=sum(comparison.messages.values()),
@@ -142,7 +153,8 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             or None,
             other_runs=evidence.other_runs or None,
         ),
-        job=describe(evidence.logs),
+        job=job,
+        internal_errors=case.faults.found or None,
         overview=partial(overview, case),
     )
 
@@ -202,13 +214,13 @@ def _is_torn(standing: Standing) -> bool:
     return standing.state == "raised" and standing.by_peers
 
 
-def _rank_state(standing: Standing) -> RankState:
+def _rank_state(case: Case, standing: Standing) -> RankState:
     return RankState(
         rank=standing.rank,
         state=standing.state,
         ended=standing.ended,
         last_call=standing.last_call,
-        detail=rank_words.detail(standing),
+        detail=case.faults.attempt("overview", "", rank_words.detail, standing),
         held=_held(standing),
     )
 

@@ -14,9 +14,14 @@ exit status:
   1  diverged or hung: the report says where, who and why; --strict: or it warns
   2  the logs cannot be used, a report cannot be written, or the command line is wrong
   3  unknown: nothing wrong found, but the logs cannot show that all is well
+  4  an error inside collectrace; standard error has one line, to be reported
 
 --follow ends with the report and these, too; with --json - standard output still
 gets one object, at the end, and the live view goes to standard error.
+
+--json - prints one whole object or nothing: nothing with status 2 or 4, unless only
+another report failed. An internal error that costs a part of the explanation leaves
+the verdict and its status; the report and "internal_errors" in the JSON name it.
 """
 
 from __future__ import annotations
@@ -183,16 +188,20 @@ def _deliver(alignment: Alignment, places: Mapping[Report, str], stdout: TextIO)
 
     Raises:
         CollectraceError: which could not, and why.
+        Exception: an internal error of the first report that has one.
 
     """
-    problems = []
+    problems: list[Exception] = []
     for report, name in places.items():
         try:
             output.write_to(name, stdout, partial(report.write, alignment))
-        except CollectraceError as problem:
-            problems.append(str(problem))
+        except Exception as problem:  # noqa: BLE001 - the other reports are written all the same
+            problems.append(problem)
+    internal = next((one for one in problems if not isinstance(one, CollectraceError)), None)
+    if internal is not None:
+        raise internal
     if problems:
-        raise CollectraceError("; ".join(problems))
+        raise CollectraceError("; ".join(map(str, problems)))
 
 
 def _timeline(arguments: Namespace, alignment: Alignment, stdout: TextIO) -> None:

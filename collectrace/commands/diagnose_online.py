@@ -17,13 +17,12 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collectrace import exchange
-from collectrace.errors import CollectraceError
+from collectrace import exchange, internal
 from collectrace.exchange import Announced, Keys, Turn, Verdict
 from collectrace.findings import KINDS, MISMATCHES
 from collectrace.job_store import JobStore, StoreError
@@ -62,23 +61,19 @@ def main(argv: Sequence[str]) -> None:
     alignment = None
     url = f"{exchange.SCHEME}{_bracketed(host)}:{port}/{keys.run}?turn={turn}"
     for _ in range(_ATTEMPTS):  # files go while they are read, where they rotate
-        with contextlib.suppress(CollectraceError, MemoryError, RecursionError):
+        with internal.survived():
             alignment = _align(url, announced)
             break
-    errors = [] if alignment is None else _errors(alignment)
-    if alignment is not None and errors:
-        # The files first: whoever hears of them may look for them at once.
-        written = _write(alignment, Path(folder), turn)
-        known = set(json.loads(told))
-        news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
-        if news:
-            _print(_head(alignment, news, written), screen)
+    if alignment is not None:
+        with internal.survived():
+            _tell(alignment, Path(folder), turn, set(json.loads(told)), screen)
     with contextlib.suppress(StoreError):
         store = JobStore(host, int(port))
         last = exchange.turn_of(store.read(keys.turn))
         if last is not None and last.number == turn and last.is_open:
             if alignment is not None:
-                store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
+                with internal.survived():
+                    store.set(keys.verdict(turn), exchange.encode(_verdict(alignment, last)))
             exchange.close_turn(store, keys, last)
             exchange.clean_up(store, keys, turn, announced.world_size)
             store.delete(keys.verdict(turn - 1))
@@ -104,6 +99,18 @@ def _be_modest() -> int:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, resource.RLIM_INFINITY))
     return screen
+
+
+def _tell(alignment: Alignment, folder: Path, turn: int, known: Set[str], screen: int) -> None:
+    """Write the reports of an error, and print the head of one if it was not known before."""
+    errors = _errors(alignment)
+    if not errors:
+        return
+    # The files first: whoever hears of them may look for them at once.
+    written = _write(alignment, folder, turn)
+    news = [n for n in errors if exchange.told(_headline(alignment.findings[n])) not in known]
+    if news:
+        _print(_head(alignment, news, written), screen)
 
 
 def _print(text: str, screen: int) -> None:
@@ -176,7 +183,7 @@ def _write(alignment: Alignment, folder: Path, turn: int) -> dict[str, Path]:
             continue
         ending = report.option or "txt"
         file = folder / f"verdict.{turn:04d}.{ending}"
-        with contextlib.suppress(Exception):  # a full disk, say: what is found is told all the same
+        with internal.survived():  # a full disk, say: what is found is told all the same
             output.write_to(str(file), sys.stdout, partial(report.write, alignment))
             written[ending] = file
     return written

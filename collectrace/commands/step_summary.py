@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from collectrace import internal
+
 if TYPE_CHECKING:
     from collectrace.findings import Alignment
 
@@ -31,15 +33,21 @@ def add(alignment: Alignment, environment: Mapping[str, str], stderr: TextIO) ->
     name = environment.get(VARIABLE)
     if not name or environment.get("GITHUB_ACTIONS") != "true":
         return
+    try:
+        _append(alignment, Path(name))
+    except OSError as problem:
+        print(f"collectrace: {VARIABLE} {name}: {problem.strerror or problem}", file=stderr)
+    except Exception as problem:  # noqa: BLE001 - the verdict has been told
+        internal.keep(problem)
+        print(f"collectrace: {VARIABLE}: {internal.line(problem)}", file=stderr)
+
+
+def _append(alignment: Alignment, file: Path) -> None:
     from collectrace.report import markdown
 
     page = io.StringIO()
     markdown.write(alignment, page)
     text = page.getvalue()
-    if len(text.encode(errors="replace")) > _MOST:
-        return
-    try:
-        with Path(name).open("a", encoding="utf-8", errors="replace") as out:
+    if len(text.encode(errors="replace")) <= _MOST:
+        with file.open("a", encoding="utf-8", errors="replace") as out:
             out.write(text + "\n")
-    except OSError as problem:
-        print(f"collectrace: {VARIABLE} {name}: {problem.strerror or problem}", file=stderr)

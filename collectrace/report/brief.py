@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final, TextIO
 
-from collectrace import words
+from collectrace import internal, words
 from collectrace.findings import KINDS, Alignment, Finding, cause_of
 from collectrace.report import text
 
@@ -32,6 +32,7 @@ def lines(alignment: Alignment) -> list[str]:
     world = words.counted(alignment.world_size, "rank")
     verdict = f"{alignment.outcome} (exit status {alignment.exit_status})"
     told = [f"collectrace: {verdict}, {world}, run {quoted(alignment.run)}. {NOTICE}"]
+    told += internal.sentences(alignment)[:1]
     telling = [n for n, f in enumerate(alignment.findings) if f.kind != "evidence_gap"]
     gap = next((f for f in alignment.findings if f.kind == "evidence_gap"), None)
     if telling:
@@ -66,10 +67,10 @@ def _finding(finding: Finding) -> list[str]:
     found = [
         f"{told}; suspects: {blamed}",
         f"what: {quoted(finding.headline)}",
-        f"cause: {quoted(finding.cause)}",
     ]
-    if finding.fix:
-        found.append(f"fix: {quoted(finding.fix)}")
+    for label, prose in ("cause", finding.cause), ("fix", finding.fix):
+        if prose:
+            found.append(f"{label}: {quoted(prose)}")
     for side in finding.sides[:_MOST_SIDES]:
         who = f"{words.ranks(side.ranks)}: {text.STATES[side.state]}"
         if side.call is None:

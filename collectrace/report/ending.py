@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from collectrace import words
+from collectrace import internal, words
 from collectrace.findings import (
     Alignment,
     Ended,
@@ -43,8 +43,15 @@ def show(page: Page, alignment: Alignment) -> None:
     """Write it."""
     _ranks(page, alignment)
     _gaps(page, alignment)
+    internal_errors(page, alignment)
     page.prose(_run(alignment), hang=INDENT)
     page.prose(verdict(alignment))
+
+
+def internal_errors(page: Page, alignment: Alignment) -> None:
+    """Write what went wrong inside collectrace, each on a line that can be copied whole."""
+    for told in internal.sentences(alignment):
+        page.line(Text(told, "yellow"))
 
 
 def _run(alignment: Alignment) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from collectrace import words
+from collectrace import internal, words
 from collectrace.findings import KINDS, Alignment, Finding, Side, Table, cause_of, is_repeated
 from collectrace.records import Call
 from collectrace.report import sidebyside, text
@@ -72,6 +72,8 @@ def _lines(alignment: Alignment) -> list[str]:
         f"- {finding.severity}: {escaped(finding.headline)}" for finding in others[:_MOST_OTHERS]
     ]
     told += [""] if others else []
+    for sentence in internal.sentences(alignment):
+        told += [escaped(sentence), ""]
     told += _ranks(alignment)
     agreed = words.compared(alignment.evidence)
     told.append(f"{agreed} agree. " if agreed else "")

@@ -84,6 +84,7 @@ def render_head(alignment: Alignment, console: Console, findings: Sequence[int])
         page.line()
     for n in findings[_WHOLE:]:
         _remark(page, alignment.findings, n, whole=False)
+    ending.internal_errors(page, alignment)
 
 
 def urgent(alignment: Alignment) -> list[int]:

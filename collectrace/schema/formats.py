@@ -188,6 +188,7 @@ FINDINGS: Final = Format(
         "other_lines": findings.OtherLines,
         "line": findings.LineOfRanks,
         "blind_spot": findings.BlindSpot,
+        "internal_error": findings.InternalError,
         "call": Call,
     },
     glossaries=(

@@ -11,6 +11,7 @@ from collectrace.findings import (
     Evidence,
     Finding,
     GroupInfo,
+    InternalError,
     Job,
     LineOfRanks,
     OtherLines,
@@ -312,3 +313,10 @@ def with_a_blind_spot() -> Alignment:
     spot = BlindSpot(name="deep_ep", ranks=(0, 1), how="was loaded", what="dispatch")
     alignment = agreed_from_different_lines()
     return replace(alignment, evidence=replace(alignment.evidence, blind_spots=(spot,)))
+
+
+def with_an_internal_error() -> Alignment:
+    fault = InternalError(
+        part="explanation", error="KeyError", site="collectrace/align/diagnosis/order.py:7"
+    )
+    return replace(missing_call(), internal_errors=(fault,))

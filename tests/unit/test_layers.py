@@ -23,7 +23,7 @@ FLOORS = (
     {"", "launch", "gather", "schema", "tracer", "align", "report", "doctor"},
     {"foreign"},
     {"ras"},
-    {"words", "chain", "views"},
+    {"words", "chain", "views", "internal"},
     {"signature", "findings"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
 from collectrace.align.diagnosis import (
@@ -29,7 +29,7 @@ from collectrace.align.diagnosis import (
     standpoint,
     table,
 )
-from collectrace.align.diagnosis.wording import GLOO_ABORTS, Wording, called, models_of
+from collectrace.align.diagnosis.wording import GLOO_ABORTS, Wording, called, models_of, place
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
@@ -38,8 +38,11 @@ from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
 from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import GroupConflict, RankLog
-from collectrace.findings import MISMATCHES, Finding, Kind, Side, SourceLine, Table
+from collectrace.findings import KINDS, MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import DDP_FORWARD, NATIVE, Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MOST_SOURCES: Final = 12
 _MOST_ITERATIONS: Final = 4
@@ -64,39 +67,49 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
 
     ``context``: how many rows a table shows before and after a difference.
     """
-    index = {id(candidate): n for n, candidate in enumerate(judged)}
-    out = []
-    for candidate in judged:
-        wording = other_end.added(case, candidate, EXPLAINERS[candidate.kind](case, candidate))
-        wording = on_the_way.added(case, candidate, wording)
-        cause = candidate.cause
-        out.append(
-            Finding(
-                kind=candidate.kind,
-                severity=candidate.severity,
-                headline=wording.headline + sisters.also(case, candidate, judged),
-                cause=wording.cause,
-                fix=wording.fix,
-                group=candidate.group,
-                seq=candidate.seq,
-                sides=tuple(
-                    replace(side, ranks=tuple(sorted(side.ranks))) for side in candidate.sides
-                ),
-                suspects=tuple(sorted(candidate.suspects)),
-                caused_by=index.get(id(cause)) if cause is not None else None,
-                notes=(
-                    *wording.notes,
-                    *_notes(case, candidate, judged, wording.cause),
-                    *_on_the_wire(candidate, wording),
-                    *_aborted(case, candidate),
-                ),
-                table=_table(case, candidate, judged, context),
-                sources=_sources(case, candidate, wording.cause),
-                parted=_parted_sides(case, candidate),
-                repeats=index.get(id(cause)) if sisters.is_repeat(case, candidate) else None,
-            )
-        )
-    return out
+    index = {candidate: n for n, candidate in enumerate(judged)}
+    return [_finding(case, candidate, judged, context, index) for candidate in judged]
+
+
+def _finding(
+    case: Case,
+    candidate: Candidate,
+    judged: Sequence[Candidate],
+    context: int,
+    index: Mapping[Candidate, int],
+) -> Finding:
+    """Return the finding of a candidate. A part of the explanation that fails is left out."""
+
+    def explained(otherwise: T, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return case.faults.attempt("explanation", otherwise, work, *args, **kwargs)
+
+    bare = Wording(f"{KINDS[candidate.kind].meaning} ({place(candidate)})", "", "")
+    wording = explained(bare, EXPLAINERS[candidate.kind], case, candidate)
+    for added in other_end.added, on_the_way.added:
+        wording = explained(wording, added, case, candidate, wording)
+    cause = index.get(candidate.cause) if candidate.cause is not None else None
+    return Finding(
+        kind=candidate.kind,
+        severity=candidate.severity,
+        headline=wording.headline + explained("", sisters.also, case, candidate, judged),
+        cause=wording.cause,
+        fix=wording.fix,
+        group=candidate.group,
+        seq=candidate.seq,
+        sides=tuple(replace(side, ranks=tuple(sorted(side.ranks))) for side in candidate.sides),
+        suspects=tuple(sorted(candidate.suspects)),
+        caused_by=cause,
+        notes=(
+            *wording.notes,
+            *explained([], _notes, case, candidate, judged, wording.cause),
+            *explained([], _on_the_wire, candidate, wording),
+            *explained([], _aborted, case, candidate),
+        ),
+        table=explained(None, _table, case, candidate, judged, context),
+        sources=explained((), _sources, case, candidate, wording.cause),
+        parted=explained(None, _parted_sides, case, candidate),
+        repeats=cause if explained(False, sisters.is_repeat, case, candidate) else None,
+    )
 
 
 def _table(

@@ -42,7 +42,7 @@ from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.ranks.standing import patience as heartbeats
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.findings import KINDS, Severity, Side
+from collectrace.findings import KINDS, Kind, Side
 from collectrace.roles import is_apart_from_ddp, shadows_framework
 
 _NEVER_CAME: Final = frozenset(
@@ -63,46 +63,51 @@ def verdict(case: Case, candidate: Candidate) -> Verdict:
 
     What ranks did not come to is an error only where they were never to come.
     """
-    source, kind = candidate.source, candidate.what
-    is_harmless = candidate.is_warning and not all_failed_after_swap(case, candidate)
-    severity: Severity = "warning" if is_harmless else "error"
-    suspects: tuple[int, ...] = ()
-    if isinstance(source, GroupConflict):
-        if source.harmless:
-            return Verdict(kind, "warning")
-        if came_to_nothing(case, candidate):
-            kind, suspects = "missing_call", suspects_of_absence(case, candidate)
-        else:
-            suspects = () if source.own else minority([ranks for ranks, _ in source.variants])
-    elif isinstance(source, ChannelIssue):
-        suspects = suspects_of_message(case, candidate, source)
-    elif isinstance(source, IncompleteRow):
-        known = source.failed or tuple(sorted(source.late))
-        return Verdict(kind, severity, known or suspects_of_stall(case, candidate))
-    elif isinstance(source, Divergence):
-        rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
-        suspects = rule(case, candidate)
-    else:
-        suspects = (
-            alone_in_hook(case, candidate)
-            or out_of_program(case, candidate)
-            or out_of_pair(case, candidate)
-            or suspects_of_circle(case, candidate)
-            or out_of_balance(case, candidate)
-        )
-    refused = refusals.refused(case, candidate)
-    if refused is not None:
-        suspects = refused.ranks
-    elif not suspects and (found := caught(case, candidate)) is not None:
-        suspects = found.ranks
-    suspects = suspects or by_handler(case, candidate)
+    source, attempt = candidate.source, case.faults.attempt
+    if isinstance(source, GroupConflict) and source.harmless:
+        return Verdict(candidate.what, "warning")
+    kind: Kind = "missing_call" if came_to_nothing(case, candidate) else candidate.what
+    suspects = attempt("suspects", (), suspects_of, case, candidate, kind)
     may_come = isinstance(source, GroupConflict) and (
         (source.own and not source.crossed) or bool(candidate.absent)
     )
-    needs_proof = KINDS[kind].is_absence or may_come
-    if needs_proof and not is_proven(case, candidate):
-        severity = "info"
-    return Verdict(kind, severity, suspects)
+    may_come = may_come or (KINDS[kind].is_absence and not isinstance(source, IncompleteRow))
+    if may_come and not attempt("suspects", False, is_proven, case, candidate):
+        return Verdict(kind, "info", suspects)
+    failed = attempt("suspects", False, all_failed_after_swap, case, candidate)
+    return Verdict(kind, "warning" if candidate.is_warning and not failed else "error", suspects)
+
+
+def suspects_of(case: Case, candidate: Candidate, kind: Kind) -> tuple[int, ...]:
+    """Return who is to blame for a candidate, if it is of this kind."""
+    source = candidate.source
+    if isinstance(source, IncompleteRow):
+        known = source.failed or tuple(sorted(source.late))
+        return known or suspects_of_stall(case, candidate)
+    if (refused := refusals.refused(case, candidate)) is not None:
+        return refused.ranks
+    suspects = _suspects_by_source(case, candidate, kind)
+    if not suspects and (found := caught(case, candidate)) is not None:
+        return found.ranks
+    return suspects or by_handler(case, candidate)
+
+
+def _suspects_by_source(case: Case, candidate: Candidate, kind: Kind) -> tuple[int, ...]:
+    source = candidate.source
+    if isinstance(source, GroupConflict) and kind != "missing_call":
+        return () if source.own else minority([ranks for ranks, _ in source.variants])
+    if isinstance(source, ChannelIssue):
+        return suspects_of_message(case, candidate, source)
+    if isinstance(source, Divergence | GroupConflict):
+        rule = suspects_of_absence if kind == "missing_call" else suspects_of_mismatch
+        return rule(case, candidate)
+    return (
+        alone_in_hook(case, candidate)
+        or out_of_program(case, candidate)
+        or out_of_pair(case, candidate)
+        or suspects_of_circle(case, candidate)
+        or out_of_balance(case, candidate)
+    )
 
 
 def without_the_value(

@@ -31,6 +31,7 @@ from collectrace.align.reading.evidence import (
 from collectrace.align.reading.rank_tests import answered_by, keeps_out, spelled_out
 from collectrace.align.reading.statements import Origin
 from collectrace.findings import Side, State
+from collectrace.internal import Faults
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call, Done, Group, backend_for
 from collectrace.signature import difference
@@ -52,6 +53,8 @@ class Case:
     standings: Mapping[int, Standing]
     answers: dict[Hashable, object] = field(default_factory=dict, compare=False, repr=False)
     """What was worked out before: see :func:`once`."""
+    faults: Faults = field(default_factory=Faults, compare=False, repr=False)
+    """Internal errors that cost a part of the answer."""
 
     @property
     def evidence(self) -> RunEvidence:

@@ -38,20 +38,30 @@ def judge(case: Case) -> list[Candidate]:
     found = candidates(case)
     for candidate in found:
         candidate.verdict = blame.verdict(case, candidate)
-    for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
-        candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
-    causes = find_causes(case, found)
-    causes |= _held_up_by_several(case, found, causes)
+    causes = case.faults.attempt("suspects", None, _connect, case, found)
+    if causes is None:  # a consequence cannot be told from a cause, and must not be blamed for it
+        causes = {}
+        for candidate in found:
+            candidate.verdict = Verdict(candidate.kind, candidate.severity)
     hidden = reach.beyond(case, found, causes)
     found = [candidate for candidate in found if candidate not in hidden]
-    for candidate, leader in causes.items():
-        if sisters.repeats(case, leader, candidate) and leader.suspects and candidate.suspects:
-            suspects = tuple(sorted({*leader.suspects, *candidate.suspects}))
-            leader.verdict = Verdict(leader.kind, leader.severity, suspects)
     for candidate in found:
         candidate.cause = causes.get(candidate)
         candidate.verdict = _as_effect(candidate)
     return in_order(found)
+
+
+def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
+    """Return what led to what; candidates that are one error get the suspects of both."""
+    for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
+        candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
+    causes = find_causes(case, found)
+    causes |= _held_up_by_several(case, found, causes)
+    for candidate, leader in causes.items():
+        if sisters.repeats(case, leader, candidate) and leader.suspects and candidate.suspects:
+            suspects = tuple(sorted({*leader.suspects, *candidate.suspects}))
+            leader.verdict = Verdict(leader.kind, leader.severity, suspects)
+    return causes
 
 
 def _as_effect(candidate: Candidate) -> Verdict:

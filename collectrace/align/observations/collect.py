@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from collectrace import words
@@ -25,25 +25,27 @@ _MOST_NAMES: Final = 4
 
 def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
     """Findings beside those of the ``judged`` candidates, the most important first."""
+
+    def seen(observe: Callable[[Case], Finding | None]) -> Finding | None:
+        return case.faults.attempt("observations", None, observe, case)
+
     wrong = any(candidate.severity == "error" for candidate in judged)
-    cut_off = unrecorded.unrecorded(case)
+    cut_off = seen(unrecorded.unrecorded)
+    # Beside an error these would distract; where a record ends early they may follow from that.
+    of_agreement = () if wrong or cut_off is not None else (_ended, _uneven, straggler.straggler)
     found = [
         cut_off,
-        _gap(case, judged),
-        *([] if wrong or cut_off is not None else _of_a_run_that_agrees(case)),
-        sampler.sampler_epoch(case),
-        *unwaited_work(case),
-        config_skew.config_skew(case),
+        case.faults.attempt("observations", None, _gap, case, judged),
+        *map(seen, of_agreement),
+        seen(sampler.sampler_epoch),
+        *case.faults.attempt("observations", [], unwaited_work, case),
+        seen(config_skew.config_skew),
     ]
     return [finding for finding in found if finding is not None]
 
 
-def _of_a_run_that_agrees(case: Case) -> list[Finding | None]:
-    """Observations that are left out beside an error, from which they would distract.
-
-    And where a record ends early: they may be what followed from what it lacks.
-    """
-    return [_early_termination(case) or raised(case), _uneven(case), straggler.straggler(case)]
+def _ended(case: Case) -> Finding | None:
+    return _early_termination(case) or raised(case)
 
 
 def _finding(

@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, ParamSpec, TypeVar
 
 from collectrace.align.judging.case import Case
 from collectrace.align.observations import config_skew, straggler
 from collectrace.align.overview import bands, times
 from collectrace.align.overview.waiting import waits
 from collectrace.align.reading.evidence import ChannelKey
-from collectrace.overview import Channel, Overview, Setting
+from collectrace.internal import Faults, sentence
+from collectrace.overview import Channel, Overview, Setting, Stream, Waits
+from collectrace.records import Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MOST_CHANNELS: Final = 400
 
 
 def build(case: Case) -> Overview:
-    """The overview of a run."""
-    forms, streams, left_out = bands.streams(case)
-    channels = _channels(case)
+    """The overview of a run. A part that fails is left out, and the overview says so."""
+    faults = Faults()
+
+    def seen(otherwise: T, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return faults.attempt("overview", otherwise, work, *args, **kwargs)
+
+    nothing = list[Call](), list[Stream](), list[str]()
+    forms, streams, left_out = seen(nothing, bands.streams, case)
+    channels = seen([], _channels, case)
     if len(channels) > _MOST_CHANNELS:
         left_out.append(
             f"{len(channels) - _MOST_CHANNELS} point-to-point channels, whose sides are even "
             "where not all that differ are shown."
         )
-    return Overview(
+    overview = Overview(
         forms=tuple(forms),
         streams=tuple(streams),
         channels=tuple(channels[:_MOST_CHANNELS]),
-        waits=waits(case),
-        stacks=times.stacks(case),
-        lateness=times.lateness(case),
-        loading=times.loading(case),
-        clocks=straggler.precision(case.clocks) if case.evidence.logs else "",
-        hosts=_hosts(case),
-        settings=_settings(case),
-        left_out=tuple(left_out),
+        waits=seen(Waits(), waits, case),
+        stacks=seen((), times.stacks, case),
+        lateness=seen((), times.lateness, case),
+        loading=seen((), times.loading, case),
+        clocks=seen("", straggler.precision, case.clocks) if case.evidence.logs else "",
+        hosts=seen((), _hosts, case),
+        settings=seen((), _settings, case),
     )
+    return replace(overview, left_out=(*left_out, *map(sentence, faults.found)))
 
 
 def _channels(case: Case) -> list[Channel]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from collectrace import words
+from collectrace import internal, words
 from collectrace.findings import Alignment, Finding, RankState, Side, SourceLine, Table, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
@@ -69,6 +69,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
         "hosts": [(text.clean(h), words.ranks(r)) for h, r in overview.hosts],
         "settings": [_setting(s) for s in overview.settings],
         "gaps": ending.gaps(alignment),
+        "internal_errors": internal.sentences(alignment),
         "blind": [
             (text.clean(s.name), words.ranks(s.ranks), text.clean(s.how), text.clean(s.what))
             for s in alignment.evidence.blind_spots or ()

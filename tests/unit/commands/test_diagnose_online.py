@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+import pytest
 
 from collectrace import exchange, report
 from collectrace.commands import diagnose_online
@@ -16,8 +19,6 @@ from tests.support.alignments import join_with_barrier
 from tests.support.dict_store import DictStore
 
 if TYPE_CHECKING:
-    import pytest
-
     from collectrace.findings import Alignment
 
 OVER = b'{"kind":"header","t":1}\n{"kind":"exit","t":2,"reason":"finished"}\n'
@@ -76,6 +77,35 @@ def test_a_report_that_fails_leaves_no_half_and_the_others_are_there(
     assert len(written) == len([r for r in REPORTS if not r.is_short]) - 1
     assert names(tmp_path) == {file.name for file in written.values()}
     assert "the whole report" not in diagnose_online._head(join_with_barrier(), [0], written)
+
+
+@pytest.mark.parametrize("breaks", ["_align", "_errors", "_head", "_verdict"])
+def test_whatever_goes_wrong_inside_the_turn_ends(
+    breaks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Any = DictStore()
+    keys = Keys("run-1")
+    assert exchange.open_turn(store, keys, "rank 0") is not None
+
+    def wrong(*_: Any) -> None:
+        raise LookupError("nowhere")
+
+    kept = tmp_path / "traceback"
+    monkeypatch.setenv("COLLECTRACE_TRACEBACK", str(kept))
+    screen, heard = os.pipe()
+    monkeypatch.setattr(diagnose_online, "_be_modest", lambda: heard)
+    monkeypatch.setattr(diagnose_online, "_align", lambda *_: join_with_barrier())
+    monkeypatch.setattr(diagnose_online, "JobStore", lambda *_: store)
+    monkeypatch.setattr(diagnose_online, breaks, wrong)
+    run = exchange.encode(Announced("run-1", 2, 1.0)).decode()
+    diagnose_online.main(["here", "1", run, "1", str(tmp_path), "[]"])
+    os.close(heard)
+    with os.fdopen(screen, "rb") as file:
+        assert (b"while the job runs" in file.read()) is (breaks == "_verdict")
+    assert "LookupError: nowhere" in kept.read_text()
+    closed = exchange.turn_of(store.read(keys.turn))
+    assert closed is not None
+    assert not closed.is_open
 
 
 def test_what_cannot_be_read_is_tried_again_and_leaves_nothing_at_the_store(

@@ -85,9 +85,10 @@ def test_every_field_must_be_there_and_have_its_type() -> None:
     whole = answer(alignments.join_with_barrier())
     whole["evidence"] |= answer(alignments.agreed_from_different_lines())["evidence"]
     whole["evidence"] |= answer(alignments.with_a_blind_spot())["evidence"]
-    whole["job"] = answer(alignments.missing_call())["job"]
+    failed = answer(alignments.with_an_internal_error())
+    whole |= {name: failed[name] for name in ("job", "internal_errors")}
     seen = set()
-    left_out = {"other_lines", "blind_spots", "job"}
+    left_out = {"other_lines", "blind_spots", "job", "internal_errors"}
     for path in objects(whole):
         for name in at(whole, path).keys() - left_out:
             lacks, wrong = copy.deepcopy(whole), copy.deepcopy(whole)
@@ -110,6 +111,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
     assert left_out == [
         ("alignment", "strict"),
         ("alignment", "job"),
+        ("alignment", "internal_errors"),
         ("finding", "repeats"),
         ("finding", "parted"),
         ("side", "stack"),

@@ -20,6 +20,7 @@ from collectrace import internal, quiet
 from collectrace.commands import COMMANDS, output
 from collectrace.errors import CollectraceError
 from collectrace.findings import INTERNAL
+from collectrace.printable import clean
 from collectrace.version import __version__
 
 UNUSABLE: Final = 2
@@ -54,15 +55,17 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO, *, program: str = 
     try:
         outcome = _execute(argv, stdout, stderr, program)
     except CollectraceError as problem:
-        return _complain(stderr, str(problem))
+        output.complain(stderr, problem)
+        return UNUSABLE
     except OSError as problem:
-        return _complain(stderr, _os_error(problem))
+        output.complain(stderr, _os_error(problem))
+        return UNUSABLE
     except KeyboardInterrupt:
-        _say(stderr, "interrupted")
+        output.say(stderr, "interrupted")
         return INTERRUPTED
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - no error of ours is a verdict
         internal.keep(problem)
-        _complain(stderr, internal.line(problem))
+        output.complain(stderr, internal.line(problem))
         return INTERNAL
     return outcome if isinstance(outcome, int) else outcome()
 
@@ -78,6 +81,8 @@ def _execute(
         with output.surviving_reader(stdout):
             return done.code if isinstance(done.code, int) else UNUSABLE
     arguments.inserted = inserted
+    if arguments.command != "run":  # which leaves the streams to the script
+        output.lossy(stdout)
     return COMMANDS[arguments.command].execute(arguments, stdout, stderr)
 
 
@@ -85,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; the usage is one ``--help`` away."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(UNUSABLE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(UNUSABLE, f"{self.prog}: {clean(message)} (see {self.prog} --help)\n")
 
 
 _TO_BEGIN: Final = """\
@@ -125,16 +130,6 @@ def _parser(program: str) -> argparse.ArgumentParser:
         )
         command.add_arguments(sub)
     return parser
-
-
-def _complain(stderr: TextIO, message: str) -> int:
-    _say(stderr, f"collectrace: {' '.join(message.split())}")
-    return UNUSABLE
-
-
-def _say(stderr: TextIO, line: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads it; the exit status holds
-        print(line, file=stderr, flush=True)
 
 
 def _os_error(problem: OSError) -> str:

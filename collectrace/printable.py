@@ -26,6 +26,17 @@ def clean(text: str, *, lines: bool = False) -> str:
     return "".join(_visible(c, lines) for c in text)
 
 
+def masked(line: str) -> str:
+    """Return a line of the same length, in which nothing can do anything to a terminal.
+
+    For what writes to one: whatever reaches it has been through :func:`clean`, or shows here that
+    it has not.
+    """
+    if line.isprintable():
+        return line
+    return "".join("\ufffd" if unicodedata.category(c) in _HIDDEN else c for c in line)
+
+
 def _visible(character: str, lines: bool) -> str:
     if character == "\n" and lines:
         return character

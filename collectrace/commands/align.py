@@ -294,10 +294,10 @@ def _follow(arguments: Namespace, screen: TextIO, stderr: TextIO) -> Alignment:
             metrics.write(alignment, follower.positions())
     report = follower.report()
     if follower.gone is not None:
-        print(
-            f"collectrace: {arguments.store} tells no more: {follower.gone}; this is what was "
-            "known when its ranks answered last",
-            file=stderr,
+        output.complain(
+            stderr,
+            f"{arguments.store} tells no more: {follower.gone}; this is what was known when its "
+            "ranks answered last",
         )
     if report is None:
         raise KeyboardInterrupt

@@ -200,6 +200,8 @@ def _head(alignment: Alignment, findings: Sequence[int], written: Mapping[str, P
     terminal.render_head(alignment, Console(file=out, width=_WIDTH), findings)
     told = out.getvalue()[:_LONGEST_HEAD].rstrip()
     line = "-" * _WIDTH
-    files = [f"{what}: {written[end]}" for end, what in _WHOLE.items() if end in written]
+    files = [
+        f"{what}: {clean(str(written[end]))}" for end, what in _WHOLE.items() if end in written
+    ]
     parts = ["collectrace, while the job runs:", told, "\n".join(files)]
     return f"{line}\n" + "\n\n".join(filter(None, parts)) + f"\n{line}\n"

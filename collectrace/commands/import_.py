@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TextIO
 
 from collectrace import words
+from collectrace.commands import output
 from collectrace.errors import CollectraceError
+from collectrace.printable import clean
 
 HELP = "turn traces of other tools into rank files"
 
@@ -60,10 +62,11 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> int:  # noq
         path = target / blob.name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(blob.read(0, blob.size))
-    stdout.writelines(f"{note}\n" for note in folder.notes)
     ranks = {blob.name.partition(".")[0] for blob in folder.files}
-    stdout.write(
+    told = (
         f"{folder.tool} dumps of {words.counted(len(ranks), 'rank')}: {target}/; "
-        f"python -m collectrace align {target}\n"
+        f"python -m collectrace align {target}"
     )
+    lines = [f"{clean(line)}\n" for line in (*folder.notes, told)]
+    output.write_to(output.STDOUT, stdout, lambda out: out.writelines(lines))
     return 0

@@ -37,5 +37,5 @@ class Metrics:
             )
         except CollectraceError as problem:
             if not self._has_failed:
-                print(f"collectrace: --prometheus: {problem}", file=self._stderr)
+                output.complain(self._stderr, f"--prometheus: {problem}")
             self._has_failed = True

@@ -11,9 +11,31 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
 from collectrace.errors import CollectraceError
+from collectrace.printable import clean
 
 STDOUT: Final = "-"
 """In place of a file's name: standard output."""
+
+
+def complain(stderr: TextIO, problem: object) -> None:
+    """Write one line about a problem, on standard error.
+
+    What a problem says may come from a log, a file's name or an argument. Nobody may be there to
+    read it, which changes nothing: the exit status tells.
+    """
+    say(stderr, f"collectrace: {problem}")
+
+
+def say(stderr: TextIO, line: str) -> None:
+    """Write a line on standard error, such as any terminal can be given."""
+    with contextlib.suppress(OSError):
+        print(" ".join(clean(line).split()), file=stderr, flush=True)
+
+
+def lossy(stream: TextIO) -> None:
+    """Let a stream show ``?`` for what its encoding lacks, as that of an ASCII terminal does."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
 
 
 def check(option: str, name: str) -> None:

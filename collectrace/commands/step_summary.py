@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from collectrace import internal
+from collectrace.commands import output
 
 if TYPE_CHECKING:
     from collectrace.findings import Alignment
@@ -36,10 +37,10 @@ def add(alignment: Alignment, environment: Mapping[str, str], stderr: TextIO) ->
     try:
         _append(alignment, Path(name))
     except OSError as problem:
-        print(f"collectrace: {VARIABLE} {name}: {problem.strerror or problem}", file=stderr)
+        output.complain(stderr, f"{VARIABLE} {name}: {problem.strerror or problem}")
     except Exception as problem:  # noqa: BLE001 - the verdict has been told
         internal.keep(problem)
-        print(f"collectrace: {VARIABLE}: {internal.line(problem)}", file=stderr)
+        output.complain(stderr, f"{VARIABLE}: {internal.line(problem)}")
 
 
 def _append(alignment: Alignment, file: Path) -> None:

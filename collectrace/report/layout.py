@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 from rich.text import Text
 
+from collectrace.printable import masked
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -46,6 +48,7 @@ class Page:
         """One line as it is; one longer than the page is left for the terminal to wrap."""
         whole = Text(" " * indent) + (text if isinstance(text, Text) else Text(text))
         whole.rstrip()
+        whole.plain = masked(whole.plain)
         encoding = self.console.encoding
         if not whole.plain.isascii() and not encoding.lower().startswith("utf"):
             whole.plain = whole.plain.encode(encoding, "replace").decode(encoding)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from collectrace import words
 from collectrace.findings import Alignment, RankState, State
+from collectrace.printable import masked
 from collectrace.report import text
 
 _MOVING: Final = 2.0
@@ -126,7 +127,7 @@ class LiveView:
     def _print(self, line: str) -> None:
         elapsed = time.monotonic() - self._began
         self._console.print(
-            f"[{elapsed:5.0f} s] {line}", soft_wrap=True, highlight=False, markup=False
+            f"[{elapsed:5.0f} s] {masked(line)}", soft_wrap=True, highlight=False, markup=False
         )
         self._console.file.flush()
 
@@ -184,6 +185,7 @@ def _warnings(alignment: Alignment) -> list[str]:
 
 def _line(words: Text | str) -> Text:
     line = words if isinstance(words, Text) else Text(words)
+    line.plain = masked(line.plain)
     line.no_wrap = True
     line.overflow = "ellipsis"
     return line

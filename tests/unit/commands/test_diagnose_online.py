@@ -45,6 +45,14 @@ def test_every_report_is_there_and_a_person_is_told_of_those_that_are_for_people
     ]
 
 
+def test_a_folder_with_an_odd_name_does_nothing_to_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "logs\x1b[2J\u202e"
+    folder.mkdir()
+    written = diagnose_online._write(join_with_barrier(), folder, 7)
+    told = diagnose_online._head(join_with_barrier(), [0], written)
+    assert f"the whole report: {tmp_path}/logs[2J/verdict.0007.txt\n" in told
+
+
 def test_a_run_with_verdicts_is_removed_as_any_other(tmp_path: Path) -> None:
     old, current = (tmp_path / f"2026010{day}-120000-00aa00" for day in (1, 2))
     for folder in (old, current):

@@ -28,6 +28,8 @@ OWN_STYLE: Final = re.compile(r"\x1b\[(?:0|[1-9]|3[0-7]|9[0-7])(?:;(?:[1-9]|3[0-
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
+_NUMBERED: Final = re.compile(r"\d+ ")
+
 _DECIDES: Final = frozenset({"phase", "reason", "what", "op", "role", "device", "backend"})
 """Fields by whose values a reader knows what to make of a record."""
 
@@ -55,7 +57,7 @@ def is_telling(name: str) -> bool:
 def poison(
     record: Record | Activity, is_meant: Callable[[type, str], bool], text: str, known: set[int]
 ) -> None:
-    """Put a text before whatever the fields of a record hold that are meant; or in their place.
+    """Put a text beside whatever the fields of a record hold that are meant; or in their place.
 
     ``known``: ids of what has been through here, as heartbeats share what they are in.
     """
@@ -74,7 +76,8 @@ def poison(
 
 def _poisoned(value: Any, hint: Any, text: str) -> Any:
     if isinstance(value, str):
-        return text + value
+        # A line of code is known by its number, and by what it begins with.
+        return value + text if _NUMBERED.match(value) else text + value
     if isinstance(value, dict):
         inner = typing.get_args(hint)[1] if typing.get_args(hint) else str
         named = {text + key: _poisoned(item, inner, text) for key, item in value.items()}

@@ -112,7 +112,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
     return {
         "name": told,
         "message": stream.channel is not None,
-        "group": stream.group,
+        "group": text.clean(stream.group),
         "device": text.clean(stream.device),
         "ranks": ranges(stream.ranks),
         "agreed": stream.agreed,

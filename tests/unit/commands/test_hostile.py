@@ -9,13 +9,13 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from rich.console import Console
 
 from collectrace import cli, commands
-from collectrace.records import KINDS, Activity, Record
+from collectrace.records import KINDS, Activity, Call, Record, Source
 from collectrace.report.layout import Page
 from collectrace.report.live import LiveView
 from tests.support import flight_cases, hostile, kind_examples
@@ -125,13 +125,33 @@ def harmless_page(page: str) -> None:
         assert not hostile.seen(page)
         assert not hostile.seen(html.unescape(page))
         data = page.partition('type="application/json" id="data">')[2].partition("</script>")[0]
-        json.loads(data)
+        assert not [text for text in strings(json.loads(data)) if hostile.seen(text)]
+
+
+def strings(value: Any) -> list[str]:
+    """Every string in a JSON value."""
+    if isinstance(value, dict | list):
+        inside = value.values() if isinstance(value, dict) else value
+        return [one for item in inside for one in strings(item)]
+    return [value] if isinstance(value, str) else []
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     kind_examples.config_skew().write(tmp_path / "usual")
     return Shell(tmp_path)
+
+
+def with_code(run: Run) -> Run:
+    """What is recorded of the lines that calls were made from."""
+    for rank in run:
+        sites = {one.site for one in rank.items if isinstance(one, Call | Activity) and one.site}
+        for site in sites:
+            line = site.rpartition(":")[2]
+            ways, given = [f"{line} return if late:"], [f"3 {line} late = loss > 1"]
+            lines = ["1 def train():", "3 if late:", f"{line} reduce(loss)"]
+            rank.items.insert(0, Source(t=1, site=site, lines=lines, ways=ways, given=given))
+    return run
 
 
 def poisoned(run: Run, is_meant: Callable[[type, str], bool], text: str = hostile.TEXT) -> Run:
@@ -150,11 +170,11 @@ def written(run: Run, folder: Path) -> str:
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_text_everywhere(sample: str, shell: Shell, tmp_path: Path) -> None:
-    usual = written(kind_examples.KINDS[sample](), tmp_path / "logs")
+    usual = written(with_code(kind_examples.KINDS[sample]()), tmp_path / "logs")
     kinds = shell.kinds(usual)
     shutil.rmtree(usual)
-    run = poisoned(kind_examples.KINDS[sample](), lambda _, name: not hostile.is_telling(name))
-    where = written(run, tmp_path / "logs")
+    run = with_code(kind_examples.KINDS[sample]())
+    where = written(poisoned(run, lambda _, name: not hostile.is_telling(name)), tmp_path / "logs")
     assert shell.kinds(where) == kinds
     shell.align(where)
     shell.look_around(where)

@@ -39,6 +39,7 @@ FLOORS = (
         "job_store",
         "ways",
         "rank_only",
+        "source_text",
     },
 )
 

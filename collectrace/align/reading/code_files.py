@@ -6,22 +6,19 @@ Sites come from logs and may name anything: only Python files of usual size are 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from collectrace import rank_only
+from collectrace import rank_only, source_text
 from collectrace.align.reading import bindings
 from collectrace.align.reading.bindings import Bindings
 from collectrace.given import Given
 from collectrace.ways import Ways
-
-_LARGEST: Final = 2 << 20
-"""Bytes of a file that is worth reading; no script is larger."""
 
 _DEEPEST: Final = 4 << 10
 """Characters of a line; beyond it a file is data, or meant to exhaust the parser."""
@@ -35,15 +32,10 @@ def lines(file: str) -> Sequence[str]:
 
 
 def _read(file: str) -> str:
-    if not file.endswith(".py"):
+    data = source_text.read(file) if file.endswith(".py") else None
+    if data is None:
         return ""
-    try:
-        path = Path(file)
-        if not path.is_file() or path.stat().st_size > _LARGEST:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except (OSError, ValueError):
-        return ""
+    return io.TextIOWrapper(io.BytesIO(data), "utf-8", errors="replace").read()
 
 
 def parsed(file: str) -> ast.Module | None:

@@ -6,8 +6,8 @@ import contextlib
 import json
 import sys
 import threading
-import traceback
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from torch._C import _distributed_c10d
@@ -105,12 +105,20 @@ def stacks() -> dict[str, list[str]]:
     names = {t.ident: t.name for t in threading.enumerate()}
     me = threading.get_ident()
     return {
-        f"{names.get(ident, 'native')} ({ident})": [
-            f"{f.filename}:{f.lineno} {f.name}"
-            for f in traceback.StackSummary.extract(
-                traceback.walk_stack(frame), limit=_STACK_LINES, lookup_lines=False
-            )
-        ][::-1]
+        f"{names.get(ident, 'native')} ({ident})": _lines(frame)
         for ident, frame in sys._current_frames().items()
         if ident != me and not names.get(ident, "").startswith("collectrace")
     }
+
+
+def _lines(frame: FrameType | None) -> list[str]:
+    """Return ``path:line function`` of a frame and of its callers, innermost last.
+
+    Not by the module ``traceback``: it looks for the files, and asks the program's loaders.
+    """
+    found: list[str] = []
+    while frame is not None and len(found) < _STACK_LINES:
+        code = frame.f_code
+        found.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return found[::-1]

@@ -6,21 +6,18 @@ Never read while a call is being recorded: the watchdog does it at its next turn
 from __future__ import annotations
 
 import ast
+import io
 import linecache
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
-from collectrace import given, rank_only
+from collectrace import given, rank_only, source_text
 from collectrace.given import Given
 from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
 from collectrace.ways import Span, Ways, described
-
-_MOST_BYTES: Final = 2 << 20
-"""Of a file. To parse one holds the GIL."""
 
 _MOST_FILES: Final = 500
 """Files kept parsed."""
@@ -172,11 +169,37 @@ def _without_escapes(text: str) -> str:
 
 def _read(path: str) -> _File | None:
     """None: there is no such file, or it is too large, or not Python."""
-    try:
-        # The cells of a notebook are no files, but known to linecache.
-        if path == "<stdin>" or (Path(path).exists() and Path(path).stat().st_size > _MOST_BYTES):
-            return None
-        lines = linecache.getlines(path)
-        return _File(lines) if any(map(str.strip, lines)) else None
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    text = _text(path)
+    if text is None or not text.strip():
         return None
+    try:
+        return _File(io.StringIO(text).readlines())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _text(path: str) -> str | None:
+    """Return the source that was compiled under a name; None if there is none."""
+    if path == "<stdin>":
+        return None
+    known, is_file = _remembered(path)
+    if known is not None and not is_file:
+        return known
+    data = source_text.read(path)
+    return known if data is None else source_text.decode(data)
+
+
+def _remembered(path: str) -> tuple[str | None, bool]:
+    """Return what linecache has read of a name already, and whether that was a file.
+
+    The cells of a notebook are no files, but known to it. Its functions are not called: they
+    open whatever bears the name, and run loaders of the program.
+    """
+    entry = linecache.cache.get(path)
+    if type(entry) is not tuple or len(entry) != 4:  # one that has not been read yet is shorter
+        return None, False
+    _, changed, lines, _ = entry
+    if type(lines) is not list or not all(type(line) is str for line in lines):
+        return None, False
+    is_small = sum(map(len, lines)) <= source_text.MOST_BYTES
+    return ("".join(lines) if is_small else None), changed is not None

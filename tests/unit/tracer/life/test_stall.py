@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,3 +38,35 @@ def test_a_rank_in_nothing(
             recorder.last_t = last_call * SECOND
         stalls.check([])
     assert [type(record) for record in written] == [Stall] * expected
+
+
+class Loader:
+    """Of a module of the program."""
+
+    asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        Loader.asked += 1
+        raise ValueError(name)
+
+
+def test_stacks_are_taken_without_a_look_at_files_or_loaders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(linecache, "checkcache", looked.append)
+    inside, leave = threading.Event(), threading.Event()
+    code = compile("inside.set()\nleave.wait()", "/dev/zero", "exec")
+    names = {"inside": inside, "leave": leave, "__name__": "mine", "__loader__": Loader()}
+    thread = threading.Thread(target=exec, args=(code, names), name="worker")
+    thread.start()
+    inside.wait()
+    try:
+        found = stall.stacks()
+    finally:
+        leave.set()
+        thread.join()
+    [stack] = [lines for name, lines in found.items() if name.startswith("worker (")]
+    assert "/dev/zero:2 <module>" in stack
+    assert stack.index("/dev/zero:2 <module>") > 0, "innermost last"
+    assert (looked, Loader.asked) == ([], 0)

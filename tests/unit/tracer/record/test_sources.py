@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from collectrace import source_text
 from collectrace.tracer.record import sources
 from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
@@ -178,8 +180,42 @@ def test_what_is_not_python_has_no_source(tmp_path: Path, content: bytes) -> Non
 
 
 def test_a_large_file_is_not_read(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_MOST_BYTES", len(PROGRAM) - 1)
+    mine.write_text(PROGRAM + "#" * source_text.MOST_BYTES)
     assert around(mine, 1) == [[]]
+
+
+@pytest.mark.timeout(20)
+def test_nothing_but_files_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.py")
+    assert around(pipe, 1) == [[]]
+    assert around("/dev/zero", 1) == [[]]
+    # A cell may bear such a name.
+    known = (5, None, ["if x:\n", "    reduce()\n"], str(pipe))
+    monkeypatch.setitem(linecache.cache, str(pipe), known)
+    assert around(pipe, 2) == [["1 if x:", "2     reduce()"]]
+
+
+def test_linecache_is_not_asked_to_do_anything(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stat the file, and call the loader of the module that a name was noted for."""
+    called: list[str] = []
+    for name in ("getlines", "getline", "updatecache", "checkcache", "lazycache"):
+        monkeypatch.setattr(linecache, name, lambda *_, name=name: called.append(name))
+    monkeypatch.setitem(linecache.cache, str(mine), (lambda: called.append("loader"),))
+    assert around(mine, number("__main__") + 1) == [
+        [f'{number("__main__")} if __name__ == "__main__":', f"{number('main()')}     main()"]
+    ]
+    for odd in (None, (1, None, ["x\n", 3], "x"), (1, None, "text", "x"), (1,)):
+        monkeypatch.setitem(linecache.cache, "<cell>", odd)
+        assert around("<cell>", 1) == [[]]
+    assert called == []
+
+
+def test_a_file_that_is_gone_is_known_as_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(tmp_path / "gone.py")
+    monkeypatch.setitem(linecache.cache, name, (9, 1.0, ["reduce()\n"], name))
+    assert around(name, 1) == [["1 reduce()"]]
 
 
 def test_a_file_that_was_edited_since_is_not_believed(mine: Path) -> None:

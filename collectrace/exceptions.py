@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import re
-from types import WrapperDescriptorType
 from typing import Final, NamedTuple
 
 from collectrace import dumps
@@ -101,20 +100,6 @@ _ORIGINAL: Final = "Original Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
 _TOLD: Final = re.compile(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", re.MULTILINE)
 """The line behind the frames: type and text, in the first column."""
-
-
-def plain_text(problem: BaseException) -> str:
-    """An exception's text, where Python's own classes make it of plain values; else nothing.
-
-    What else has a ``__str__`` of its own, or holds a tensor, may wait for a lock or a device when
-    it is asked for its text, which the program may never do.
-    """
-    if not isinstance(type(problem).__str__, WrapperDescriptorType):
-        return ""
-    return str(problem) if all(type(arg) in _PLAIN for arg in problem.args) else ""
-
-
-_PLAIN: Final = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def both_ends(text: str, limit: int) -> str:

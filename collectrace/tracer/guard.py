@@ -5,7 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
+
+from collectrace.tracer.user_objects import is_a, traceback_of
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 """What stands around a function, with wrapt's signature: the function, the instance it is bound to
@@ -39,7 +42,7 @@ class _Original:
 def is_users(problem: BaseException) -> bool:
     """Whether a signal handler of the program raised it, by chance while our code ran."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    frames = problem.__traceback__
+    frames = traceback_of(problem)
     while frames is not None:
         if frames.tb_frame.f_code in handlers:
             return True
@@ -47,11 +50,15 @@ def is_users(problem: BaseException) -> bool:
     return False
 
 
-def _code(handler: Any) -> Any:
-    handler = getattr(handler, "func", handler)  # a partial
-    if callable(handler) and not hasattr(handler, "__code__"):
-        handler = type(handler).__call__
-    return getattr(handler, "__code__", None)
+def _code(handler: Any) -> CodeType | None:
+    try:
+        handler = getattr(handler, "func", handler)  # a partial
+        if callable(handler) and not hasattr(handler, "__code__"):
+            handler = type(handler).__call__
+        code = getattr(handler, "__code__", None)
+    except Exception:
+        return None  # it is an object of the program, which may raise whatever it is asked
+    return code if type(code) is CodeType else None
 
 
 def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
@@ -66,7 +73,7 @@ def guarded(handler: Wrapper, name: str, failed: Failed) -> Wrapper:
         try:
             return handler(original, instance, args, kwargs)
         except BaseException as problem:
-            if problem is original.error or not isinstance(problem, Exception) or is_users(problem):
+            if problem is original.error or not is_a(problem, Exception) or is_users(problem):
                 # The exception holds this frame, and so must not be held by it.
                 original.error = None
                 raise

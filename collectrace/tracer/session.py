@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import datetime
 import os
-import platform
 import secrets
 import socket
-import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
@@ -29,7 +25,7 @@ from collectrace.config import Config
 from collectrace.errors import DivergenceError
 from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
-from collectrace.tracer.life import run_folder
+from collectrace.tracer.life import own_process, run_folder
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from collectrace.tracer.life.stack_dumps import StackDumps
 from collectrace.tracer.life.watchdog import Watchdog, activities
@@ -38,13 +34,6 @@ from collectrace.tracer.record import groups
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.writer import Writer
-from collectrace.version import __version__
-
-_ENVIRONMENT: Final = (
-    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DIST",
-    "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "GLOO_", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS",
-)  # fmt: skip
-"""Prefixes of the variables that change how collectives behave, or say who launched the job."""
 
 
 class Session:
@@ -357,37 +346,16 @@ class Session:
         return b"".join(lines)
 
     def _header(self, segment: int) -> records.Header:
-        return records.Header(
-            t=now(),
-            wall=time.time_ns(),
-            format=records.FORMAT,
+        return own_process.header(
             run=self.run,
             rank=self.rank,
             world_size=self.world_size,
-            local_rank=groups.environment_int("LOCAL_RANK"),
             segment=segment,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            cwd=_cwd(),
-            versions={
-                "collectrace": __version__,
-                "python": platform.python_version(),
-                "torch": str(torch.__version__),
-            },
-            argv=list(sys.argv),
-            env={k: v for k, v in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
             heartbeat=self.config.heartbeat,
             stall_after=self.config.stall_after,
             keep_runs=self.config.keep_runs,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )
-
-
-def _cwd() -> str:
-    try:
-        return str(Path.cwd())
-    except OSError:
-        return ""  # it was deleted
 
 
 def _unused(path: Path) -> Path:

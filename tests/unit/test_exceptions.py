@@ -82,36 +82,6 @@ def test_whether_peers_are_to_blame(error: str, message: str, blames: bool) -> N
     assert exceptions.blames_peers(error, message) == blames
 
 
-class Speaks(ValueError):
-    """Has a text of its own making."""
-
-    def __str__(self) -> str:
-        pytest.fail("it was asked")
-
-
-class Shows:
-    def __repr__(self) -> str:
-        pytest.fail("it was asked")
-
-
-@pytest.mark.parametrize(
-    ("problem", "text"),
-    [
-        (ValueError("bad sample 7"), "bad sample 7"),
-        (KeyError("x"), "'x'"),
-        (FileNotFoundError(2, "No such file or directory", "a.pt"),
-         "[Errno 2] No such file or directory: 'a.pt'"),
-        (ValueError(), ""),
-        (RuntimeError("loss", 0.5), "('loss', 0.5)"),
-        (Speaks("no"), ""),
-        (ValueError("bad loss", Shows()), ""),
-        (AssertionError(Shows()), ""),
-    ],
-)  # fmt: skip
-def test_a_text_that_takes_no_code_of_others(problem: BaseException, text: str) -> None:
-    assert exceptions.plain_text(problem) == text
-
-
 @pytest.mark.parametrize(
     ("name", "is_error"),
     [

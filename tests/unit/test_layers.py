@@ -61,7 +61,14 @@ ROOMS = {
         {"align.__main__"},
     ),
     "tracer": (
-        {"tracer", "tracer.guard", "tracer.dynamo", "tracer.torch_api"},
+        {
+            "tracer",
+            "tracer.guard",
+            "tracer.user_objects",
+            "tracer.user_text",
+            "tracer.dynamo",
+            "tracer.torch_api",
+        },
         {"tracer.tap"},
         {"tracer.record"},
         {"tracer.life"},

@@ -15,15 +15,12 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Protocol
 
 from collectrace import records
-from collectrace.exceptions import both_ends
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record import sites
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.tap.wire import Undo
-
-_MAX_TEXT: Final = 2000
-"""Characters of an exception's text, or of what ``sys.exit`` was given, that are written down."""
-
+from collectrace.tracer.user_objects import cause_of, context_of, is_a, traceback_of, type_name
+from collectrace.tracer.user_text import safe_attribute, safe_text
 
 _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
@@ -85,16 +82,18 @@ class ExitHooks:
         def excepthook(
             kind: type[BaseException], value: BaseException, traceback: TracebackType | None
         ) -> None:
-            if self._listener.live:
-                self.note_exception(value, traceback)
-                folder = self._listener.folder
-                # Before torch's own shutdown, which may hang on what just went wrong.
-                last = self.at_end()
+            # `threading` calls it too, where its own hook has failed: no process ends of that.
+            if not self._listener.live or not _is_main_thread():
                 previous(kind, value, traceback)
+                return
+            folder = self._listener.folder
+            # Before torch's own shutdown, which may hang on what just went wrong.
+            last = self._end_by(value, traceback)
+            try:
+                previous(kind, value, traceback)
+            finally:
                 _tell_user(last, self._listener.rank, folder)
                 self._listener.linger()
-                return
-            previous(kind, value, traceback)
 
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
@@ -126,6 +125,16 @@ class ExitHooks:
             multiprocessing.util.Finalize(None, self._at_end_of_child, exitpriority=-100)
             self._watch_printing()
 
+    def _end_by(self, value: BaseException, traceback: TracebackType | None) -> records.Exit:
+        """Report that an exception ends the process, and return what is reported."""
+        try:
+            self.note_exception(value, traceback)
+            return self.at_end()
+        except BaseException:
+            # Ctrl-C once more. It must not hide why the process ends.
+            self._last = records.Exit(reason="exception", error=type_name(value))
+            return self.at_end()
+
     def _watch_printing(self) -> None:
         """Have what run() raises noticed where it is printed, since all else forgets it.
 
@@ -138,7 +147,7 @@ class ExitHooks:
             problem = sys.exc_info()[1]
             by = sys._getframe(1).f_code
             if problem is not None and by is _BOOTSTRAP and self._listener.live:
-                self.note_exception(problem, problem.__traceback__)
+                self.note_exception(problem, traceback_of(problem))
             original(*args, **options)
 
         traceback.print_exc = print_exc
@@ -148,7 +157,7 @@ class ExitHooks:
         folder = self._listener.folder
         if self._listener.live:
             if problem is not None:
-                self.note_exception(problem, problem.__traceback__)
+                self.note_exception(problem, traceback_of(problem))
             elif self._last is None and (code := _status_of_child()):
                 self.note_sys_exit(code)
         _tell_user(self.at_end(), self._listener.rank, folder)
@@ -158,12 +167,13 @@ class ExitHooks:
         """Note the exception that ends the process, and its traceback."""
         # torch.multiprocessing turns an exception into sys.exit(1) (torch/multiprocessing/spawn.py,
         # _wrap; torch 2.13): then that exception counts.
-        if isinstance(value, SystemExit):
-            if not value.code or not isinstance(value.__context__, Exception):
-                self.note_sys_exit(value.code)
+        if is_a(value, SystemExit):
+            # Of one that has no status to be read the interpreter makes its text, and 1.
+            code, handled = safe_attribute(value, "code", value), context_of(value)
+            if not _status(code) or not is_a(handled, Exception):
+                self.note_sys_exit(code)
                 return
-            value = value.__context__
-            traceback = value.__traceback__
+            value, traceback = handled, traceback_of(handled)
         self._last = _exit(value, traceback)
 
     def note_sys_exit(self, code: Any, caller: FrameType | None = None) -> None:
@@ -171,16 +181,16 @@ class ExitHooks:
 
         ``caller``: the frame that called it, where that is known.
         """
-        number = code if isinstance(code, int) else int(code is not None)
-        words = None if code is None or isinstance(code, int) else str(code)[:_MAX_TEXT]
+        number = _status(code)
+        words = None if code is None or is_a(code, int) else safe_text(code)
         site, *through = sites.users_above(caller) or [""]
         self._last = records.Exit(
             reason="finished", code=number, message=words, site=site or None, through=through
         )
         self._sys_exit_t = now()
         handled = sys.exc_info()[1]
-        if isinstance(handled, Exception):
-            self._handled = _exit(handled, handled.__traceback__)
+        if is_a(handled, Exception):
+            self._handled = _exit(handled, traceback_of(handled))
 
     def _at_exit(self) -> None:
         self.at_end()
@@ -202,6 +212,22 @@ class ExitHooks:
         return last
 
 
+def _status(code: object) -> int:
+    """Return the status that the process ends with, given what ``sys.exit`` was given."""
+    if not is_a(code, int):
+        return int(code is not None)
+    number = int.__index__(code)
+    return number if number.bit_length() < _BITS else -1
+
+
+_BITS: Final = 64
+"""Of a number from which on the interpreter takes -1 in its place."""
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
+
+
 def _status_of_child() -> int | None:
     """With which status the child of multiprocessing is about to end; None: that is not to be seen.
 
@@ -213,7 +239,7 @@ def _status_of_child() -> int | None:
             return None  # it is not decided
         frame = frame.f_back
     code = None if frame is None else frame.f_locals.get("code")
-    return code if isinstance(code, int) else None
+    return code if is_a(code, int) else None
 
 
 def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> None:
@@ -227,12 +253,12 @@ def _tell_user(last: records.Exit, rank: int | None, folder: Path | None) -> Non
 def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit:
     return records.Exit(
         reason="exception",
-        error=type(value).__name__,
-        message=both_ends(str(value), _MAX_TEXT),
+        error=type_name(value),
+        message=safe_text(value),
         site=sites.of_traceback(traceback),
         through=sites.through(traceback),
         causes=[
-            f"{type(cause).__name__}: {both_ends(str(cause), _MAX_CAUSE)}"
+            f"{type_name(cause)}: {safe_text(cause, _MAX_CAUSE)}"
             for cause in islice(_causes(value), _MOST_CAUSES)
         ],
     )
@@ -241,11 +267,7 @@ def _exit(value: BaseException, traceback: TracebackType | None) -> records.Exit
 def _causes(value: BaseException) -> Iterator[BaseException]:
     """What an exception was raised from, or while that was handled, as a traceback shows it."""
     seen = {id(value)}
-    while True:
-        hidden = value.__suppress_context__ or value.__cause__ is not None
-        cause = value.__cause__ if hidden else value.__context__
-        if cause is None or id(cause) in seen:
-            return
+    while (cause := cause_of(value)) is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield cause
         value = cause

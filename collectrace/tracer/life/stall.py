@@ -18,6 +18,7 @@ from collectrace.records import Activity
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
+from collectrace.tracer.user_text import thread_name
 
 _STACK_LINES: Final = 60
 """Frames of a thread's stack that are written down, the innermost ones."""
@@ -102,7 +103,8 @@ class Stalls:
 
 def stacks() -> dict[str, list[str]]:
     """The Python stack of every thread but the tracer's own, innermost last."""
-    names = {t.ident: t.name for t in threading.enumerate()}
+    known = dict(threading._active)  # type: ignore[attr-defined]
+    names = {ident: thread_name(thread) for ident, thread in known.items()}
     me = threading.get_ident()
     return {
         f"{names.get(ident, 'native')} ({ident})": _lines(frame)

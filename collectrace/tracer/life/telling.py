@@ -30,6 +30,6 @@ def _command(folder: Path) -> str:
 
 def say(what: str) -> None:
     """Say something, if there is anywhere to say it."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or there is none
+    with contextlib.suppress(Exception):  # it is closed, there is none, or it is the program's own
         sys.stderr.write(f"collectrace: {what}\n")
         sys.stderr.flush()

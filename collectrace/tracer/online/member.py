@@ -27,6 +27,8 @@ from collectrace.tracer.online.own_files import OwnFiles
 from collectrace.tracer.online.standing import stands
 from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.recorder import Recorder
+from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_text import safe_text
 
 _LOOKS: Final = 2
 """Looks per heartbeat while no turn is open."""
@@ -364,7 +366,7 @@ class Member:
             try:
                 listener(report)
             except BaseException as problem:  # it may call sys.exit(), too
-                what = clean(f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM])
+                what = clean(f"{type_name(problem)}: {safe_text(problem, _LONGEST_PROBLEM)}")
                 say(f"a function that on_finding() was given has raised {what}")
 
     def _is_telling(self) -> bool:

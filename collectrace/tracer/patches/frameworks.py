@@ -19,6 +19,8 @@ from collectrace.tracer.patches.patching import Target
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.scopes import local
 from collectrace.tracer.session import Session
+from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_text import safe_name
 
 Part = Callable[..., str | None]
 """Names the part, as in ``Call.part``, from what a method was called with, its instance first."""
@@ -31,7 +33,7 @@ def part_of(role: str, part: Part | None = None) -> Callable[[Session], Wrapper]
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             if session.recorder is None:
                 return wrapped(*args, **kwargs)
-            name = None if part is None else part(instance, *args, **kwargs)
+            name = None if part is None else safe_name(part(instance, *args, **kwargs))
             return scopes.within(local.state.scope.inside_part(role, name), wrapped, args, kwargs)
 
         return wrapper
@@ -51,7 +53,7 @@ def _fqn(group: Any, *_: Any, **__: Any) -> str | None:
 def _handle(handle: Any, *_: Any, **__: Any) -> str | None:
     """The module of a FlatParamHandle: its place in the order of FSDP's modules, and its class."""
     index = handle._handle_index
-    return None if index is None else f"{index} {type(handle._fully_sharded_module).__name__}"
+    return None if index is None else f"{index} {type_name(handle._fully_sharded_module)}"
 
 
 def _handle_of(_: Any, __: Any, handle: Any, *___: Any, **____: Any) -> str | None:
@@ -68,7 +70,7 @@ def _stage(stage: Any, *_: Any, **__: Any) -> str:
 
 
 def _metric(metric: Any, *_: Any, **__: Any) -> str:
-    return type(metric).__name__
+    return type_name(metric)
 
 
 def _logged(result: Any, *_: Any, **__: Any) -> str | None:

@@ -16,6 +16,7 @@ from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.scopes import local
 from collectrace.tracer.session import Session
+from collectrace.tracer.user_objects import type_name
 
 
 def notify_join(session: Session) -> Wrapper:
@@ -35,7 +36,7 @@ def notify_join(session: Session) -> Wrapper:
             recorder.rounds[place] = recorder.rounds.get(place, 0) + 1
         scope = local.state.scope.inside_role("ddp.forward.notify_join", joinable)
         if not isinstance(joinable, DistributedDataParallel):
-            scope = scope.inside_api(f"{type(joinable).__name__}.step")
+            scope = scope.inside_api(f"{type_name(joinable)}.step")
         return scopes.within(scope, wrapped, args, kwargs)
 
     return wrapper
@@ -131,7 +132,7 @@ def _write_join(session: Session, join: Any, phase: str) -> None:
             records.Join(
                 phase=phase,
                 group=group.name if group else None,
-                joinables=[type(j).__name__ for j in join._joinables],
+                joinables=[type_name(j) for j in join._joinables],
                 throws=bool(join._throw_on_early_termination),
                 iteration=recorder.iteration or None,
                 rounds=list(recorder.rounds.values()),

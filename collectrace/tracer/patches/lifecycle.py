@@ -15,6 +15,8 @@ from collectrace.tracer.guard import Wrapper, contained
 from collectrace.tracer.record import groups, sites
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.session import Session
+from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_text import LONGEST_NAME, is_asking, safe_name, safe_text
 
 
 def init_process_group(session: Session) -> Wrapper:
@@ -77,7 +79,7 @@ def constructed(session: Session, pg: Any, args: Any, kwargs: dict[str, Any]) ->
     """
     if not session.live or local.state.scope.what == "group" or session.is_other_rank():
         return
-    groups.by_hand[type(pg).__name__].of(pg)
+    groups.by_hand[type_name(pg)].of(pg)
     given = dict(zip(("store", "rank", "size"), args, strict=False)) | kwargs
     if session.recorder is None and isinstance(given.get("store"), c10d.Store):
         session.begin_by_hand(given["store"], int(given["rank"]), int(given["size"]))
@@ -128,7 +130,7 @@ class _GroupCreation:
             phase="asked",
             group=str(c10d._world.group_count),
             description="default_pg",
-            backend=str(given.get("backend") or ""),
+            backend=safe_name(given.get("backend")) or "",
             ranks=list(range(world_size)) if world_size else [],
             ordinal=0,
             device_id=_device_id(given),
@@ -159,9 +161,9 @@ class _GroupCreation:
         site, via = sites.resolve(place)
         record = Group(
             phase="asked",
-            group=recorder.book.name_of(str(given["group_name"])),
-            description=str(given.get("group_desc") or ""),
-            backend=str(given.get("backend") or ""),
+            group=recorder.book.name_of(safe_text(given["group_name"], LONGEST_NAME)),
+            description=safe_name(given.get("group_desc")) or "",
+            backend=safe_name(given.get("backend")) or "",
             ranks=ranks,
             member=is_default or session.rank in ranks,
             ordinal=0 if is_default else recorder.book.asked,
@@ -204,7 +206,7 @@ def sys_exit(session: Session) -> Wrapper:
     """``sys.exit``, ``exit``, ``quit``: their status cannot be asked for later."""
 
     def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        if session.live:
+        if session.live and not is_asking():
             code = args[0] if args else next(iter(kwargs.values()), None)
             session.exit_hooks.note_sys_exit(code, sys._getframe(1))
         return wrapped(*args, **kwargs)
@@ -220,8 +222,7 @@ def _arguments(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> di
 
 def _device_id(given: dict[str, Any]) -> str | None:
     """The device a group is bound to, as it was given; torch makes its communicator at once."""
-    device = given.get("device_id")
-    return None if device is None else str(device)
+    return safe_name(given.get("device_id"))
 
 
 def _launched_as(given: dict[str, Any]) -> tuple[int | None, int | None]:

@@ -20,6 +20,7 @@ import wrapt
 from collectrace.tracer import dynamo, torch_api
 from collectrace.tracer.guard import Failed, Wrapper, guarded
 from collectrace.tracer.tap.wire import Undo
+from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_text
 
 
 class Installer(Protocol):
@@ -175,7 +176,8 @@ def wrap(parent: Any, original: Any, handler: Wrapper, failed: Failed) -> Any:
     ``parent`` is what the function is looked up in: a class, a module, or None for neither.
     """
     dynamo.hide_from_dynamo(handler.__code__, callees=False)
-    handler = guarded(handler, getattr(original, "__name__", "a hook"), failed)
+    name = safe_text(safe_attribute(original, "__name__", "a hook"), LONGEST_NAME)
+    handler = guarded(handler, name, failed)
     return _method(original, handler) if isinstance(parent, type) else Patched(original, handler)
 
 

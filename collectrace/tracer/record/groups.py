@@ -16,8 +16,11 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from collectrace.records import Group, backend_for
+from collectrace.tracer.guard import is_users
 from collectrace.tracer.record.streams import Channel, Stream
 from collectrace.tracer.record.template import Template
+from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_text import LONGEST_NAME, safe_attribute, safe_name, safe_text
 
 
 class Ordinals:
@@ -173,13 +176,10 @@ def c10d_name(pg: Any) -> str:
     """The name by which torch knows a group; if it knows none, that of its class, numbered."""
     name = c10d._world.pg_names.get(pg)
     if name is None:
-        try:
-            name = pg.group_name
-        except Exception:  # torch raises; a group written in Python may raise anything
-            name = None
-    if name:
-        return str(name)
-    kind = type(pg).__name__
+        name = safe_attribute(pg, "group_name")  # torch raises
+    if told := safe_name(name):
+        return told
+    kind = type_name(pg)
     n = by_hand[kind].of(pg)
     return f"{kind}@{n + 1}" if n else kind
 
@@ -194,7 +194,7 @@ def ready_record(pg: Any, name: str, ranks: list[int], **known: Any) -> Group:
     return Group(
         phase="ready",
         group=name,
-        description=str(getattr(pg, "group_desc", "") or ""),
+        description=safe_name(safe_attribute(pg, "group_desc")) or "",
         backend=backend_of(pg),
         ranks=ranks,
         **known,
@@ -227,9 +227,11 @@ def backend_of(pg: Any) -> str:
     if config:
         return str(config)
     try:
-        return str(pg._get_backend_name())
-    except (RuntimeError, AttributeError):
-        return type(pg).__name__
+        return safe_text(pg._get_backend_name(), LONGEST_NAME)
+    except Exception as problem:  # torch raises; a group written in Python may raise anything
+        if is_users(problem):
+            raise
+        return type_name(pg)
 
 
 def backend_sequence(pg: Any) -> int | None:

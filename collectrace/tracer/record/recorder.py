@@ -27,6 +27,8 @@ from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.tap.arguments import ArgumentReader
+from collectrace.tracer.user_objects import is_a, traceback_of, type_name
+from collectrace.tracer.user_text import plain_text, safe_text, thread_name
 
 _exc_info = sys.exc_info  # by a name of its own: one look-up less for each call
 
@@ -78,10 +80,10 @@ class Recorder(RunRecord):
         C++, where no scope tells whose they are."""
         self._left_by = 0
         """``raised`` records written."""
-        self._noted: tuple[int, type[BaseException], int] | None = None
-        """The exception that was recorded last: its id, which another may come to have, its type,
-        and when the last call had been issued."""
-        self._handled: tuple[int, type[BaseException], int] | None = None
+        self._noted: tuple[int, int, int] | None = None
+        """The exception that was recorded last: its id, which another may come to have, that of
+        its type, and when the last call had been issued."""
+        self._handled: tuple[int, int, int] | None = None
         """The same of the one that was being handled when the last call was issued."""
         # Looked up for every call: here they cost one attribute less.
         self._local = scopes.local
@@ -284,7 +286,7 @@ class Recorder(RunRecord):
         state.call = state.wait = None
         if not self.active:
             return
-        self._noted = id(problem), type(problem), self.last_t
+        self._noted = id(problem), id(type(problem)), self.last_t
         template, seq = call
         refused = refused and self._take_back(call)
         if not refused:
@@ -296,7 +298,7 @@ class Recorder(RunRecord):
                     seq=seq, peer=template.peer, tag=template.tag,
                     op=template.op if template.stream is None else None,
                     failed=True, refused=refused or None,
-                    error=f"{type(problem).__name__}: {str(problem)[:MAX_TEXT]}",
+                    error=f"{type_name(problem)}: {plain_text(problem, MAX_TEXT)}",
                 )
             )  # fmt: skip
         except Exception as ours:
@@ -307,8 +309,8 @@ class Recorder(RunRecord):
 
         By an ``except`` or ``finally`` block, or the exit of a ``with``, that is run for it.
         """
-        before, self._handled = self._handled, (id(problem), type(problem), t)
-        if before != (id(problem), type(problem), self.last_t):
+        before, self._handled = self._handled, (id(problem), id(type(problem)), t)
+        if before != (id(problem), id(type(problem)), self.last_t):
             self.left_by(problem, records.HANDLED, t)
 
     def left_by(self, problem: BaseException, what: str, t: int = 0) -> None:
@@ -317,18 +319,20 @@ class Recorder(RunRecord):
         Only the first ones, and not one that a record tells of already. ``t``: when, ns; 0: now.
         """
         try:
-            mark = id(problem), type(problem), self.last_t
+            mark = id(problem), id(type(problem)), self.last_t
             if mark == self._noted or self._left_by >= _MOST_RAISED or not self.active:
                 return
             self._noted = mark
             self._left_by += 1
-            text = exceptions.plain_text(problem) if what == records.HANDLED else str(problem)
+            # Where it ends a thread, Python prints it.
+            is_last = what in (records.THREAD, records.OTHER_THREAD)
+            text = (safe_text if is_last else plain_text)(problem, MAX_TEXT)
             self.write(
                 records.Raised(
-                    t=t, what=what, error=type(problem).__name__,
+                    t=t, what=what, error=type_name(problem),
                     thread=self._thread(what),
-                    message=exceptions.both_ends(text, MAX_TEXT),
-                    site=sites.of_traceback(problem.__traceback__, self._local.state.caller),
+                    message=text,
+                    site=sites.of_traceback(traceback_of(problem), self._local.state.caller),
                 )
             )  # fmt: skip
         except Exception as ours:
@@ -337,7 +341,7 @@ class Recorder(RunRecord):
     def _thread(self, what: str) -> str | None:
         """The name of the calling thread, unless it is the main one: calls have it made known."""
         if what == records.OTHER_THREAD:
-            return threading.current_thread().name
+            return thread_name(threading.current_thread())
         return self._local.state.label or None
 
     def waits_for(self, tensor: Any) -> Issued | None:
@@ -467,7 +471,7 @@ def _is_refusal(call: Issued, problem: BaseException) -> bool:
     first collective of a group may make its connections.
     """
     return (
-        isinstance(problem, Exception)
+        is_a(problem, Exception)
         and call[0].op not in BARRIERS
-        and not exceptions.blames_peers(type(problem).__name__, str(problem))
+        and not exceptions.blames_peers(type_name(problem), plain_text(problem))
     )

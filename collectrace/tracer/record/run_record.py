@@ -18,6 +18,8 @@ from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.stacks import Stacks
 from collectrace.tracer.record.writer import Writer
+from collectrace.tracer.user_objects import type_name
+from collectrace.tracer.user_text import safe_text
 
 log = logging.getLogger("collectrace")
 
@@ -145,7 +147,7 @@ class RunRecord:
         if self.failures == 1:
             log.warning(
                 "collectrace: internal failure while %s: %s: %s. Training goes on untouched.",
-                doing, type(problem).__name__, problem,
+                doing, type_name(problem), safe_text(problem, MAX_TEXT),
             )  # fmt: skip
         if self.failures >= self._max_failures and self.active:
             self.give_up(problem)
@@ -154,7 +156,7 @@ class RunRecord:
         """Record no more, and end the file: what comes now cannot be relied on."""
         self.active = False
         last = records.Exit(
-            reason="disabled", error=type(problem).__name__, message=str(problem)[:MAX_TEXT]
+            reason="disabled", error=type_name(problem), message=safe_text(problem, MAX_TEXT)
         )
         with contextlib.suppress(Exception):  # it may be writing that fails
             self.end(last)

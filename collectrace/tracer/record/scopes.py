@@ -18,6 +18,8 @@ from collectrace import roles
 from collectrace.records import NATIVE
 from collectrace.tracer.record.sites import NOWHERE, Place
 from collectrace.tracer.record.template import Issued, Template
+from collectrace.tracer.user_objects import is_a
+from collectrace.tracer.user_text import thread_name
 
 now = time.monotonic_ns
 """The clock of the record: ns."""
@@ -181,7 +183,8 @@ class ThreadState:
     def __init__(self) -> None:
         self.ident = threading.get_ident()
         thread = _thread(self.ident)
-        self.name = f"{NATIVE}{threading.get_native_id()}" if thread is None else thread.name
+        native = f"{NATIVE}{threading.get_native_id()}"
+        self.name = native if thread is None else thread_name(thread)
         self.label = "" if self.ident == threading.main_thread().ident else self.name
         """The thread's name in ``call`` records, where the main thread has none."""
         self.scope = ROOT
@@ -216,11 +219,9 @@ started_at: Final[weakref.WeakKeyDictionary[threading.Thread, Place]] = weakref.
 def _thread(ident: int) -> threading.Thread | None:
     """The thread of this number; None: it is one of C++."""
     # Not current_thread(): for a thread of C++ it registers a dummy that stays for good. Others
-    # have done so, as logging does.
-    for thread in threading.enumerate():
-        if thread.ident == ident:
-            return None if isinstance(thread, threading._DummyThread) else thread
-    return None
+    # have done so, as logging does. Nor by `ident`, which a class of the program's may define.
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]
+    return None if thread is None or is_a(thread, threading._DummyThread) else thread
 
 
 class _Local(threading.local):

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
+from collectrace.tracer.guard import is_users
 from collectrace.tracer.record.owners import (
     LIBRARY,
     TORCH,
@@ -276,8 +277,14 @@ def line(code: CodeType, lasti: int) -> str:
 
 def _told(code: CodeType, number: int) -> str:
     path = code.co_filename
-    # A script started as `python train.py` has a relative name on some versions.
-    return f"{path if path.startswith('<') else os.path.abspath(path)}:{number}"
+    if not path.startswith("<"):
+        # A script started as `python train.py` has a relative name on some versions.
+        try:
+            path = os.path.abspath(path)
+        except OSError as problem:  # the working directory was deleted
+            if is_users(problem):
+                raise
+    return f"{path}:{number}"
 
 
 def resolve(place: Place) -> tuple[str | None, str | None]:

@@ -26,6 +26,7 @@ from collectrace.ops import ANY_SOURCE, IN_PLACE
 from collectrace.roles import USER
 from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.template import Issued, Template
+from collectrace.tracer.user_objects import type_name
 
 _MOST: Final = 32
 """Works held at a time."""
@@ -203,7 +204,7 @@ class Works:
 
     def expected(self, tensor: torch.Tensor) -> Issued | None:
         """The call that fills this tensor, asked once; None where none is known."""
-        if not self._expected or tensor.__class__.__name__ == "FakeTensor":
+        if not self._expected or type_name(tensor) == "FakeTensor":
             return None
         found = self._expected.pop(tensor.untyped_storage()._cdata, None)
         return found[1] if found is not None else None

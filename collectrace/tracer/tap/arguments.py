@@ -17,6 +17,7 @@ import torch.distributed as dist
 from collectrace.ops import ALL_TO_ALL
 from collectrace.records import Shape
 from collectrace.tracer.torch_api import first_of
+from collectrace.tracer.user_objects import type_name
 
 Args = tuple[Any, ...]
 """The arguments of one call, as the dispatcher hands them on: trailing ones may be missing."""
@@ -275,7 +276,7 @@ def is_readable(t: torch.Tensor) -> bool:
 
 def _is_unreal(t: torch.Tensor) -> bool:
     # FakeTensorMode's tensors name a real device, and hold nothing.
-    return t.is_meta or type(t).__name__ == "FakeTensor"
+    return t.is_meta or type_name(t) == "FakeTensor"
 
 
 def _dtype(tensors: list[torch.Tensor]) -> str | list[str] | None:

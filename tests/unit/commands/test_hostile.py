@@ -18,7 +18,7 @@ from collectrace import cli, commands
 from collectrace.records import KINDS, Activity, Call, Record, Source
 from collectrace.report.layout import Page
 from collectrace.report.live import LiveView
-from tests.support import flight_cases, hostile, kind_examples
+from tests.support import flight_cases, hostile_text, kind_examples
 from tests.support.synthetic import Run
 
 SAMPLES: Final = (
@@ -57,8 +57,8 @@ class Shell:
         out, err = io.StringIO(), io.StringIO()
         status = cli.main(argv, out, err)
         assert status != 4, err.getvalue()
-        assert not hostile.seen(out.getvalue(), styled=styled), (argv, out.getvalue()[:2000])
-        assert not hostile.seen(err.getvalue()), (argv, err.getvalue())
+        assert not hostile_text.seen(out.getvalue(), styled=styled), (argv, out.getvalue()[:2000])
+        assert not hostile_text.seen(err.getvalue()), (argv, err.getvalue())
         # What only the last look before the terminal found.
         assert "\ufffd" not in out.getvalue(), (argv, out.getvalue()[:2000])
         return out.getvalue()
@@ -94,7 +94,7 @@ class Shell:
         """As ``--follow`` has it, which ends where all logs do."""
         metrics = self.folder / "metrics.prom"
         self.run("align", where, "--follow", "--interval", "0.01", "--prometheus", str(metrics))
-        assert not hostile.seen(metrics.read_text())
+        assert not hostile_text.seen(metrics.read_text())
 
     def look_around(self, where: str) -> None:
         """The commands beside ``align``."""
@@ -117,15 +117,15 @@ class Shell:
 
 
 def harmless_markdown(text: str) -> None:
-    assert not hostile.seen(text.replace(MARK, "")), text
+    assert not hostile_text.seen(text.replace(MARK, "")), text
 
 
 def harmless_page(page: str) -> None:
     if page:
-        assert not hostile.seen(page)
-        assert not hostile.seen(html.unescape(page))
+        assert not hostile_text.seen(page)
+        assert not hostile_text.seen(html.unescape(page))
         data = page.partition('type="application/json" id="data">')[2].partition("</script>")[0]
-        assert not [text for text in strings(json.loads(data)) if hostile.seen(text)]
+        assert not [text for text in strings(json.loads(data)) if hostile_text.seen(text)]
 
 
 def strings(value: Any) -> list[str]:
@@ -154,12 +154,12 @@ def with_code(run: Run) -> Run:
     return run
 
 
-def poisoned(run: Run, is_meant: Callable[[type, str], bool], text: str = hostile.TEXT) -> Run:
+def poisoned(run: Run, is_meant: Callable[[type, str], bool], text: str = hostile_text.TEXT) -> Run:
     known: set[int] = set()
     for rank in run:
         for record in (rank.header, *rank.items):
             if isinstance(record, Record):
-                hostile.poison(record, is_meant, text, known)
+                hostile_text.poison(record, is_meant, text, known)
     return run
 
 
@@ -174,7 +174,7 @@ def test_text_everywhere(sample: str, shell: Shell, tmp_path: Path) -> None:
     kinds = shell.kinds(usual)
     shutil.rmtree(usual)
     run = with_code(kind_examples.KINDS[sample]())
-    where = written(poisoned(run, lambda _, name: not hostile.is_telling(name)), tmp_path / "logs")
+    where = written(poisoned(run, lambda _, name: not hostile_text.is_telling(name)), tmp_path / "logs")
     assert shell.kinds(where) == kinds
     shell.align(where)
     shell.look_around(where)
@@ -192,7 +192,7 @@ def test_ops_and_phases_that_nobody_knows(shell: Shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [*KINDS.values(), Activity])
 def test_text_in_one_kind_of_record(kind: type, shell: Shell, tmp_path: Path) -> None:
     run = kind_examples.KINDS["creation_missing_call"]()
-    for record in hostile.one_of_each():
+    for record in hostile_text.one_of_each():
         if record.kind not in ("header", "exit", "checkpoint"):
             run.rank(0).items.insert(-1, record)
     poisoned(run, lambda cls, _: cls is kind)
@@ -209,7 +209,7 @@ def test_colours_are_ours_alone(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-16color")
-    run = poisoned(kind_examples.deadlock(), lambda _, name: not hostile.is_telling(name))
+    run = poisoned(kind_examples.deadlock(), lambda _, name: not hostile_text.is_telling(name))
     where = written(run, tmp_path / "logs")
     assert "\x1b[" in shell.run("align", where, styled=True)
     for argv in (
@@ -220,7 +220,7 @@ def test_colours_are_ours_alone(
 
 def test_a_text_without_an_end(shell: Shell, tmp_path: Path) -> None:
     run = poisoned(
-        kind_examples.dtype_mismatch(), lambda _, name: not hostile.is_telling(name), "x" * 20_000
+        kind_examples.dtype_mismatch(), lambda _, name: not hostile_text.is_telling(name), "x" * 20_000
     )
     where = written(run, tmp_path / "logs")
     for argv in (
@@ -233,7 +233,7 @@ def test_a_text_without_an_end(shell: Shell, tmp_path: Path) -> None:
 
 def odd_names(folder: Path) -> str:
     """A log whose folders and files have names such as a terminal should not be shown."""
-    name = (hostile.TEXT + hostile.SURROGATE).replace("\x00", "").replace("/", "")
+    name = (hostile_text.TEXT + hostile_text.SURROGATE).replace("\x00", "").replace("/", "")
     below = folder / f"logs{name}"
     for n, sample in enumerate(("stall", "deadlock")):
         run = kind_examples.KINDS[sample]()
@@ -263,7 +263,7 @@ def test_names_of_folders_and_files(shell: Shell, tmp_path: Path) -> None:
         shell.run("doctor", str(odd))
 
 
-ODD: Final = (hostile.TEXT + hostile.SURROGATE).replace("\x00", "")
+ODD: Final = (hostile_text.TEXT + hostile_text.SURROGATE).replace("\x00", "")
 
 
 @pytest.mark.parametrize(
@@ -300,10 +300,10 @@ def test_dumps_of_other_tools(case: str, shell: Shell, tmp_path: Path) -> None:
     job = getattr(flight_cases, case)()
     folder = job.write(tmp_path / f"dumps{ODD[:30]}", form="json")
     for file in folder.iterdir():
-        dump = hostile.in_json(json.loads(file.read_text()), hostile.TEXT + hostile.SURROGATE)
+        dump = hostile_text.in_json(json.loads(file.read_text()), hostile_text.TEXT + hostile_text.SURROGATE)
         for entry in dump["entries"]:
             for known in "state", "profiling_name":
-                entry[known] = entry[known].removeprefix(hostile.TEXT + hostile.SURROGATE)
+                entry[known] = entry[known].removeprefix(hostile_text.TEXT + hostile_text.SURROGATE)
         file.write_text(json.dumps(dump))
     shell.align(str(folder))
     shell.look_around(str(folder))
@@ -314,10 +314,10 @@ def test_reports_of_ras(sample: str, shell: Shell, tmp_path: Path) -> None:
     text = (RAS / sample).read_text()
     odd = tmp_path / sample
     if sample.endswith(".json"):
-        odd.write_text(json.dumps(hostile.in_json(json.loads(text), hostile.TEXT)))
+        odd.write_text(json.dumps(hostile_text.in_json(json.loads(text), hostile_text.TEXT)))
     else:
         lines = text.split("\n")
-        odd.write_text("\n".join(f"{line}{hostile.TEXT}" for line in lines), newline="")
+        odd.write_text("\n".join(f"{line}{hostile_text.TEXT}" for line in lines), newline="")
     shell.run("doctor", str(odd))
     shell.run("doctor", str(tmp_path))
     json.loads(shell.run("doctor", str(odd), "--json", "-") or "0")
@@ -326,7 +326,7 @@ def test_reports_of_ras(sample: str, shell: Shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_stream_of_few_characters(encoding: str, shell: Shell, tmp_path: Path) -> None:
     run = poisoned(
-        kind_examples.deadlock(), lambda _, name: not hostile.is_telling(name), "caf\u00e9 \u6f22"
+        kind_examples.deadlock(), lambda _, name: not hostile_text.is_telling(name), "caf\u00e9 \u6f22"
     )
     where = written(run, tmp_path / "logs")
     for argv in (

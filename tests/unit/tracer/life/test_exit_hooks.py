@@ -14,8 +14,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from collectrace.records import Exit
+from collectrace.records import Exit, decode, encode
+from collectrace.tracer import user_objects
 from collectrace.tracer.life.exit_hooks import ExitHooks
+from tests.support import hostile
 
 HERE = f"{__file__}:"
 
@@ -84,14 +86,18 @@ def test_without_a_word_it_finished(exits: ExitHooks, told: Told) -> None:
 @pytest.mark.parametrize(
     ("code", "number", "words"),
     [(None, 0, None), (0, 0, None), (3, 3, None), (True, 1, None), ("no data", 1, "no data"),
-     (["odd"], 1, "['odd']")],
+     (["odd"], 1, "['odd']"), ([], 1, "[]"), (10**30, -1, None),
+     (hostile.Odd(), 1, "<Odd without a text>")],
 )  # fmt: skip
 def test_the_status_that_sys_exit_was_given(
     code: object, number: int, words: str | None, exits: ExitHooks, told: Told
 ) -> None:
     """As the interpreter does: None is 0, and what is no number goes to stderr and is 1."""
     exits.note_sys_exit(code)
-    assert status(end(exits, told)) == ("finished", number, words)
+    last = end(exits, told)
+    assert status(last) == ("finished", number, words)
+    assert type(last.code) is int
+    decode(encode(last))
 
 
 def test_the_line_that_called_sys_exit(exits: ExitHooks, told: Told) -> None:
@@ -121,7 +127,7 @@ def test_calls_before_sys_exit_do_not_make_it_undone(exits: ExitHooks, told: Tol
 
 def test_no_words_are_endless(exits: ExitHooks, told: Told) -> None:
     exits.note_sys_exit("x" * 1_000_000)
-    assert end(exits, told).message == "x" * 2000
+    assert len(end(exits, told).message or "") == 2000
 
 
 # -- exceptions -----------------------------------------------------------------------------
@@ -306,6 +312,56 @@ def test_without_a_record_there_is_nothing_to_ask(
     exits.install()
     sys.excepthook(ValueError, ValueError("bad"), None)
     assert (len(hooks), capsys.readouterr().err) == (1, "")
+
+
+@pytest.mark.parametrize("kind", hostile.KINDS)
+def test_an_exception_is_told_whatever_it_does(
+    kind: str, exits: ExitHooks, told: Told, hooks: list[Any]
+) -> None:
+    undo = exits.install()
+    first = hostile.KINDS[kind]()
+    second, traceback = hostile.chained(first)
+    try:
+        sys.excepthook(LookupError, second, traceback)
+        sys.excepthook(type(first), first, user_objects.traceback_of(first))
+    finally:
+        undo()
+    assert len(hooks) == 2
+    by_second, by_first = told.ends
+    assert (by_second.reason, by_second.error) == ("exception", "LookupError")
+    assert [cause.partition(":")[0] for cause in by_second.causes] == [kind]
+    assert (by_first.reason, by_first.error) == ("exception", kind)
+    assert all(len(line) <= 510 for line in by_second.causes)
+    decode(encode(by_first))
+
+
+class Status(SystemExit):
+    """Has no status to be read; the interpreter makes it 1."""
+
+    @property
+    def code(self) -> NoReturn:  # type: ignore[override]
+        raise ValueError("no status")
+
+
+def test_a_sys_exit_whose_status_cannot_be_read(exits: ExitHooks, told: Told) -> None:
+    exits.note_exception(Status("no data"), None)
+    assert status(end(exits, told)) == ("finished", 1, "no data")
+
+
+def test_ctrl_c_while_the_end_is_told_does_not_hide_it(
+    exits: ExitHooks, told: Told, hooks: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    undo = exits.install()
+    hook = sys.excepthook
+    monkeypatch.setattr(exits, "note_exception", interrupted)
+    hook(ValueError, ValueError("bad"), None)
+    undo()
+    (last,) = told.ends
+    assert (last.reason, last.error) == ("exception", "ValueError")
 
 
 # -- children of multiprocessing ------------------------------------------------------------

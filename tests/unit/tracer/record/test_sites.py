@@ -190,6 +190,17 @@ def test_a_relative_path_is_made_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert named("train.py") == (at(tmp_path / "train.py"), None)
 
 
+def test_a_relative_path_stays_where_the_working_directory_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code = compile("", "train.py", "exec")
+    assert sites.line(code, 0).startswith("train.py:")
+
+
 def test_an_instruction_of_no_line_is_told_by_where_its_code_begins(mine: Path) -> None:
     code = module(mine, "\n\ndef f():\n    pass\n")["f"].__code__
     assert sites.line(code, 10_000) == at(mine, 3)

@@ -1,0 +1,72 @@
+"""What the header of a rank file says of the process that writes it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from collectrace.records import FORMAT, Header
+from collectrace.tracer.record.groups import environment_int
+from collectrace.tracer.record.scopes import now
+from collectrace.tracer.user_objects import is_a
+from collectrace.tracer.user_text import safe_text
+from collectrace.version import __version__
+
+_ENVIRONMENT: Final = (
+    "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "NCCL_", "TORCH_NCCL_", "TORCH_DIST",
+    "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "GLOO_", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS",
+)  # fmt: skip
+"""Prefixes of the variables that change how collectives behave, or say who launched the job."""
+
+_LONGEST_ARGV: Final = 64 << 10
+"""Characters of the command line: a header is looked for in the first part of a file."""
+
+
+def header(**of_run: Any) -> Header:
+    """Return the header of a file that is begun now; ``of_run``: its fields about the run."""
+    return Header(
+        t=now(),
+        wall=time.time_ns(),
+        format=FORMAT,
+        local_rank=environment_int("LOCAL_RANK"),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        cwd=_cwd(),
+        versions={
+            "collectrace": __version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+        },
+        argv=_argv(),
+        env={k: v for k, v in sorted(os.environ.items()) if k.startswith(_ENVIRONMENT)},
+        **of_run,
+    )
+
+
+def _cwd() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""  # it was deleted
+
+
+def _argv() -> list[str]:
+    """Return the command line, or what the program has made of it."""
+    given = getattr(sys, "argv", None)
+    if not is_a(given, list):
+        return []
+    texts: list[str] = []
+    room = _LONGEST_ARGV
+    for text in map(safe_text, list.__iter__(given)):
+        room -= len(text) + 1
+        if room < 0:
+            return [*texts, "..."]
+        texts.append(text)
+    return texts

@@ -174,7 +174,9 @@ def test_text_everywhere(sample: str, shell: Shell, tmp_path: Path) -> None:
     kinds = shell.kinds(usual)
     shutil.rmtree(usual)
     run = with_code(kind_examples.KINDS[sample]())
-    where = written(poisoned(run, lambda _, name: not hostile_text.is_telling(name)), tmp_path / "logs")
+    where = written(
+        poisoned(run, lambda _, name: not hostile_text.is_telling(name)), tmp_path / "logs"
+    )
     assert shell.kinds(where) == kinds
     shell.align(where)
     shell.look_around(where)
@@ -220,7 +222,9 @@ def test_colours_are_ours_alone(
 
 def test_a_text_without_an_end(shell: Shell, tmp_path: Path) -> None:
     run = poisoned(
-        kind_examples.dtype_mismatch(), lambda _, name: not hostile_text.is_telling(name), "x" * 20_000
+        kind_examples.dtype_mismatch(),
+        lambda _, name: not hostile_text.is_telling(name),
+        "x" * 20_000,
     )
     where = written(run, tmp_path / "logs")
     for argv in (
@@ -300,7 +304,9 @@ def test_dumps_of_other_tools(case: str, shell: Shell, tmp_path: Path) -> None:
     job = getattr(flight_cases, case)()
     folder = job.write(tmp_path / f"dumps{ODD[:30]}", form="json")
     for file in folder.iterdir():
-        dump = hostile_text.in_json(json.loads(file.read_text()), hostile_text.TEXT + hostile_text.SURROGATE)
+        dump = hostile_text.in_json(
+            json.loads(file.read_text()), hostile_text.TEXT + hostile_text.SURROGATE
+        )
         for entry in dump["entries"]:
             for known in "state", "profiling_name":
                 entry[known] = entry[known].removeprefix(hostile_text.TEXT + hostile_text.SURROGATE)
@@ -326,7 +332,9 @@ def test_reports_of_ras(sample: str, shell: Shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_stream_of_few_characters(encoding: str, shell: Shell, tmp_path: Path) -> None:
     run = poisoned(
-        kind_examples.deadlock(), lambda _, name: not hostile_text.is_telling(name), "caf\u00e9 \u6f22"
+        kind_examples.deadlock(),
+        lambda _, name: not hostile_text.is_telling(name),
+        "caf\u00e9 \u6f22",
     )
     where = written(run, tmp_path / "logs")
     for argv in (

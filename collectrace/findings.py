@@ -37,7 +37,7 @@ Ended = Literal["exit", "signal", "gone", "alive"]
 Kind = Literal[
     # same place, different call
     "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
-    "split_mismatch", "role_mismatch",
+    "split_mismatch", "role_mismatch", "lost_mismatch",
     # groups
     "group_mismatch",
     # absence
@@ -87,6 +87,7 @@ KINDS: Final[dict[Kind, KindRow]] = {
     "root_mismatch": _mismatch("one collective, different roots", "root"),
     "split_mismatch": _mismatch("an all_to_all whose sizes do not fit pair by pair", "split"),
     "role_mismatch": _mismatch("the same bytes, issued for different reasons", "role", "model"),
+    "lost_mismatch": _mismatch("digests prove a difference in calls whose lines are lost", "lost"),
     "group_mismatch": KindRow(
         "group",
         "the ranks asked for different process groups",

@@ -33,6 +33,9 @@ BASE: Final = 1_500_450_271_926_437_093
 EMPTY: Final = 0
 """The digest of no history."""
 
+_INVERSE: Final = pow(BASE, -1, PRIME)
+"""Undoes a step of a digest."""
+
 Attribute = Literal["op", "dtype", "count", "reduce_op", "root", "role"]
 """What can differ between two calls at one place, in the order in which it is told."""
 
@@ -47,9 +50,19 @@ def extend(digest: int, step: int) -> int:
     return (digest * BASE + step) % PRIME
 
 
+def retract(digest: int, step: int) -> int:
+    """The digest before its last signature, whose hash is ``step``."""
+    return (digest - step) * _INVERSE % PRIME
+
+
 @lru_cache(maxsize=4096)
 def _power(length: int) -> int:
     return pow(BASE, length, PRIME)
+
+
+def skip(digest: int, length: int) -> int:
+    """The digest after ``length`` more signatures whose hashes are 0."""
+    return digest * _power(length) % PRIME
 
 
 def stretch(before: int, after: int, length: int) -> int:

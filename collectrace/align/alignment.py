@@ -16,6 +16,7 @@ from collectrace.align.judging.judge import judge
 from collectrace.align.judging.reach import reaches
 from collectrace.align.matching.compare import compare
 from collectrace.align.matching.comparison import Comparison, Unclear
+from collectrace.align.observations import lost_lines
 from collectrace.align.observations.collect import information
 from collectrace.align.overview import build as overview
 from collectrace.align.ranks.standing import Standing
@@ -141,14 +142,15 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         findings=tuple(findings),
         ranks=ranks,
         evidence=Evidence(
-            agreed=sum(comparison.agreed.values()),
+            agreed=sum(comparison.agreed.values())
+            - sum(min(window.first - 1, window.last) for window in comparison.windows),
             messages=sum(comparison.messages.values()),
             other_lines=tuple(comparison.other_lines) or None,
             blind_spots=_blind_spots(evidence) or None,
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
-            notes=(*evidence.notes, *comparison.notes),
+            notes=(*evidence.notes, *comparison.notes, *lost_lines.notes(comparison)),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
             or None,
             other_runs=evidence.other_runs or None,
@@ -186,9 +188,15 @@ def _status(case: Case, candidates: list[Candidate]) -> Status:
 
 
 def _is_complete(case: Case, candidates: list[Candidate]) -> bool:
-    """Whether the evidence can show that all is well: every log has its end, and nothing lacks."""
+    """Whether the evidence shows that all is well.
+
+    Every log must have its end, and every call its line, or digests that stand for it.
+    """
     disputed = any(not conflict.harmless for conflict in case.comparison.conflicts)
     if disputed or reaches(case) or any(c.severity == "info" for c in candidates):
+        return False
+    is_apart = any(window.first > window.last for window in case.comparison.windows)
+    if case.comparison.unproven or is_apart:
         return False
     return not case.evidence.missing and all(
         s.log is not None and not s.log.provisional and not _is_torn(s)
@@ -277,4 +285,9 @@ def _only(comparison: Comparison, wanted: str) -> Comparison:
         other_lines=tuple(o for o in comparison.other_lines if o.group in names),
         agreed={key: n for key, n in comparison.agreed.items() if key.group in names},
         messages={name: n for name, n in comparison.messages.items() if name in names},
+        unproven=tuple(
+            one for one in comparison.unproven if one.key is None or one.key.group in names
+        ),
+        bridged={key: gaps for key, gaps in comparison.bridged.items() if key.group in names},
+        windows=tuple(one for one in comparison.windows if one.group.name in names),
     )

@@ -54,8 +54,7 @@ def test_what_ranks_did_is_compared_without_what_clocks_decide() -> None:
 
 def test_no_recording_names_the_machine_it_was_made_on() -> None:
     """Of each folder one is looked into: no home, no temporary folder, no clock of its own."""
-    for folder in sorted(path for path in corpus.HERE.iterdir() if path.is_dir()):
-        archive = next(folder.glob("*.tar.xz"))
+    for archive in {path.parent: path for path in corpus.HERE.rglob("*.tar.xz")}.values():
         text = b"".join(
             text for name, text in corpus.packed_files(archive).items() if corpus.LOGS in name
         )

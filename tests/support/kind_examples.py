@@ -97,6 +97,25 @@ def split_mismatch() -> Run:
     return run
 
 
+def lost_mismatch() -> Run:
+    """One rank reduced otherwise, and its disk was full just then."""
+    run = steps(3)
+    for rank in run:
+        odd: dict[str, Any] = {"reduce_op": "MAX", "lost": True} if rank.rank == 1 else {}
+        rank.call("all_reduce", **STEP, **odd)
+    run.all("all_reduce", **STEP)
+    run.all("all_reduce", **STEP)
+    run.finish()
+    return run
+
+
+def lost_lines() -> Run:
+    """The same of a rank that could not describe one of its calls: it may be that one."""
+    run = lost_mismatch()
+    run.rank(1).items[-1].failures = 1  # type: ignore[union-attr]
+    return run
+
+
 def group_mismatch() -> Run:
     run = steps(4)
     for rank in run:
@@ -291,6 +310,8 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "reduce_op_mismatch": reduce_op_mismatch,
     "root_mismatch": root_mismatch,
     "split_mismatch": split_mismatch,
+    "lost_mismatch": lost_mismatch,
+    "lost_lines": lost_lines,
     "group_mismatch": group_mismatch,
     "uncalled_group_mismatch": group_that_some_never_called_for,
     "missing_call": missing_call,

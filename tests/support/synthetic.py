@@ -270,7 +270,8 @@ class Rank:
 
     def exit(self, reason: str = "finished", *inside: Activity, **fields: Any) -> Exit:
         dropped = sum(isinstance(item, _Lost) for item in self.items)
-        fields = {"dropped": dropped} | fields
+        calls = sum(isinstance(item, Call | _Lost) for item in self.items)
+        fields = {"dropped": dropped, "calls": calls} | fields
         return self.record(Exit(reason=reason, in_=list(inside), **fields))
 
     def join(self, phase: str, **fields: Any) -> Join:

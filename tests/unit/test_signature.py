@@ -25,6 +25,8 @@ from collectrace.signature import (
     pair_step,
     pair_weight,
     program_text,
+    retract,
+    skip,
     stable_hash,
     stretch,
     wire_text,
@@ -237,3 +239,15 @@ def test_whose_call_it_is() -> None:
     assert is_user(call("barrier"))
     assert is_user(call("barrier", role="unknown"))
     assert not is_user(call("barrier", role="ddp.construct"))
+
+
+def test_a_step_is_undone() -> None:
+    digest = 12345
+    for step in (0, 1, PRIME - 1, 987654321):
+        after = extend(digest, step)
+        assert retract(after, step) == digest
+        digest = after
+
+
+def test_signatures_whose_hash_is_0_are_skipped() -> None:
+    assert skip(12345, 3) == extend(extend(extend(12345, 0), 0), 0)

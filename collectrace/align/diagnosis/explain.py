@@ -18,6 +18,7 @@ from collectrace.align.diagnosis import (
     deadlock,
     empty_message,
     loop,
+    lost,
     message_round,
     messages,
     mismatch,
@@ -52,6 +53,7 @@ _APART: Final = 2_000_000_000
 
 EXPLAINERS: Final[dict[Kind, Callable[[Case, Candidate], Wording]]] = {
     **dict.fromkeys(MISMATCHES, mismatch.explain),
+    "lost_mismatch": lost.explain,
     "group_mismatch": conflict.explain,
     "missing_call": absence.explain,
     "p2p_mismatch": messages.explain,
@@ -118,6 +120,8 @@ def _table(
     """The rows around a root row; a fatal row is shown in the table of its root."""
     if not isinstance(candidate.source, Divergence) or candidate.mark == "fatal":
         return None
+    if candidate.kind == "lost_mismatch":
+        return None  # an empty cell would say that a rank issued none
     fatal = next((c for c in judged if c.stream == candidate.stream and c.mark == "fatal"), None)
     since = _parted(case, candidate)
     return table.around(case, candidate, fatal, context, since[0] if since is not None else None)
@@ -203,10 +207,11 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate], cause:
         return [*notes, empty] if empty else notes
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
         return notes
-    if source.gap is not None:
+    if source.gap is not None and candidate.kind != "lost_mismatch":
         notes.append(
-            f"A log has lost calls {source.gap[0]} to {source.gap[1]}, in which the ranks differ "
-            "already: the root cause lies there, and this is only the first row that can be seen."
+            f"A log has lost calls {source.gap[0]} to {source.gap[1]}, over which the digests "
+            "differ already. The root cause may lie there: this is only the first difference that "
+            "can be seen."
         )
     here = _in_loop(case, candidate)
     if here:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear
+from collectrace.align.matching.comparison import ChannelIssue, NearMiss, Unclear, Unproven
 from collectrace.align.matching.inbox import Inbox, Side, difference, fits
 from collectrace.align.matching.taking import taken_wrongly
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
@@ -23,9 +23,12 @@ from collectrace.ops import ANY_SOURCE
 
 
 def compare_channels(
-    groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]
-) -> tuple[list[ChannelIssue], Counter[str], list[str]]:
+    groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog], cut: Collection[int] = ()
+) -> tuple[list[ChannelIssue], Counter[str], list[Unproven], list[str]]:
     """The first issue of each channel, per group how many messages met, what was not compared.
+
+    What was not compared is told by lines that are lost, and by notes. The logs of the ranks
+    ``cut`` have lost their end.
 
     Raises:
         Unclear: messages lie in parts of logs that were not read.
@@ -34,11 +37,17 @@ def compare_channels(
     inboxes = _inboxes(groups, logs)
     issues: list[ChannelIssue] = []
     met = Counter[str]()
+    lost: list[Unproven] = []
     needed: set[int] = set()
     for (_, _, destination, _), inbox in sorted(inboxes.items()):
         if destination in logs and not is_late(inbox.group, logs):
             try:
                 found, fitting = _compare(inbox, logs)
+                missing = _missing(inbox, logs)
+                if missing or not set(cut).isdisjoint(_ends(inbox)):
+                    # A message that has no other end may have had one in lost lines.
+                    found = [issue for issue in found if issue.attribute != "absent"]
+                    lost += missing
                 issues += found
                 met[inbox.group.name] += fitting
             except Unclear as unclear:
@@ -51,7 +60,25 @@ def compare_channels(
             "point-to-point messages were counted, and compared at the ends of the logs only; "
             "--full compares each"
         )
-    return _with_near_misses(issues, logs, groups), met, notes
+    return _with_near_misses(issues, logs, groups), met, lost, notes
+
+
+def _missing(inbox: Inbox, logs: Mapping[int, RankLog]) -> list[Unproven]:
+    """What is lost of the messages that go to one rank under one tag."""
+    found = []
+    for key in {side.key for side in (*inbox.sends.values(), *inbox.recvs.values())}:
+        for rank in {key.source, key.destination} & logs.keys():
+            log, count = logs[rank], logs[rank].last_channel_seq.get(key, 0)
+            found += [Unproven(rank, "lines", key, *those) for those in log.lost(key)]
+            found += [Unproven(rank, "end", key, count + 1)] if log.is_open(key) else []
+    return sorted(found, key=lambda one: (one.rank, one.key or (), one.first))
+
+
+def _ends(inbox: Inbox) -> set[int]:
+    """The ranks that send to an inbox, and the one whose it is; of a receive from any, all."""
+    sides = (*inbox.sends.values(), *inbox.recvs.values())
+    named = {rank for side in sides for rank in (side.key.source, side.key.destination)}
+    return named | set(inbox.group.ranks) if ANY_SOURCE in named else named
 
 
 def _inboxes(

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collectrace.align.matching.channels import compare_channels
-from collectrace.align.matching.comparison import Comparison, Divergence, Unclear
+from collectrace.align.matching.comparison import (
+    Comparison,
+    Divergence,
+    Gap,
+    Unclear,
+    Unproven,
+    Window,
+)
 from collectrace.align.matching.crossed import crossed
+from collectrace.align.matching.cut_short import cut_short
 from collectrace.align.matching.streams import compare_stream
-from collectrace.align.reading.evidence import RunEvidence, StreamKey
+from collectrace.align.reading.evidence import RankLog, RunEvidence, StreamKey
 from collectrace.findings import OtherLines
 
 
@@ -25,7 +33,11 @@ def compare(evidence: RunEvidence) -> Comparison:
         for name in evidence.groups
         if name == conflict.name or name.startswith(f"{conflict.name} [")
     }
-    notes: list[str] = []
+    unproven = cut_short(evidence.groups, logs)
+    cut = {fact.rank for fact in unproven}
+    unproven += [fact for log in logs.values() for fact in _of_the_whole(log)]
+    bridged: dict[StreamKey, list[Gap]] = {}
+    windows: list[Window] = []
     streams: dict[StreamKey, tuple[int, ...]] = {}
     agreed: dict[StreamKey, int] = {}
     divergences: list[Divergence] = []
@@ -39,20 +51,24 @@ def compare(evidence: RunEvidence) -> Comparison:
             # Ranks that mean different groups by one name were never in one stream.
             continue
         try:
-            verdict = compare_stream(stream, group, logs)
+            verdict = compare_stream(stream, group, logs, cut)
         except Unclear as unclear:
             needed |= unclear.ranks
             continue
         agreed[stream] = verdict.agreed
         divergences += verdict.divergences
         warnings += verdict.warnings
-        notes += verdict.notes
+        unproven += verdict.unproven
+        bridged[stream] = verdict.bridged
+        windows += [verdict.window] if verdict.window is not None else []
         if verdict.other_lines is not None:
             other_lines.append((stream, verdict.other_lines))
     try:
-        channels, messages, unseen = compare_channels(evidence.groups, logs)
+        channels, messages, lost, notes = compare_channels(evidence.groups, logs, cut)
     except Unclear as unclear:
         needed |= unclear.ranks
+    # Looking rows up has read more of the logs.
+    needed |= {rank for rank, log in logs.items() if not log.scanned and log.is_doubtful()}
     if needed:
         raise Unclear(needed)
     return Comparison(
@@ -64,7 +80,19 @@ def compare(evidence: RunEvidence) -> Comparison:
         conflicts=tuple(evidence.conflicts),
         agreed=agreed,
         messages=messages,
-        notes=(*notes, *unseen),
+        notes=notes,
+        unproven=(*unproven, *lost),
+        bridged={stream: gaps for stream, gaps in bridged.items() if gaps},
+        windows=tuple(windows),
         other_lines=tuple(other for _, other in other_lines),
         warnings=(*warnings, *crossed(other_lines, evidence.groups, logs)),
     )
+
+
+def _of_the_whole(log: RankLog) -> list[Unproven]:
+    """What of one rank's log is no matter of a single stream or channel."""
+    if log.unaccounted and log.exit is not None:
+        billed = log.exit.calls
+        return [Unproven(log.rank, "count", None, billed - log.unaccounted, billed)]
+    is_empty = not log.last_seq and not log.last_channel_seq
+    return [Unproven(log.rank, "end")] if is_empty and log.is_open(StreamKey("", "")) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, RunEvidence, StreamKey
 from collectrace.findings import GroupInfo, OtherLines
@@ -30,8 +30,9 @@ class Divergence:
     seq: int
     mark: Literal["root", "fatal"]
     """The first row where the programs differ, or the first later one that is fatal on the wire."""
-    attribute: Attribute | Literal["absent", "split", "shape", "model"]
-    """What differs; ``shape`` occurs in ``Comparison.warnings`` only."""
+    attribute: Attribute | Literal["absent", "split", "shape", "model", "lost"]
+    """What differs; ``shape`` occurs in ``Comparison.warnings`` only. ``lost``: digests prove that
+    calls differ, and their lines are lost; ``gap`` says which they are."""
     calls: Mapping[int, Call | None]
     """Per rank of the group whose log can tell; None: its log ends before this row."""
     unknown: tuple[int, ...] = ()
@@ -46,6 +47,46 @@ class Divergence:
     gap: tuple[int, int] | None = None
     """Rows (first, last) before this one that a log has lost though the programs differ in
     them: the root lies there, and this row is only the first that can be seen."""
+
+
+Proof = Literal["agrees", "differs", "unequal", "open"]
+"""What digests prove of calls whose lines are lost. ``unequal``: the digests differ, perhaps only
+by what pairs with anything; ``open``: there are none to compare."""
+
+
+class Gap(NamedTuple):
+    """Calls of one rank, first and last, whose lines are lost."""
+
+    first: int
+    last: int
+    rank: int
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """Lines of a rank that are lost or contradict themselves, and that nothing makes up for."""
+
+    rank: int
+    why: Literal["lines", "end", "count", "cut"]
+    """``lines``: the calls (messages) ``first`` to ``last`` of a stream (channel) are lost, and no
+    digest shows that the ranks agree on them. ``end``: lines at the end could not be read, so that
+    calls may follow those that are known. ``count``: the rank's last line counts ``last`` calls,
+    by their numbers there are ``first``. ``cut``: the log ends before call ``first``, from which
+    rank ``last`` returned."""
+    key: StreamKey | ChannelKey | None = None
+    """None: it concerns all of the rank's streams and channels."""
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The calls of a group, first and last, that rings of limited length have in common."""
+
+    group: GroupInfo
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +158,22 @@ class Comparison:
     messages: Mapping[str, int] = field(default_factory=dict)
     """Per group how many messages met their other end."""
     notes: Sequence[str] = ()
+    unproven: Sequence[Unproven] = ()
+    """Why the ranks cannot be called aligned, though nothing that is there disagrees."""
+    bridged: Mapping[StreamKey, Sequence[Gap]] = field(default_factory=dict)
+    """Calls whose lines are lost, and on which digests prove that the ranks agree."""
+    windows: Sequence[Window] = ()
+    """What was compared of rings that have lost their first calls."""
     other_lines: Sequence[OtherLines] = ()
     """Of streams in which calls that agree come from different lines. Found by full scan only."""
     warnings: Sequence[Divergence] = ()
     """Rows whose bytes and meaning agree and that differ all the same: in shape, or in call sites
     that are swapped. Found by full scan only."""
+
+    def may_have_issued(self, rank: int, key: StreamKey | ChannelKey) -> bool:
+        """Whether lost lines of a rank may hold calls behind the last one that is known."""
+        return any(
+            fact.rank == rank
+            and (fact.why in ("count", "cut") or (fact.why == "end" and fact.key in (None, key)))
+            for fact in self.unproven
+        )

@@ -183,6 +183,9 @@ class ByDigest:
         return calls
 
     def _differs(self, ranks: Sequence[int], row: int, *, fatal: bool) -> bool:
+        for rank in ranks:
+            # The digests of its neighbours prove a row: they must have been read, too.
+            self._logs[rank].calls(self._stream, max(1, row - 1), row + 2)
         found = attribute_of(self._row(ranks, row), self._backend)
         return found is not None and not (fatal and found == "role")
 

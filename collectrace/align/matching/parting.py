@@ -208,7 +208,7 @@ def _is_step_of_both(a: _Column, b: _Column, at: int, last: int) -> bool:
 
 def has_lost(log: RankLog) -> bool:
     """Whether calls of a rank are missing: what it never did cannot be told then."""
-    return log.rotated or bool(log.dropped) or log.disabled
+    return log.rotated or bool(log.dropped) or log.disabled or log.lossy
 
 
 def _first_apart(a: _Column, b: _Column, length: int) -> int | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal
 
 from collectrace import ops
-from collectrace.align.matching.comparison import Divergence
+from collectrace.align.matching.bridges import Bridges
+from collectrace.align.matching.comparison import Divergence, Gap, Unclear, Unproven, Window
 from collectrace.align.matching.matchers import (
     ByDigest,
     ByScan,
@@ -22,8 +23,8 @@ from collectrace.findings import GroupInfo, OtherLines
 from collectrace.records import Call, backend_for
 from collectrace.signature import Attribute, stretch
 
-_MAX_GAPS: Final = 64
-"""Losses of one rank that are looked into; more are as good as no log."""
+_MOST_GAPS: Final = 64
+"""Gaps of one rank that are looked into where a log was not read whole."""
 
 
 @dataclass(slots=True)
@@ -34,14 +35,20 @@ class Verdict:
     """The last row on which all agree."""
     divergences: list[Divergence] = field(default_factory=list)
     warnings: list[Divergence] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    unproven: list[Unproven] = field(default_factory=list)
+    bridged: list[Gap] = field(default_factory=list)
+    """Gaps on which the ranks agree, by their digests."""
+    window: Window | None = None
     other_lines: OtherLines | None = None
 
 
-def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankLog]) -> Verdict:
+def compare_stream(
+    stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankLog], cut: Collection[int] = ()
+) -> Verdict:
     """Compare a stream over the ranks of its group that left a log.
 
-    Logs that were read in part are searched by digest.
+    Logs that were read in part are searched by digest. The logs of the ranks ``cut`` have lost
+    their end.
 
     Raises:
         Unclear: the digests cannot tell; the rows themselves must be looked at.
@@ -53,9 +60,20 @@ def compare_stream(stream: StreamKey, group: GroupInfo, logs: Mapping[int, RankL
         if rank in logs and not logs[rank].provisional and is_placed(logs[rank], stream)
     }
     backend = backend_for(group.backend, stream.device)
-    whole = all(log.scanned for log in present.values())
+    unread = {rank for rank, log in present.items() if not log.scanned}
+    if unread and not all(_is_whole(log, stream) for log in present.values() if log.scanned):
+        raise Unclear(unread)
+    whole = not unread
     matcher = (ByScan if whole else ByDigest)(stream, present, backend)
-    return _StreamComparison(stream, group, present, backend, matcher).verdict()
+    return _StreamComparison(stream, group, present, cut, matcher).verdict()
+
+
+def _is_whole(log: RankLog, stream: StreamKey) -> bool:
+    """Whether the digests prove every row of a log that was read from end to end."""
+    last = log.last_seq.get(stream)
+    strands = [one for one in log.strands(stream) if one.first <= one.last]
+    ends = [(log.first_row(stream), last)] if last is not None else []
+    return [(one.first, one.last) for one in strands if one.proven] == ends
 
 
 class _StreamComparison:
@@ -64,43 +82,60 @@ class _StreamComparison:
         stream: StreamKey,
         group: GroupInfo,
         logs: Mapping[int, RankLog],
-        backend: str,
+        cut: Collection[int],
         matcher: Matcher,
     ) -> None:
         self._stream, self._group, self._logs = stream, group, logs
-        self._backend, self._matcher = backend, matcher
+        self._backend, self._matcher = backend_for(group.backend, stream.device), matcher
         self._last = {
             rank: log.last_seq.get(stream, log.first_row(stream) - 1) for rank, log in logs.items()
         }
-        self._spans = {rank: log.spans(stream) for rank, log in logs.items()}
-        # Where a tracer was switched off, the end of the log is not the end of the stream.
-        ends = [self._last[rank] for rank, log in logs.items() if not log.disabled]
-        self._top = max(self._last.values(), default=0)
-        self._stop = min(ends, default=self._top)
+        is_whole = all(log.scanned for log in logs.values())
+        self._bridges = Bridges(stream, logs) if is_whole else None
+        if self._bridges is not None:
+            self._spans = self._bridges.spans
+            proven = {rank: self._bridges.last(rank) for rank in logs}
+        else:
+            self._spans = {rank: log.spans(stream) for rank, log in logs.items()}
+            proven = self._last
+        # Where a tracer was switched off, or lines are lost, the end of the log is not the end of
+        # the stream.
+        self._endless = {
+            rank for rank, log in logs.items() if log.disabled or log.is_open(stream) or rank in cut
+        }
+        ends = [self._last[rank] for rank in logs if rank not in self._endless]
+        # Lines that the rank's own count contradicts are no proof that it came further.
+        tops = [n for rank, n in proven.items() if logs[rank].unaccounted >= 0]
+        self._top = max(tops, default=0)
+        self._stop = min(ends, default=max(self._last.values(), default=0))
         self._stretches = self._cut(1, self._stop)
 
     def verdict(self) -> Verdict:
         """Root and fatal row, odd rows, and what losses hide."""
-        verdict = Verdict(agreed=self._stop)
+        verdict = Verdict(agreed=self._stop, unproven=list(self._open_ends()))
         if len(self._logs) < 2:
             return verdict
         root = self._ill_sized(self._root())
-        gap = self._gap(root.seq if root is not None else self._stop + 1)
+        gaps = self._gaps() if self._bridges is not None else self._skimmed_gaps()
+        unequal = [gap for gap in gaps if gap.proof in ("differs", "unequal")]
+        hidden = next((gap for gap in unequal if gap.proof == "differs"), None)
         if root is not None:
             verdict.agreed = root.seq - 1
-            if gap is not None:
-                root = replace(root, gap=gap[1])
+            if unequal and unequal[0].first < root.seq and root.gap is None:
+                root = replace(root, gap=(unequal[0].first, unequal[0].last))
             verdict.divergences.append(root)
             fatal = self._fatal(root.seq + 1) if root.attribute == "role" else None
             if fatal is not None:
                 verdict.divergences.append(fatal)
-        elif gap is not None:
-            rank, (first, last) = gap
-            verdict.notes.append(
-                f"group {self._group.name}: the ranks differ between calls {first} and {last}, "
-                f"which the log of rank {rank} has lost"
-            )
-        if all(log.scanned for log in self._logs.values()):
+        elif hidden is not None:
+            verdict.divergences.append(self._hidden(hidden))
+        verdict.unproven += [
+            Unproven(gap.rank, "lines", self._stream, gap.first, gap.last)
+            for gap in gaps
+            if gap.proof in ("open", "unequal")
+        ]
+        verdict.bridged = [gap for gap in gaps if gap.proof == "agrees"]
+        if self._bridges is not None:
             rows = self._cut(1, verdict.agreed)
             odd, verdict.other_lines = scan(self._stream, self._logs, rows)
             for row, attribute, swapped in odd:
@@ -112,7 +147,9 @@ class _StreamComparison:
                 later = [replace(one, mark="fatal") for one in verdict.divergences[:1]]
                 verdict.divergences[:1] = [found, *later]
                 verdict.agreed = row - 1
-        verdict.agreed = min(verdict.agreed, self._recorded())
+        unknown = [gap.first - 1 for gap in gaps if gap.proof != "agrees"]
+        verdict.agreed = min(verdict.agreed, self._recorded(), *unknown)
+        verdict.window = self._window(verdict.agreed)
         return verdict
 
     def _recorded(self) -> int:
@@ -120,6 +157,14 @@ class _StreamComparison:
         lasts = [log.voids.get(self._stream, self._top + 1) - 1 for log in self._logs.values()]
         lasts += [self._last[rank] for rank, log in self._logs.items() if log.disabled]
         return min(lasts)
+
+    def _window(self, agreed: int) -> Window | None:
+        """The rows that rings which have lost their first calls have in common."""
+        cut = [log for log in self._logs.values() if log.imported is not None and log.imported.lost]
+        firsts = [spans[0][0] for spans in self._spans.values() if spans]
+        if not cut or len(firsts) < 2:
+            return None
+        return Window(self._group, max(firsts), agreed)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -196,7 +241,13 @@ class _StreamComparison:
 
     def _absence(self, mark: Literal["root", "fatal"]) -> Divergence | None:
         """The row on which the first rank has no call though others have."""
-        return self._divergence(self._stop + 1, mark) if self._top > self._stop else None
+        if self._top <= self._stop:
+            return None
+        after = self._stop + 1
+        rows = [max(a, after) for those in self._spans.values() for a, b in those if b >= after]
+        seq = min(rows, default=after)
+        found = self._divergence(seq, mark)
+        return replace(found, gap=(after, seq - 1)) if seq > after else found
 
     def _divergence(
         self,
@@ -212,7 +263,7 @@ class _StreamComparison:
                 call = log.calls(self._stream, seq, seq + 1)[0]
                 if call is not None:
                     calls[rank] = call
-            elif not log.disabled:
+            elif rank not in self._endless:
                 calls[rank] = None
         issued = {rank: call for rank, call in calls.items() if call is not None}
         if attribute is None:
@@ -233,30 +284,53 @@ class _StreamComparison:
 
     # -- losses -------------------------------------------------------------------------------
 
-    def _gap(self, before: int) -> tuple[int, tuple[int, int]] | None:
-        """The first rows before ``before`` that a rank lost and that differ from another's."""
+    def _open_ends(self) -> list[Unproven]:
+        """Ranks that may have issued more calls than are known, in lines that are lost."""
+        return [
+            Unproven(rank, "end", self._stream, self._last[rank] + 1)
+            for rank, log in self._logs.items()
+            if not log.disabled and not log.unaccounted and log.is_open(self._stream)
+        ]
+
+    def _gaps(self) -> list[Gap]:
+        """The gaps of logs that were read whole, and what the digests prove of each."""
+        assert self._bridges is not None
+        gaps = self._bridges.gaps
+        if set(self._logs) != set(self._group.ranks):
+            return gaps
+        untold = [
+            Gap(row + shift, row + shift, rank, "agrees")
+            for rank, log in self._logs.items()
+            for rows, shift in [log.rows(self._stream)]
+            for row, step in rows.steps.items()
+            if step is None
+        ]
+        if not gaps and not untold:
+            return gaps
+        proof = self._bridges.exchanges(min(self._bridges.last(rank) for rank in self._logs))
+        if proof == "agrees":
+            return gaps
+        # Which all_to_all it is, the sum over all of them does not tell.
+        proof = "unequal" if untold else proof
+        those = sorted([*gaps, *untold])
+        return [gap._replace(proof=proof) if gap.proof == "agrees" else gap for gap in those]
+
+    def _skimmed_gaps(self) -> list[Gap]:
+        """The gaps of logs that were read in part; digests must prove that all agree on them."""
         found = []
         for rank, spans in self._spans.items():
-            for (_, a), (b, _) in pairwise(spans[:_MAX_GAPS]):
-                if b > before:
-                    break
+            for (_, before), (after, _) in pairwise(spans[:_MOST_GAPS]):
                 # Without a checkpoint the digest of the last lost row is lost too; the row after
-                # it will do, where that one pairs.
-                lasts = (b - 1, b) if b < before else (b - 1,)
-                if any(self._gap_differs(rank, a, last) for last in lasts):
-                    found.append(((a + 1, b - 1), rank))
-        return (min(found)[1], min(found)[0]) if found else None
+                # it will do.
+                if not any(self._agrees(rank, before, last) for last in (after - 1, after)):
+                    raise Unclear({r for r, log in self._logs.items() if not log.scanned})
+                found.append(Gap(before + 1, after - 1, rank, "agrees"))
+        return sorted(found)
 
-    def _gap_differs(self, rank: int, before: int, last: int) -> bool:
+    def _agrees(self, rank: int, before: int, last: int) -> bool:
         mine = self._stretch(rank, before, last)
-        if mine is None:
-            return False
-        for other, spans in self._spans.items():
-            if any(a <= before and last <= b for a, b in spans):
-                theirs = self._stretch(other, before, last)
-                if theirs is not None:
-                    return mine != theirs
-        return False
+        others = (self._stretch(one, before, last) for one in self._logs if one != rank)
+        return mine is not None and mine in others
 
     def _stretch(self, rank: int, before: int, last: int) -> int | None:
         log = self._logs[rank]
@@ -264,6 +338,24 @@ class _StreamComparison:
         if a is None or b is None or a.program is None or b.program is None:
             return None
         return stretch(a.program, b.program, last - before)
+
+    def _hidden(self, gap: Gap) -> Divergence:
+        """A difference in calls whose lines are lost: what else is known of the first of them."""
+        calls = {
+            rank: call
+            for rank, log in self._logs.items()
+            if (call := log.calls(self._stream, gap.first, gap.first + 1)[0]) is not None
+        }
+        return Divergence(
+            stream=self._stream,
+            group=self._group,
+            seq=gap.first,
+            mark="root",
+            attribute="lost",
+            calls=calls if gap.first == gap.last else {},
+            unknown=tuple(rank for rank in self._group.ranks if rank not in calls),
+            gap=(gap.first, gap.last),
+        )
 
 
 def bad_pairs(members: Sequence[int], calls: Mapping[int, Call]) -> tuple[tuple[int, int], ...]:

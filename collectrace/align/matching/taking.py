@@ -47,6 +47,9 @@ def in_order(log: RankLog, keys: Sequence[ChannelKey]) -> Iterator[Taken]:
     rows = sorted(
         _Row(offset, key, at) for key, of in sides.items() for at, offset in enumerate(of.offset)
     )
+    times = [sides[row.key].t[row.at] for row in rows]
+    if times != sorted(times):
+        return  # lines have changed places
     failed = {(d.group, d.device, d.peer, d.tag or 0, d.seq) for d in log.failed if d.op == "recv"}
     thread = None
     for row, after in pairwise([*rows, None]):

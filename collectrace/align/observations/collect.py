@@ -124,7 +124,7 @@ def _gap_in_words(case: Case, rank: int, gap: Gap) -> str:
                 return "does not answer" if len(case.evidence.missing) == 1 else "do not answer"
             return "left no file"
         case "dropped":
-            return f"lost {case.evidence.logs[rank].dropped} records"
+            return f"lost {words.counted(case.evidence.logs[rank].dropped, 'record')}"
         case "out of reach":
             return "its log does not reach the place in question"
 

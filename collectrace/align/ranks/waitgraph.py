@@ -78,17 +78,21 @@ def _needs(
 ) -> Iterator[tuple[int, int | None]]:
     """The ranks that have not issued their part of what a thread waits for.
 
-    With the first row (message) that each has not issued; None where rows do not say it.
+    With the first row (message) that each has not issued; None where rows do not say it. A rank
+    whose log has lost its end may have issued it.
     """
     info = comparison.groups.get(w.group)
     members = info.ranks if info is not None else ()
     logs = {r: s.log for r in members if r != w.rank and (s := standings.get(r)) and s.log}
     if w.channel is not None:
-        yield from _message(w.channel, w, logs, standings[w.rank].log)
+        for rank, row in _message(w.channel, w, logs, standings[w.rank].log):
+            if not comparison.may_have_issued(rank, w.channel):
+                yield rank, row
     elif w.stream is not None and w.seq is not None:
         for rank, log in logs.items():
             issued = log.last_seq.get(w.stream, 0)
-            if issued < w.seq and is_placed(log, w.stream):
+            is_known = is_placed(log, w.stream) and not comparison.may_have_issued(rank, w.stream)
+            if issued < w.seq and is_known:
                 yield rank, issued + 1
     else:
         for rank, log in logs.items():

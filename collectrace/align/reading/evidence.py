@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo
@@ -174,6 +174,12 @@ class RankLog(Protocol):
     """The middle of the log is gone."""
     scanned: bool
     """Every line has been read; else its head, its tail and what was looked up."""
+    unaccounted: int
+    """How many calls more its last line counts than there are by their numbers; negative: fewer."""
+    disproved: int
+    """Calls whose lines contradict each other, or the digests: they count as lost."""
+    lossy: bool
+    """Lines that held calls are lost, or may be, and not by rotation."""
 
     @property
     def bytes_read(self) -> int:
@@ -200,6 +206,24 @@ class RankLog(Protocol):
 
     def digests(self, stream: StreamKey, seq: int) -> Digests | None:
         """Where a stream stands after call ``seq``; None where the log cannot tell."""
+
+    def strands(self, stream: StreamKey) -> Sequence[Strand]:
+        """What the digests prove of the rows, in their order. Of a log that was scanned."""
+
+    def lost(self, key: StreamKey | ChannelKey) -> list[tuple[int, int]]:
+        """The rows or messages (first, last) whose lines are lost, and not rotated away."""
+
+    def is_open(self, key: StreamKey | ChannelKey) -> bool:
+        """Whether lines at the end are lost, which may hold calls of this stream or channel."""
+
+    def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
+        """Whether the tracer described all calls behind ``start``, up to ``stop``.
+
+        Of calls whose lines are lost, if the count of its failures is the same on both sides.
+        """
+
+    def is_doubtful(self) -> bool:
+        """Whether what was read shows that lines are lost, or contradict the digests."""
 
     def spans(self, stream: StreamKey) -> list[tuple[int, int]]:
         """The rows (first, last) that the log holds, both included; more than one after losses."""

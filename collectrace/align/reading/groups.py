@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace.align.reading.evidence import GroupConflict
-from collectrace.align.reading.rank_log import GroupNames
+from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.vocabulary import MAX_SEQ
 from collectrace.findings import GroupInfo

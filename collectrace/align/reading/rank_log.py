@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from dataclasses import replace
+from typing import Final
 
 from collectrace.align.reading.evidence import (
     Answered,
@@ -15,19 +15,18 @@ from collectrace.align.reading.evidence import (
     Refusal,
     StreamKey,
 )
+from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
-from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
-from collectrace.align.reading.vocabulary import Vocabulary
+from collectrace.align.reading.vocabulary import VOID, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import (
     HANDLED,
     OTHER_THREAD,
     THREAD,
-    Activity,
-    Alive,
     Batch,
     Blind,
     Call,
@@ -41,64 +40,14 @@ from collectrace.records import (
     Raised,
     Record,
     Stack,
-    Stall,
     Sync,
     Unwaited,
     decode,
 )
 from collectrace.signature import EMPTY
 
-_Named = TypeVar("_Named", Group, Join, Unwaited)
-_Numbered = TypeVar("_Numbered", Activity, Done)
-_Moment = TypeVar("_Moment", Alive, Stall, Exit)
-
 _MOST_CALLS: Final = 20_000
 """Decoded calls that are kept: the windows before and after a difference, asked for many times."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupNames:
-    """What one rank's file calls its groups, against the names and numbers that all ranks share.
-
-    Records are kept as the file has them; what goes out bears the shared ones.
-    """
-
-    shared: Mapping[str, str] = field(default_factory=dict)
-    """Name in the file to the name that is unique in the run; a name without one is its own."""
-    shifts: Mapping[str, int] = field(default_factory=dict)
-    """Name in the file to the calls that the group had seen before this rank was traced."""
-
-    def named(self, record: _Named) -> _Named:
-        """A record that names a group, with the shared name."""
-        name = self.shared.get(record.group or "")
-        return record if name in (None, record.group) else replace(record, group=name)
-
-    def numbered(self, record: _Numbered) -> _Numbered:
-        """A record that names a row of a group, with the shared name and number."""
-        local = record.group or ""
-        name, shift = self.shared.get(local, local), self.shifts.get(local, 0)
-        if name == local and not shift:
-            return record
-        seq = record.seq + shift if record.peer is None and record.seq is not None else record.seq
-        return replace(record, group=name, seq=seq)
-
-    def moment(self, record: _Moment | None) -> _Moment | None:
-        """A record that tells what threads are in, with shared names and numbers."""
-        if record is None or not record.in_:
-            return record
-        return replace(record, in_=[self.numbered(activity) for activity in record.in_])
-
-    def shift(self, key: Key) -> int:
-        """What to add to the file's number of a row."""
-        return self.shifts.get(key.group, 0)
-
-    def stream(self, key: StreamKey) -> StreamKey:
-        """A stream of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
-
-    def channel(self, key: ChannelKey) -> ChannelKey:
-        """A channel of the file, under its shared name."""
-        return key._replace(group=self.shared.get(key.group, key.group))
 
 
 class FileLog:
@@ -125,6 +74,9 @@ class FileLog:
         self.scanned = reader.scanned
         self.rotated = reader.rotated
         self.damaged, self.dropped = reader.damaged, found.dropped
+        self.unaccounted = reader.unaccounted
+        self.disproved = sum(len(rows.disproved) for rows in found.rows.values())
+        self.lossy = bool(self.unaccounted) or any(map(reader.lost, found.rows))
         self.header = found.header or replace(header, t=found.first_t or 0)
         self.groups: Sequence[Group] = [names.named(group) for group in found.groups]
         self.joins: Sequence[Join] = [names.named(join) for join in found.joins]
@@ -334,6 +286,54 @@ class FileLog:
             case Done():
                 return names.numbered(record)
         return record
+
+    def strands(self, stream: StreamKey) -> Sequence[Strand]:
+        """What the digests prove of the rows, in their order."""
+        rows, shift = self.rows(stream)
+        found = () if rows.strands is None else rows.strands[1]
+        if not shift:
+            return found
+        return [one._replace(first=one.first + shift, last=one.last + shift) for one in found]
+
+    def lost(self, key: Key) -> list[tuple[int, int]]:
+        """The rows or messages whose lines are lost, and not rotated away."""
+        if isinstance(key, ChannelKey):
+            return self._reader.lost(self._own_channel(key))
+        own, shift = self._own(key)
+        return [(first + shift, last + shift) for first, last in self._reader.lost(own)]
+
+    def is_open(self, key: Key) -> bool:
+        """Whether lines at the end are lost, which may hold calls of this stream or channel."""
+        found = self._reader.records
+        if found.exit is not None and found.exit.calls:
+            return self.unaccounted != 0
+        own = self._own_channel(key) if isinstance(key, ChannelKey) else self._own(key)[0]
+        rows = found.rows.get(own)
+        latest = rows.offset[-1] if rows else -1
+        return found.unreadable > latest
+
+    def is_described(self, stream: StreamKey, start: int, stop: int) -> bool:
+        """Whether the tracer described all calls behind ``start``, up to ``stop``."""
+        rows, shift = self.rows(stream)
+        low, high = rows.position(start + 1 - shift), rows.position(stop + 1 - shift)
+        void = self.vocabulary.meanings.get(VOID)
+        if void is not None and void in rows.meaning[low:high]:
+            return False
+        if high - low == stop - start:
+            return True
+        # Of calls whose lines are lost, the count of failures tells before and behind them.
+        begin = rows.offset[low - 1] if low else 0
+        end = min((at for count, at in rows.marks if count >= stop - shift), default=None)
+        if end is None:
+            end = rows.offset[high] if high < len(rows) else self._reader.segments.size
+        counts = self._reader.records.failure_counts
+        behind = min((pair for pair in counts if pair[0] > end - 1), default=None)
+        before = max((pair for pair in counts if pair[0] < begin), default=(0, 0))
+        return behind is not None and behind[1] == before[1]
+
+    def is_doubtful(self) -> bool:
+        """Whether what was read shows that lines are lost, or contradict the digests."""
+        return self._reader.is_doubtful()
 
     def first_row(self, stream: StreamKey) -> int:
         """The row of the first call that was traced."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Final
 
+from collectrace.align.reading.evidence import Digests, StreamKey
 from collectrace.align.reading.rank_records import Key, RankRecords
+from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.segments import Segments
+from collectrace.align.reading.strands import Chain
 from collectrace.align.reading.vocabulary import Vocabulary
-from collectrace.records import Stack
+from collectrace.errors import DamagedRecord
+from collectrace.records import Call, Stack, decode
 
 _ENDS: Final = 32 * 1024
 """Bytes read at the head of a log, and at least at its tail, where it is not scanned."""
@@ -42,10 +48,19 @@ class RankReader:
         """Read every line; what was read before is read again."""
         if self.scanned:
             return
-        self.records = RankRecords(self.records.rank, self.records.vocabulary)
-        self._covered = []
+        self._begin_anew()
         self._read_on(0, on_bytes)
+        if self.records.ungrouped & self.records.members.keys():
+            # The record of a group stands behind its calls.
+            self._begin_anew()
+            self._read_on(0)
         self.scanned = True
+
+    def _begin_anew(self) -> None:
+        before = self.records
+        self.records = RankRecords(before.rank, before.vocabulary)
+        self.records.members.update(before.members)
+        self._covered = []
 
     def grow(self, segments: Segments) -> bool:
         """Read what was written since; ``segments`` are the same files later. False: it is not."""
@@ -85,6 +100,67 @@ class RankReader:
         """Lines that could not be read, or bear a number that an earlier one has."""
         return self.records.damaged + self.records.doubled
 
+    @property
+    def unaccounted(self) -> int:
+        """How many calls more the last line counts than were issued by their numbers.
+
+        Negative: fewer. 0 where no line counts them.
+        """
+        records = self.records
+        billed = records.exit.calls if records.exit is not None else 0
+        numbered = sum(rows.last() for rows in records.rows.values()) + len(records.refused)
+        if not billed:
+            return 0  # a log that another hand wrote
+        # Of a group that is gone nothing is left where the middle of the log is gone, too.
+        return min(billed - numbered, 0) if self.rotated else billed - numbered
+
+    def chains(self) -> Iterator[Chain]:
+        """The digests of every stream."""
+        imported = self.records.imported
+        begins = imported is not None and bool(imported.lost)
+        for key, rows in self.records.rows.items():
+            if isinstance(key, StreamKey):
+                yield Chain(rows, partial(self._digests, rows), begins=begins)
+
+    def _digests(self, rows: Rows, at: int) -> Digests | None:
+        """What the line of a row tells."""
+        try:
+            call = decode(self.segments.line(rows.offset[at]))
+        except DamagedRecord:
+            return None
+        return Digests(call.digest, call.program, call.pairs) if isinstance(call, Call) else None
+
+    def is_doubtful(self) -> bool:
+        """Whether lines are missing, or contradict the digests, in what was read so far."""
+        return any(any(self._holes(rows)) for rows in self.records.rows.values()) or not all(
+            chain.fits() for chain in self.chains()
+        )
+
+    def _holes(self, rows: Rows) -> Iterator[tuple[int, int]]:
+        """Rows, first and last, whose lines should stand in what was read, and do not."""
+        known = [(0, 0, 0, 0)]
+        """Runs of rows: the first and the last, and where their lines begin."""
+        for first, last, at in rows.runs():
+            known.append((first, last, rows.offset[at], rows.offset[at + last - first]))
+        known.append((rows.last() + 1, 0, self.segments.size, 0))
+        for (_, before, _, start), (after, _, stop, _) in pairwise(known):
+            is_lost = after > before + 1 and not self._uncovered(start, stop)
+            if is_lost and not self._is_rotated(start, stop):
+                yield before + 1, after - 1
+
+    def _is_rotated(self, start: int, stop: int) -> bool:
+        """Whether segments are gone that stood between two offsets."""
+        holes = self.segments.holes()
+        return bisect_right(holes, stop) > bisect_right(holes, start)
+
+    def lost(self, key: Key) -> list[tuple[int, int]]:
+        """Rows of a stream or channel, first and last, whose lines are lost, not rotated away.
+
+        Of a log that was read in part: as far as that shows it.
+        """
+        rows = self.records.rows.get(key)
+        return [] if rows is None else list(self._holes(rows))
+
     def skim(self) -> None:
         """Read the head and the tail; the whole where those do not explain what lies between."""
         segments = self.segments
@@ -98,7 +174,14 @@ class RankReader:
             self._take(end, end + _ENDS)
             end += _ENDS
         records = self.records
-        if records.dropped or records.damaged or records.header is None or not self._holes_known():
+        if (
+            records.dropped
+            or self.damaged
+            or records.header is None
+            or self.unaccounted
+            or not self._holes_known()
+            or self.is_doubtful()
+        ):
             self.scan()
             return
         records.groups.sort(key=lambda group: group.t)

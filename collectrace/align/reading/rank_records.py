@@ -51,6 +51,8 @@ _TAIL: Final = re.compile(
     rb'(?:,"pairs":\d{1,19})?\}'
 )
 _TIME: Final = re.compile(rb'"t":(\d{1,18})[,}]')
+_NUMBERED: Final = b'"seq":'
+"""A line of an unknown kind that holds this may be a call."""
 
 _MAX_FORMS: Final = 20_000
 """Distinct calls remembered by their bytes; all_to_all with changing splits never repeats."""
@@ -114,6 +116,10 @@ class RankRecords:
         self.exit: Exit | None = None
         self.disabled = False
         self.damaged = 0
+        self.unreadable = -1
+        """Offset of the latest line that may have held a call and cannot be read; -1: none."""
+        self.failure_counts: list[tuple[int, int]] = []
+        """(offset of a line that counts the tracer's failures, how many there were)."""
         self.doubled = 0
         """Calls that bear a number an earlier one has."""
         self.lines = 0
@@ -125,7 +131,10 @@ class RankRecords:
         self.first_t: int | None = None
         self.latest: tuple[int, bytes] = (-1, b"")
         """Offset and bytes of the last line that holds a record."""
-        self._members: dict[str, list[int]] = {}
+        self.members: dict[str, list[int]] = {}
+        """Of each group, by its name."""
+        self.ungrouped: set[str] = set()
+        """Groups that had an all_to_all before their members were known."""
         self._forms: dict[bytes, _Form] = {}
         self._lists: dict[type[Record], list[Any]] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
@@ -158,7 +167,8 @@ class RankRecords:
                     end = tail(line, cut)
                     seq, rows = int(start[2]), form.rows
                     is_next = seq > (rows.seq[-1] if rows.seq else 0)
-                    if end is not None and is_next and seq not in rows.refused:
+                    is_free = seq not in rows.refused and seq not in rows.disproved
+                    if end is not None and is_next and is_free:
                         rows.seq.append(seq)
                         rows.t.append(int(start[1]))
                         rows.offset.append(offset)
@@ -178,7 +188,9 @@ class RankRecords:
                 self._decoded(offset, line, calls_only=calls_only)
             except (ValueError, RecursionError):
                 # Besides DamagedRecord: numbers too large to be written out.
-                self.damaged += after - 1 != torn
+                if after - 1 != torn:
+                    self.damaged += 1
+                    self.unreadable = max(self.unreadable, offset)
                 continue
             taken += 1
             if offset > latest:
@@ -192,6 +204,8 @@ class RankRecords:
             self._call(record, offset, line)
         elif record is not None:
             self._record(record, offset, calls_only=calls_only)
+        elif _NUMBERED in line:
+            self.unreadable = max(self.unreadable, offset)
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -243,7 +257,9 @@ class RankRecords:
         return stack.frames if stack is not None else ()
 
     def _step(self, call: Call) -> int | None:
-        members = self._members.get(call.group)
+        members = self.members.get(call.group)
+        if members is None and call.splits is not None:
+            self.ungrouped.add(call.group)
         if call.splits is None or members is None or self.rank not in members:
             return None
         if len(call.splits) != 2 or any(len(row) != len(members) for row in call.splits):
@@ -266,7 +282,7 @@ class RankRecords:
         elif isinstance(record, Group):
             self.groups.append(record)
             if record.ranks:
-                self._members[record.group] = record.ranks
+                self.members[record.group] = record.ranks
         elif isinstance(record, Alive):
             self.alive = _later(self.alive, record)
         elif isinstance(record, Stall):
@@ -276,6 +292,7 @@ class RankRecords:
             self.disabled |= record.reason == "disabled"
             self.dropped = max(self.dropped, record.dropped)
             self.failures = max(self.failures, record.failures)
+            self.failure_counts.append((offset, record.failures))
         else:
             self._lists.get(type(record), []).append(record)
         if self.first_t is None:
@@ -337,6 +354,7 @@ class RankRecords:
         self.dropped = max(self.dropped, record.dropped)
         self.rotated = max(self.rotated, record.rotated)
         self.failures = max(self.failures, record.failures)
+        self.failure_counts.append((offset, record.failures))
         self.stack_counts.append((record.known_stacks, offset))
         seen: dict[Key, int] = {}
         for row in record.streams:

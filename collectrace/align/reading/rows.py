@@ -8,9 +8,26 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
+
+
+class Strand(NamedTuple):
+    """Consecutive rows, and the ``program`` digests at both ends.
+
+    ``last`` is ``first - 1`` where only a checkpoint says how the stream stood there.
+    """
+
+    first: int
+    last: int
+    before: int | None = None
+    """The digest before the first row; None: no digest is known."""
+    after: int | None = None
+    """The digest after the last row."""
+    proven: bool = True
+    """Two digests agree on the rows between them, or there are no digests to contradict them."""
 
 
 class Rows:
@@ -20,8 +37,8 @@ class Rows:
     """
 
     __slots__ = (
-        "appearance", "checkpoints", "iteration", "marks", "meaning", "offset", "refused", "seq",
-        "steps", "t", "vocabulary",
+        "appearance", "checkpoints", "disproved", "iteration", "marks", "meaning", "offset",
+        "refused", "seq", "steps", "strands", "t", "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -41,6 +58,10 @@ class Rows:
         self.refused: dict[int, int] = {}
         """By sequence number, the offset of the latest line that says that such a call was refused:
         calls of that number before it have no place here."""
+        self.disproved: set[int] = set()
+        """Numbers whose lines contradict each other, or the digests: such a row is lost."""
+        self.strands: tuple[tuple[int, ...], Sequence[Strand]] | None = None
+        """What the digests prove of the rows, and of which rows: see ``strands``."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -48,11 +69,18 @@ class Rows:
     def add(
         self, seq: int, t: int, offset: int, meaning: int, appearance: int, iteration: int
     ) -> bool:
-        """Take a row; false where it is there already."""
+        """Take a row; false where it is there already.
+
+        Where it is another call there, neither counts.
+        """
         if offset < self.refused.get(seq, 0):
             return True  # it has no place in the stream
         at = bisect_left(self.seq, seq)
         if at < len(self.seq) and self.seq[at] == seq:
+            if (self.t[at], self.meaning[at], self.appearance[at]) != (t, meaning, appearance):
+                self.disprove(seq)
+            return False
+        if seq in self.disproved:
             return False
         self.seq.insert(at, seq)
         self.t.insert(at, t)
@@ -73,13 +101,23 @@ class Rows:
         if at is None or self.offset[at] > offset:
             return None
         self.checkpoints.pop(seq, None)
-        self.steps.pop(seq, None)
         found = self.offset[at]
+        self._remove(at)
+        return found
+
+    def disprove(self, seq: int) -> None:
+        """Leave a row out whose line cannot be right."""
+        at = self.find(seq)
+        if at is not None:
+            self._remove(at)
+        self.disproved.add(seq)
+
+    def _remove(self, at: int) -> None:
+        self.steps.pop(self.seq[at], None)
         for column in (
             self.seq, self.t, self.offset, self.meaning, self.appearance, self.iteration
         ):  # fmt: skip
             del column[at]
-        return found
 
     def mark(self, count: int, offset: int) -> None:
         """Note that ``count`` calls of the stream were written before an offset of the file."""
@@ -133,7 +171,8 @@ class Rows:
     def last(self) -> int:
         """The number of the latest call, its row lost or not."""
         latest = self.seq[-1] if self.seq else 0
-        return max(latest, self.marks[-1][0], max(self.checkpoints, default=0))
+        others = (max(those, default=0) for those in (self.checkpoints, self.disproved))
+        return max(latest, self.marks[-1][0], *others)
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """Stretches without a gap: first number, last number, index of the first."""

@@ -12,15 +12,17 @@ from typing import Final
 from collectrace import words
 from collectrace.align.reading import arms, device_side, groups, source_lines, stack_dumps
 from collectrace.align.reading.evidence import RankLog, RunEvidence
+from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
 from collectrace.align.reading.process_files import File, is_rank, list_files
 from collectrace.align.reading.processes import still_exists
-from collectrace.align.reading.rank_log import FileLog, GroupNames
+from collectrace.align.reading.rank_log import FileLog
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
 from collectrace.align.reading.stack_dumps import StackDumps
+from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.errors import NotThere
 from collectrace.records import FORMAT, Header
@@ -228,6 +230,7 @@ class _Opened:
 def _evidence(
     run: str, opened: Mapping[int, _Opened], found: RunGroups, notes: Sequence[str]
 ) -> RunEvidence:
+    prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
     world, skew = _world_size(logs.values())
 

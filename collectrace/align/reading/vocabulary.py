@@ -5,20 +5,27 @@ A row of a trace is a few numbers; two of them are ids of this vocabulary, equal
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from collectrace import roles
+from collectrace.chain import step
 from collectrace.ops import HOLDING, SHAPED
 from collectrace.records import Call
-from collectrace.signature import fits_itself, other_counts, program_text
+from collectrace.signature import BASE, PRIME, fits_itself, other_counts, program_text
 
 MAX_SEQ: Final = 1 << 60
 """Beyond it a number is damage, not a sequence number."""
 
 NO_ITERATION: Final = -1
 VOID: Final = "void"
+
+_MOST_FOLDED: Final = 4096
+_DIGESTED: Final = 64
+"""Bytes of a column from which on a hash stands for it."""
 
 
 CallPlace = tuple[str, tuple[str, ...]]
@@ -59,6 +66,10 @@ class Vocabulary:
     """``program_text`` of a call, or VOID."""
     examples: list[Call] = field(default_factory=list)
     """A call for each meaning."""
+    steps: list[int] = field(default_factory=list)
+    """What each meaning adds to the ``program`` digest of its stream."""
+    folded: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    """Digests that were computed before: ranks that do the same share the work."""
     known_sizes: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
     """By the number of ranks of a group: how many examples were looked at, and which are ill."""
     appearance_ids: dict[Appearance, int] = field(default_factory=dict)
@@ -76,6 +87,21 @@ class Vocabulary:
         if found is None:
             found = self.meanings[text] = len(self.examples)
             self.examples.append(call)
+            self.steps.append(step(call, "", None).program)
+        return found
+
+    def fold(self, digest: int, meanings: array[int]) -> int:
+        """Return the ``program`` digest after calls of these meanings."""
+        data = meanings.tobytes()
+        key = digest, data if len(data) <= _DIGESTED else blake2b(data, digest_size=16).digest()
+        found = self.folded.get(key)
+        if found is None:
+            if len(self.folded) >= _MOST_FOLDED:
+                self.folded.clear()
+            steps = self.steps
+            for meaning in meanings:
+                digest = (digest * BASE + steps[meaning]) % PRIME
+            found = self.folded[key] = digest
         return found
 
     def ill_sized(self, size: int) -> list[int]:

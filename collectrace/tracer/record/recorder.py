@@ -16,7 +16,7 @@ from torch.autograd import graph as autograd_graph
 
 from collectrace import exceptions, records
 from collectrace.ops import BARRIERS
-from collectrace.signature import BASE, EMPTY, PRIME, extend
+from collectrace.signature import BASE, EMPTY, PRIME, extend, retract
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import scopes, sites
 from collectrace.tracer.record.make_template import Origin, make_template, void_template
@@ -47,9 +47,6 @@ _MOST_RAISED: Final = 100
 
 _AT_ONCE: Final = 5_000_000_000
 """ns within which an operator raises that finds fault with its own arguments."""
-
-_INVERSE: Final = pow(BASE, -1, PRIME)
-"""Undoes a step of a digest."""
 
 
 class Recorder(RunRecord):
@@ -264,12 +261,12 @@ class Recorder(RunRecord):
                     return False
                 counter.seq = seq - 1
                 return True
-            digest = (stream.digest - template.wire_step) * _INVERSE % PRIME
-            program = (stream.program - template.program_step) * _INVERSE % PRIME
+            digest = retract(stream.digest, template.wire_step)
+            program = retract(stream.program, template.program_step)
             pairs = stream.pairs
             if pairs is not None:
                 # EMPTY: it was the stream's first all_to_all.
-                pairs = (pairs - (template.pair_step or 0)) * _INVERSE % PRIME or None
+                pairs = retract(pairs, template.pair_step or 0) or None
             if counter.seq != seq:
                 return False
             counter.seq = seq - 1

@@ -143,6 +143,19 @@ def test_rings_that_wrapped_are_compared_where_both_have_calls(tmp_path: Path, s
     assert [(d.seq, d.attribute) for d in found.divergences] == [(391, "count")]
 
 
+def test_rings_that_wrapped_are_aligned_over_what_they_have_in_common(tmp_path: Path) -> None:
+    job = Job(2)
+    job.all("all_reduce", [4], count=200)
+    for ring in job:
+        ring.forget(100 + 50 * ring.rank)
+    found = align(job.write(tmp_path))
+    assert (found.status, found.evidence.agreed) == ("aligned", 100)
+    assert (
+        "Of the default group only calls 101 to 200 were compared: the rings hold no others in "
+        "common."
+    ) in found.evidence.notes
+
+
 def old(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry as torch 2.3 wrote it: format 1.4."""
     kept = ("frames", "record_id", "pg_id", "op_id", "profiling_name", "time_created_ns", "state",

@@ -1,0 +1,184 @@
+"""Whether ranks agree on calls whose lines are lost: by the digests on both sides of the gap.
+
+Equal digests prove that nothing differs in the gap. Digests that differ prove a difference, unless
+the gap may hold what pairs with anything: a call that could not be described, or an unknown role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from collectrace.align.matching.comparison import Gap, Proof
+from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
+from collectrace.align.reading.rows import Strand
+from collectrace.signature import EMPTY, PRIME, stretch
+
+
+def _mark(seq: int, digest: int | None) -> Strand:
+    """A digest after a row, without rows."""
+    return Strand(seq + 1, seq, digest, digest)
+
+
+class Bridges:
+    """The rows of a stream that count, per rank, and what digests prove of the gaps between them.
+
+    For logs that were read from end to end.
+    """
+
+    def __init__(self, stream: StreamKey, logs: Mapping[int, RankLog]) -> None:
+        self._stream, self._logs = stream, logs
+        self._proven: dict[int, list[Strand]] = {}
+        self.gaps: list[Gap] = []
+        """In the order of the rows."""
+        strands = {rank: log.strands(stream) for rank, log in logs.items()}
+        for rank, log in logs.items():
+            self._proven[rank] = [*self._start(log), *(s for s in strands[rank] if s.proven)]
+        for rank, those in strands.items():
+            self.gaps += self._gaps(rank, those)
+        self.gaps.sort()
+        self.spans = {
+            rank: [(one.first, one.last) for one in those if one.first <= one.last]
+            for rank, those in self._proven.items()
+        }
+        """Per rank the rows (first, last) that count."""
+
+    def last(self, rank: int) -> int:
+        """The last row of a rank that is proven; the one before its first where none is."""
+        ends = [one.last for one in self._proven[rank]]
+        return max(ends, default=self._logs[rank].first_row(self._stream) - 1)
+
+    def exchanges(self, stop: int) -> Proof:
+        """What ``pairs`` proves of all calls up to a row: whether each all_to_all fits."""
+        logs = self._logs.values()
+        start = max(log.first_row(self._stream) for log in logs) - 1
+        if not any(log.rows(self._stream)[0].steps for log in logs):
+            return "agrees"
+        ends = [(log.digests(self._stream, start), log.digests(self._stream, stop)) for log in logs]
+        if any(a is None or b is None or b.program is None for a, b in ends):
+            return "open"
+        parts = [stretch(_pairs(a), _pairs(b), stop - start) for a, b in ends]
+        if sum(parts) % PRIME == 0:
+            return "agrees"
+        is_sure = all(log.is_described(self._stream, start, stop) for log in logs)
+        return "differs" if is_sure else "unequal"
+
+    def _start(self, log: RankLog) -> list[Strand]:
+        """The empty history before the first row; of a ring that has lost it nothing is known."""
+        is_cut = log.imported is not None and log.imported.lost
+        return [] if is_cut else [_mark(log.first_row(self._stream) - 1, EMPTY)]
+
+    def _gaps(self, rank: int, strands: Sequence[Strand]) -> Iterator[Gap]:
+        """What lies between the strands of one rank."""
+        proven = self._proven[rank]
+        at = proven[0].last if proven and proven[0].first > proven[0].last else None
+        for one in strands:
+            strand: Strand | None = one
+            if at is not None and not one.proven:
+                strand = self._confirmed(rank, at, one)
+            if strand is None or not strand.proven or (at is not None and strand.last <= at):
+                continue
+            if at is not None and strand.first - 1 > at:
+                proof = self._proof(rank, at, strand)
+                yield Gap(at + 1, strand.first - 1, rank, proof)
+            at = strand.last
+        last = self._logs[rank].last_seq.get(self._stream, 0)
+        if at is None and strands:
+            at = strands[0].first - 1
+        if at is not None and last > at:
+            yield Gap(at + 1, last, rank, "open")
+
+    def _confirmed(self, rank: int, at: int, strand: Strand) -> Strand | None:
+        """A strand with one digest alone, which may be damaged: if another rank has it, too."""
+        end = _mark(strand.last, strand.after)
+        if strand.last <= at or self._proof(rank, at, end) != "agrees":
+            return None
+        is_right = strand.first - 1 <= at or self._proof(rank, at, strand) == "agrees"
+        found = strand._replace(proven=True) if is_right else end
+        self._proven[rank] = sorted([*self._proven[rank], found])
+        return found
+
+    # -- proofs -------------------------------------------------------------------------------
+
+    def _proof(self, rank: int, at: int, behind: Strand) -> Proof:
+        """What digests prove of a rank's rows between ``at`` and a strand behind it."""
+        holders = [
+            other
+            for other, those in self._proven.items()
+            if other != rank
+            and any(s.first <= at + 1 and behind.first - 1 <= s.last for s in those)
+        ]
+        # Ranks that hold the lines are compared with each other: one of them stands for all.
+        proofs: list[Proof] = []
+        for other in holders or self._proven:
+            proof = self._against(rank, other, at, behind) if other != rank else None
+            if proof == "agrees" or (proof is not None and not holders):
+                return proof
+            proofs += [proof] if proof is not None else []
+        return "differs" if "differs" in proofs else proofs[0] if proofs else "open"
+
+    def _against(self, rank: int, other: int, at: int, behind: Strand) -> Proof | None:
+        """The same by one other rank; None where the digests of the two cannot be compared."""
+        start, end = self._common(rank, other, at), self._next(other, behind)
+        if start is None or end is None:
+            return None
+        mine = self._digest(rank, start), self._digest(rank, end, behind)
+        theirs = self._digest(other, start), self._digest(other, end)
+        if None in mine or None in theirs:
+            return None
+        if _between(mine, end - start) == _between(theirs, end - start):
+            return "agrees"
+        return "differs" if self._is_proven((rank, other), start, end) else "unequal"
+
+    def _common(self, rank: int, other: int, at: int) -> int | None:
+        """The last row up to ``at`` after which the digests of both ranks are known."""
+        ranks, n = (rank, other), 0
+        while n < len(ranks):
+            known = [one for one in self._proven[ranks[n]] if one.first - 1 <= at]
+            if not known:
+                return None
+            end = max(one.last for one in known)
+            at, n = (at, n + 1) if end >= at else (end, 0)
+        return at
+
+    def _next(self, other: int, behind: Strand) -> int | None:
+        """The first row of a strand, or the one before it, after which another rank's is known."""
+        for one in self._proven[other]:
+            if one.last >= behind.first - 1:
+                found = max(one.first, behind.first) - 1
+                return found if found <= behind.last else None
+        return None
+
+    def _digest(self, rank: int, seq: int, strand: Strand | None = None) -> int | None:
+        """The ``program`` digest after a row: of a given strand, or of one that is proven."""
+        if strand is None:
+            those = (one for one in self._proven[rank] if one.first - 1 <= seq <= one.last)
+            strand = next(those, None)
+        if strand is None or strand.before is None or seq == strand.last:
+            return None if strand is None else strand.after
+        rows, shift = self._logs[rank].rows(self._stream)
+        start = rows.position(strand.first - shift)
+        meanings = rows.meaning[start : start + seq + 1 - strand.first]
+        return rows.vocabulary.fold(strand.before, meanings)
+
+    def _is_proven(self, ranks: Sequence[int], start: int, end: int) -> bool:
+        """Whether digests that differ are no matter of calls that pair with anything."""
+        logs = [self._logs[rank] for rank in ranks]
+        if not all(log.is_described(self._stream, start, end) for log in logs):
+            return False
+        # An unknown role changes ``program`` alone. The line behind the gap tells both digests.
+        for stop in (end, end + 1):
+            ends = [[log.digests(self._stream, seq) for seq in (start, stop)] for log in logs]
+            wires = [[told.digest for told in one if told is not None] for one in ends]
+            if all(len(one) == 2 and None not in one for one in wires):
+                mine, theirs = (_between(one, stop - start) for one in wires)
+                return mine != theirs
+        return False
+
+
+def _between(ends: Sequence[int | None], length: int) -> int:
+    before, after = ends
+    return stretch(before or EMPTY, after or EMPTY, length)
+
+
+def _pairs(told: Digests | None) -> int:
+    return (told.pairs if told is not None else None) or EMPTY

@@ -1,0 +1,95 @@
+"""Logs that end before a call to which their rank came, as calls of others prove.
+
+A collective that holds every rank until all have come returns only then; a receive returns only
+when its message was sent. A log that ends before that, without a last line, has lost its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from collectrace.align.matching.comparison import Unproven
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.rows import Rows
+from collectrace.findings import GroupInfo
+from collectrace.ops import ANY_SOURCE, BARRIERS
+
+_LOOK_BACK: Final = 64
+"""Rows at the end of a stream or channel that are looked at."""
+
+
+def cut_short(groups: Mapping[str, GroupInfo], logs: Mapping[int, RankLog]) -> list[Unproven]:
+    """Return the ranks whose logs have lost their end, each with a call that proves it."""
+    endless = {rank for rank, log in logs.items() if log.exit is None and log.imported is None}
+    found: dict[int, Unproven] = {}
+    for log in logs.values() if endless else ():
+        latest = _latest(log)
+        for stream, seq in _collectives(log, latest):
+            for rank in endless.intersection(groups[stream.group].ranks) - {log.rank}:
+                if logs[rank].last_seq.get(stream, 0) < seq:
+                    found.setdefault(rank, Unproven(rank, "cut", stream, seq, log.rank))
+        for channel, seq in _receives(log, latest):
+            rank = channel.source
+            if rank in endless and logs[rank].last_channel_seq.get(channel, 0) < seq:
+                found.setdefault(rank, Unproven(rank, "cut", channel, seq, log.rank))
+    return [found[rank] for rank in sorted(found)]
+
+
+def _latest(log: RankLog) -> int:
+    """Offset of the latest call of the main thread: it returned from those before."""
+    every = [log.rows(stream)[0] for stream in log.last_seq]
+    every += [log.channel_rows(channel) for channel in log.last_channel_seq]
+    latest = ((rows, next(_of_main(rows), None)) for rows in every)
+    return max((rows.offset[at] for rows, at in latest if at is not None), default=0)
+
+
+def _of_main(rows: Rows) -> Iterator[int]:
+    """The latest rows of the main thread, by their index, the last one first."""
+    seen = rows.vocabulary.appearances
+    mine = (at for at in reversed(range(len(rows))) if not seen[rows.appearance[at]].beside)
+    return islice(mine, _LOOK_BACK)
+
+
+def _collectives(log: RankLog, latest: int) -> Iterator[tuple[StreamKey, int]]:
+    """Of each stream the latest call that returned and to which all ranks had to come."""
+    failed = {(done.group, done.device, done.seq) for done in log.failed if done.peer is None}
+    for stream in log.last_seq:
+        rows, shift = log.rows(stream)
+        for at in _of_main(rows):
+            is_over = rows.offset[at] < latest
+            seq = rows.seq[at] + shift
+            if (
+                is_over
+                and rows.holds(at)
+                and (*stream, seq) not in failed
+                and _held(log, stream, seq)
+            ):
+                yield stream, seq
+                break
+
+
+def _held(log: RankLog, stream: StreamKey, seq: int) -> bool:
+    """Whether a call itself, and not only its like at the same line, holds its rank."""
+    (call,) = log.calls(stream, seq, seq + 1)
+    return call is not None and not call.async_ and (call.device == "cpu" or call.op in BARRIERS)
+
+
+def _receives(log: RankLog, latest: int) -> Iterator[tuple[ChannelKey, int]]:
+    """Of each channel the latest receive that returned, if it is known which message it took."""
+    failed = {(d.group, d.device, d.peer, d.tag or 0, d.seq) for d in log.failed if d.op == "recv"}
+    for channel in log.last_channel_seq:
+        is_any = channel._replace(source=ANY_SOURCE) in log.last_channel_seq
+        if channel.destination != log.rank or is_any:
+            continue
+        rows = log.channel_rows(channel)
+        for at in _of_main(rows):
+            seen, key = (
+                rows.vocabulary.appearances[rows.appearance[at]],
+                (*channel[:3], channel.tag),
+            )
+            is_over = rows.offset[at] < latest
+            if is_over and seen.blocks and (*key, rows.seq[at]) not in failed:
+                yield channel, rows.seq[at]
+                break

@@ -1,0 +1,291 @@
+"""Harmed logs: never aligned over a difference, never an error over lines that are lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from collectrace.align.alignment import compared, judged
+from collectrace.align.reading.run_reader import read
+from collectrace.align.reading.source import Folder
+from collectrace.align.reading.unasked import LeftBlob
+from collectrace.chain import Step
+from collectrace.findings import Alignment
+from collectrace.records import Call
+from tests.support.mutations import (
+    Files,
+    Mutation,
+    Sample,
+    aligned,
+    different,
+    everywhere,
+    healthy,
+    mutated,
+    training,
+    wrong,
+)
+from tests.support.synthetic import Rank, Run
+
+STRIDE: Final = 41
+"""One of so many mutations is tried; each sample begins at another."""
+
+SAMPLES: Final = [*healthy(), *different()]
+SKIMMED: Final[dict[str, Any]] = {"small": 0, "page": 256}
+
+
+def some(sample: Sample, stride: int) -> Iterator[tuple[Mutation, dict[str, bytes]]]:
+    """Some of the ways to harm a sample, and what is the same on all ranks."""
+    start = SAMPLES.index(sample) % stride
+    for n, (_, mutation, files) in enumerate(mutated(sample)):
+        if n % stride == start:
+            yield mutation, files
+    for _, mutation, files in everywhere(sample):
+        yield mutation, files
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_harm_makes_no_wrong_answer(sample: Sample) -> None:
+    answers = [(m, aligned(files)) for m, files in some(sample, STRIDE)]
+    assert [(m.what, m.at, why) for m, found in answers if (why := wrong(sample, m, found))] == []
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_both_ways_of_reading_give_one_answer(sample: Sample) -> None:
+    for mutation, files in some(sample, 4 * STRIDE):
+        whole, skimmed = (verdict(files, **how) for how in ({"full": True}, SKIMMED))
+        assert whole == skimmed, (mutation.what, mutation.at)
+
+
+def verdict(files: Files, **how: Any) -> tuple[str, list[tuple[Any, ...]]]:
+    blobs = [LeftBlob(name, data) for name, data in sorted(files.items())]
+    found = judged(compared(read(Folder("logs", "run-1", list(blobs), None), **how)), brief=True)
+    errors = [f for f in found.findings if f.severity == "error"]
+    return found.status, [(f.kind, f.seq, f.suspects) for f in errors]
+
+
+# -- a difference in one line that is lost ---------------------------------------------------------
+
+
+def one_reduced_with_max() -> dict[str, bytes]:
+    def maximum(rank: Rank) -> None:
+        rank.call("all_reduce", shape=[64], role="ddp.backward.bucket", reduce_op="MAX")
+
+    return Sample("", training({5: maximum})).files()
+
+
+Change = Callable[[list[bytes], int], None]
+
+
+def change(files: dict[str, bytes], seq: int, how: Change, rank: int = 1) -> Alignment:
+    """What is said when the line of a call of one rank is changed."""
+    name = f"rank{rank:05d}.jsonl"
+    lines = files[name].splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if b'"kind":"call"' in line
+              and b'"seq":%d,' % seq in line)  # fmt: skip
+    how(lines, at)
+    return aligned({**files, name: b"".join(lines)})
+
+
+def delete(lines: list[bytes], at: int) -> None:
+    del lines[at]
+
+
+def zero(lines: list[bytes], at: int) -> None:
+    lines[at] = bytes(len(lines[at]) - 1) + b"\n"
+
+
+def damage(lines: list[bytes], at: int) -> None:
+    lines[at] = lines[at].replace(b'"op":', b'"op:')
+
+
+def make_equal(lines: list[bytes], at: int) -> None:
+    lines[at] = lines[at].replace(b"MAX", b"SUM")
+
+
+@pytest.mark.parametrize("how", [delete, zero, damage, make_equal])
+def test_digests_prove_a_difference_whose_line_is_lost(how: Change) -> None:
+    found = change(one_reduced_with_max(), 5, how)
+    assert (found.status, found.exit_status) == ("diverged", 1)
+    (error,) = [f for f in found.findings if f.severity == "error"]
+    assert (error.kind, error.seq, error.suspects) == ("lost_mismatch", 5, ())
+    assert error.headline == (
+        "the ranks differ in call 5 of the default group, which the log of rank 1 has lost"
+    )
+    assert "those of rank 1 are not those of ranks 0,2" in error.cause
+    assert [side.ranks for side in error.sides] == [(0, 2)]
+
+
+def test_a_difference_in_one_of_several_lost_lines_names_them_all() -> None:
+    found = change(
+        one_reduced_with_max(), 4, lambda lines, at: lines.__delitem__(slice(at, at + 3))
+    )
+    assert "calls 4 to 6 of the default group" in found.findings[0].headline
+    assert found.findings[0].sides == ()
+
+
+# -- what digests do not prove ---------------------------------------------------------------------
+
+
+def test_an_unknown_role_may_be_all_that_differs_in_a_lost_line() -> None:
+    run = training({5: lambda rank: rank.call("all_reduce", shape=[64], role="unknown")})
+    found = change(Sample("", run).files(), 5, delete)
+    assert (found.status, found.exit_status) == ("unknown", 3)
+    assert any("has lost call 5 of the default group. No digest" in n for n in found.evidence.notes)
+
+
+@pytest.mark.parametrize(("failures", "status"), [((0, 1), "unknown"), ((1, 1), "diverged")])
+def test_a_count_of_failures_that_moves_across_a_gap_may_be_all_that_differs(
+    failures: tuple[int, int], status: str
+) -> None:
+    run = training({13: lambda rank: rank.call("all_reduce", shape=[1])}, checkpoint=600)
+    files = Sample("", run).files()
+    name, n = "rank00001.jsonl", 0
+    lines = files[name].splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        n = int(found[1]) if (found := re.search(rb'"call",.*"seq":(\d+)', line)) else n
+        lines[at] = line.replace(b'"failures":0', b'"failures":%d' % failures[n >= 13])
+    assert change({**files, name: b"".join(lines)}, 13, delete).status == status
+
+
+# -- what is lost and proven all the same ----------------------------------------------------------
+
+
+def test_equal_digests_behind_a_gap_prove_that_nothing_differs_in_it() -> None:
+    files = Sample("", training()).files()
+    found = change(files, 4, lambda lines, at: lines.__delitem__(slice(at, at + 6)), rank=2)
+    assert (found.status, found.findings, found.evidence.agreed) == ("aligned", (), 24)
+    assert found.evidence.notes == (
+        (
+            "Rank 2: the log has lost calls 4 to 9 of the default group. Equal digests prove that "
+            "the ranks agree there."
+        ),
+    )
+
+
+def test_ranks_that_lost_other_lines_are_compared_around_both() -> None:
+    run = training()
+    files = Sample("", run).files()
+    for rank, first in ((0, 5), (1, 7), (2, 6)):
+        name = f"rank{rank:05d}.jsonl"
+        for seq in range(first, first + 3):
+            files[name] = re.sub(
+                rb'\n\{"kind":"call",[^\n]*"seq":%d,[^\n]*' % seq, b"", files[name]
+            )
+    assert aligned(files).status == "aligned"
+
+
+def test_the_same_line_twice_is_no_contradiction() -> None:
+    found = change(Sample("", training()).files(), 5, lambda lines, at: lines.insert(at, lines[at]))
+    assert found.status == "aligned"
+
+
+def test_two_calls_that_bear_one_number_do_not_count() -> None:
+    def renumber(lines: list[bytes], at: int) -> None:
+        lines[at] = lines[at].replace(b'"seq":5,', b'"seq":6,')
+
+    found = change(one_reduced_with_max(), 5, renumber)
+    assert found.findings[0].kind == "lost_mismatch"
+    found = change(Sample("", training()).files(), 5, renumber)
+    assert found.status == "aligned"
+    assert "Rank 1: the lines of 1 call contradict the digests, and do not count." in (
+        found.evidence.notes
+    )
+
+
+# -- ends ------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_the_last_line_counts_and_no_line_tells_is_no_missing_call() -> None:
+    found = change(Sample("", training()).files(), 24, delete)
+    assert (found.status, found.findings) == ("unknown", ())
+    assert found.evidence.notes == (
+        "Rank 1: the last line counts 24 calls, but by their numbers there are 23.",
+    )
+
+
+def test_a_process_that_was_killed_is_no_gap() -> None:
+    run = training(end=False)
+    for rank in run:
+        if rank.rank != 1:
+            rank.stuck_in(rank.call("all_reduce"))
+    files = Sample("", run).files()
+    found = aligned({**files, "rank00001.jsonl": files["rank00001.jsonl"][:-40]})
+    assert (found.findings[0].kind, found.findings[0].suspects) == ("missing_call", (1,))
+
+
+def test_a_line_that_cannot_be_read_at_the_end_of_a_killed_process_may_be_its_last_call() -> None:
+    run = training(end=False)
+    for rank in run:
+        rank.call("all_reduce")
+        if rank.rank != 1:
+            rank.beat(60, rank.inside(rank.items[-1]))  # type: ignore[arg-type]
+    found = change(Sample("", run).files(), 25, zero)
+    assert found.status == "unknown"
+    assert (
+        "Rank 1: lines at the end could not be read. They may hold call 25 of the default group"
+        in (found.evidence.notes[0])
+    )
+
+
+def test_a_log_that_ends_before_a_call_from_which_others_returned_is_not_whole() -> None:
+    run = training(end=False)
+    for rank in run:
+        if rank.rank != 1:
+            rank.stuck_in(rank.call("all_reduce"))
+    files = Sample("", run).files()
+    at = files["rank00002.jsonl"].index(b'"seq":9,')
+    found = aligned({**files, "rank00002.jsonl": files["rank00002.jsonl"][:at]})
+    assert {rank for finding in found.findings for rank in finding.suspects} <= {1}
+    assert any(
+        note == "Rank 2: the log ends before call 24 of the default group. Rank 0 returned from "
+        "it, so lines are lost."
+        for note in found.evidence.notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"kind":"call"', b'"kind":"call2"'), (b'"seq":', b'"number":'), (b'"op":', b'"of":')],
+)
+def test_calls_of_a_newer_format_leave_it_open(old: bytes, new: bytes) -> None:
+    files = Sample("", training()).files()
+    found = aligned({name: data.replace(old, new) for name, data in files.items()})
+    assert (found.status, found.exit_status) == ("unknown", 3)
+    assert found.evidence.notes == (
+        "Ranks 0-2: the last line counts 24 calls, but by their numbers there are 0.",
+    )
+
+
+def test_digests_of_another_version_are_taken_as_its_lines_tell_them() -> None:
+    """A tracer that hashes a signature otherwise does so in all of its lines."""
+    run = Run(3)
+    for rank in run:
+        own = rank._chain._step
+
+        def other(call: Call, own: Callable[[Call], Step] = own) -> Step:
+            found = own(call)
+            return found._replace(program=7 * found.program) if call.op == "broadcast" else found
+
+        rank._chain._step = other  # type: ignore[method-assign]
+        for n in range(4):
+            rank.call("all_reduce")
+            rank.call("broadcast", root=1 if rank.rank == 1 and n > 1 else 0)
+        rank.exit()
+    found = aligned(Sample("", run).files())
+    assert [(f.kind, f.seq, f.suspects) for f in found.findings] == [("root_mismatch", 6, (1,))]
+
+
+def test_what_was_not_read_is_told_in_one_note() -> None:
+    files = Sample("", training()).files()
+    folder = Folder("logs", "run-1", [LeftBlob(n, data) for n, data in files.items()], None)
+    found = judged(compared(read(folder, **SKIMMED)))
+    assert found.status == "aligned"
+    assert found.evidence.notes == (
+        (
+            "The logs were read in part. Equal digests prove that the ranks agree on the calls in "
+            "between; --full reads every line."
+        ),
+    )

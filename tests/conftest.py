@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -12,15 +14,28 @@ settings.register_profile(
 settings.load_profile("busy machine")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests share a worker, and in which order they begin.
+def unit_of(nodeid: str) -> str:
+    """Which tests one worker runs: those of a file, for they share its set-up.
 
-    A file's tests share one, for they share its set-up, unless the file groups them itself. What
-    waits longest begins first: the case collection, then all else with processes.
+    Recorded runs share none: there each class of them is a unit.
     """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    file, _, test = nodeid.partition("::")
+    if file == "tests/corpus/test_verdicts.py":
+        return f"{file} {test.partition('[')[2].partition('/')[0]}"
+    return file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = unit_of
+    return scheduler
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits longest begins first: the case collection, then all else with processes."""
     items.sort(key=lambda item: (item.path.name != "test_zoo.py", "unit" in item.path.parts))
 
 

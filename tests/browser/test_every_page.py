@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from tests.browser.conftest import Open
 from tests.support import kind_examples, seed_cases
 
+QUICK: Final = 5
+"""Of so many kinds one is opened by default."""
 
-@pytest.mark.parametrize("kind", kind_examples.KINDS)
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if n % QUICK == 0 else pytest.mark.slow)
+        for n, kind in enumerate(kind_examples.KINDS)
+    ],
+)
 def test_every_kind_of_finding_has_a_page(kind: str, opened: Open) -> None:
     page = opened(kind_examples.KINDS[kind]())
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

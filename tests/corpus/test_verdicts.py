@@ -16,9 +16,6 @@ from tests.zoo.verdict import Verdict, recorded
 
 ENTRIES: Final = corpus.index()
 RUNS: Final = corpus.runs()
-SHARDS: Final = 4
-"""Groups of tests, each of which one worker runs."""
-
 _CONSTRAINTS: Final = (corpus.ROOT / "tools" / "constraints.txt").read_text()
 TORCH: Final = _CONSTRAINTS.rpartition("torch==")[2].strip()
 """The version that everything else runs on."""
@@ -39,18 +36,6 @@ def problem(name: str, program: str) -> str | None:
     if entry.torch.partition("+")[0] != TORCH:
         return f"was recorded with torch {entry.torch}"
     return None
-
-
-def sharded(runs: Sequence[Run]) -> list[object]:
-    """A script's tests are in one group, so that its log is aligned once."""
-    return [
-        pytest.param(run, id=run.name, marks=shard(sum(run.case.name.encode()))) for run in runs
-    ]
-
-
-def shard(n: int) -> pytest.MarkDecorator:
-    """Put a test into one of the groups."""
-    return pytest.mark.xdist_group(f"corpus-{n % SHARDS}")
 
 
 JUDGED: Final[dict[str, Verdict]] = {}
@@ -80,7 +65,7 @@ def fail(run: Run, wrong: Sequence[str], verdict: Verdict) -> None:
     pytest.fail("\n".join(lines), pytrace=False)
 
 
-@pytest.mark.parametrize("run", sharded(RUNS))
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_verdict(run: Run) -> None:
     """Kind, ranks, line and status are those of the header; in a twin nothing is found."""
     verdict = current(run)
@@ -88,7 +73,7 @@ def test_verdict(run: Run) -> None:
         fail(run, verdict.problems, verdict)
 
 
-@pytest.mark.parametrize("run", sharded([run for run in RUNS if not run.twin]))
+@pytest.mark.parametrize("run", [r for r in RUNS if not r.twin], ids=lambda run: run.name)
 def test_words(run: Run) -> None:
     """The cause is what is true of the script, and so is the advice."""
     verdict = current(run)
@@ -96,10 +81,7 @@ def test_words(run: Run) -> None:
         fail(run, wrong, verdict)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [pytest.param(shape, marks=shard(n)) for n, shape in enumerate(decisions.SHAPES)],
-)
+@pytest.mark.parametrize("shape", decisions.SHAPES)
 def test_what_decided_is_named(shape: str, tmp_path: Path) -> None:
     """In every generated program, of each kind and on two and three ranks."""
     name = decided.archive(shape)

@@ -45,7 +45,7 @@ def heads(ranks: Apart) -> list[int]:
     return [r for r in range(ranks.world) if "the whole report: " in ranks.said(r)]
 
 
-@pytest.mark.parametrize("case", [4, 5])
+@pytest.mark.parametrize("case", [4, pytest.param(5, marks=pytest.mark.slow)])
 def test_uneven_inputs_are_told_while_they_hang(tmp_path: Path, case: int) -> None:
     with Apart(tmp_path, SEED.format(case=case)) as ranks:
         ranks.wait_for(lambda: heads(ranks))

@@ -52,6 +52,7 @@ def test_the_next_collective_raises_where_that_is_asked_for(tmp_path: Path) -> N
         assert "train.py" in said.partition("Traceback")[2]
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_exit_where_that_is_asked_for(tmp_path: Path) -> None:
     with Apart(tmp_path, SEED.format(case=4), on_divergence="exit") as ranks:
         assert ended(ranks) == [1, 1]

@@ -70,7 +70,7 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-@pytest.mark.parametrize("case", [2, 3])
+@pytest.mark.parametrize("case", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_rank_that_ends_at_once_is_told_why(tmp_path: Path, case: int) -> None:
     """One rank has ended as if all was well, the other loses its connection."""
     script = f"""
@@ -84,6 +84,7 @@ train({case}, 5, None)
     assert offline(tmp_path)[0][3] in plain(said)
 
 
+@pytest.mark.slow
 def test_a_hang_is_told_and_ended_where_that_is_asked_for(tmp_path: Path) -> None:
     script = """
 from tools.join_cases import train
@@ -96,6 +97,7 @@ train(4, 5, None)
     assert offline(tmp_path)[0][3] in plain(said)
 
 
+@pytest.mark.slow
 def test_an_exception_on_one_rank_is_told_before_it_takes_the_others_down(tmp_path: Path) -> None:
     script = """
 for n in range(20):

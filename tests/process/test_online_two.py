@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.process.test_online import BEGIN
 from tests.support.apart import Apart
 
@@ -37,6 +39,7 @@ def test_two_groups_that_part_at_once_are_both_told(tmp_path: Path) -> None:
         assert told(ranks, "MAX") == told(ranks, "MIN") == [1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_an_error_after_another_is_told_too(tmp_path: Path) -> None:
     # What has been told of the first is what the second turn still finds first.
     now = """n == 100 + (rank == 3) * 10**9 or (rank == 3 and os.path.exists("now"))"""

@@ -134,6 +134,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
         findings = _merge(findings, information(case, candidates))
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
+    lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)
     logs = evidence.logs.values()
     return Alignment(
         status=_status(case, candidates),
@@ -150,7 +151,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
-            notes=(*evidence.notes, *comparison.notes, *lost_lines.notes(comparison)),
+            notes=(*evidence.notes, *comparison.notes, *lost),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
             or None,
             other_runs=evidence.other_runs or None,

@@ -217,6 +217,7 @@ def healthy() -> list[Sample]:
         Sample("training", training()),
         Sample("checkpoints", training(checkpoint=900)),
         Sample("segments", training(checkpoint=700, segment=1700)),
+        Sample("rotated", training(checkpoint=700, segment=1700, keep=3)),
         Sample("groups", groups()),
         Sample("exchanges", exchanges()),
         Sample("messages", messages()),

@@ -6,11 +6,12 @@ the gap may hold what pairs with anything: a call that could not be described, o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from collectrace.align.matching.comparison import Gap, Proof
 from collectrace.align.reading.evidence import Digests, RankLog, StreamKey
-from collectrace.align.reading.rows import Strand
+from collectrace.align.reading.rows import Strand, by_rows
 from collectrace.signature import EMPTY, PRIME, stretch
 
 
@@ -30,7 +31,7 @@ class Bridges:
         self._proven: dict[int, list[Strand]] = {}
         self.gaps: list[Gap] = []
         """In the order of the rows."""
-        strands = {rank: log.strands(stream) for rank, log in logs.items()}
+        strands = _confirmed_by_others({rank: log.strands(stream) for rank, log in logs.items()})
         for rank, log in logs.items():
             self._proven[rank] = [*self._start(log), *(s for s in strands[rank] if s.proven)]
         for rank, those in strands.items():
@@ -94,7 +95,7 @@ class Bridges:
             return None
         is_right = strand.first - 1 <= at or self._proof(rank, at, strand) == "agrees"
         found = strand._replace(proven=True) if is_right else end
-        self._proven[rank] = sorted([*self._proven[rank], found])
+        self._proven[rank] = sorted([*self._proven[rank], found], key=by_rows)
         return found
 
     # -- proofs -------------------------------------------------------------------------------
@@ -173,6 +174,22 @@ class Bridges:
                 mine, theirs = (_between(one, stop - start) for one in wires)
                 return mine != theirs
         return False
+
+
+def _confirmed_by_others(strands: Mapping[int, Sequence[Strand]]) -> dict[int, list[Strand]]:
+    """The strands of each rank; a digest alone is right where another rank has the same alone."""
+    single = [one for those in strands.values() for one in those if not one.proven]
+    begins = Counter((one.first - 1, one.before) for one in single)
+    ends = Counter((one.last, one.after) for one in single)
+
+    def judged(one: Strand) -> Strand:
+        if one.proven or one.after is None or ends[one.last, one.after] < 2:
+            return one
+        if begins[one.first - 1, one.before] < 2:
+            return _mark(one.last, one.after)
+        return one._replace(proven=True)
+
+    return {rank: sorted(map(judged, those), key=by_rows) for rank, those in strands.items()}
 
 
 def _between(ends: Sequence[int | None], length: int) -> int:

@@ -111,8 +111,12 @@ class RankReader:
         numbered = sum(rows.last() for rows in records.rows.values()) + len(records.refused)
         if not billed:
             return 0  # a log that another hand wrote
-        # Of a group that is gone nothing is left where the middle of the log is gone, too.
-        return min(billed - numbered, 0) if self.rotated else billed - numbered
+        if billed > numbered and self.rotated:
+            # A group may have been made and destroyed in the middle of the log, which is gone.
+            ordinals = {group.ordinal for group in records.groups}
+            if len(ordinals) <= max(ordinals, default=0):
+                return 0
+        return billed - numbered
 
     def chains(self) -> Iterator[Chain]:
         """The digests of every stream."""

@@ -30,6 +30,11 @@ class Strand(NamedTuple):
     """Two digests agree on the rows between them, or there are no digests to contradict them."""
 
 
+def by_rows(strand: Strand) -> tuple[int, int]:
+    """Return what strands are sorted by: where they stand, and no digest, which may be None."""
+    return strand.first, strand.last
+
+
 class Rows:
     """Rows in order of their sequence number, and the counts of calls that checkpoints tell.
 

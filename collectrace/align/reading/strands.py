@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from collectrace.align.reading.evidence import Digests
-from collectrace.align.reading.rows import Rows, Strand
+from collectrace.align.reading.rows import Rows, Strand, by_rows
 from collectrace.signature import EMPTY, PRIME, retract, skip, stretch
 
 Told = Callable[[int], Digests | None]
@@ -91,7 +91,7 @@ class Chain:
             if program is not None
             and not any(one.first - 1 <= seq <= one.last and one.proven for one in strands)
         ]
-        self.rows.strands = self._state(), tuple(sorted([*strands, *known]))
+        self.rows.strands = self._state(), tuple(sorted([*strands, *known], key=by_rows))
 
     def _program(self, seq: int) -> int | None:
         """The digest after a row, by its line or a checkpoint."""

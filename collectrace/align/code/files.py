@@ -1,0 +1,312 @@
+"""Source files of a run, and the function that a stack frame is in.
+
+The text comes from rank files, so it may be damaged or hostile. A file that is too large, too deep
+or no Python counts as "source not available". Nothing here raises an exception because of a text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Final, Protocol
+
+MOST_BYTES: Final = 2 << 20
+"""Bytes of a file that is parsed. The tracer records no larger one."""
+
+MOST_STATEMENTS: Final = 100_000
+"""Statements of a file that is parsed."""
+
+MOST_DEPTH: Final = 100
+"""Blocks around a statement. Python's own parser allows 100 levels of indentation."""
+
+_MOST_LINE: Final = 16 << 10
+"""Characters of a line. A longer one is data, or is meant to exhaust the parser."""
+
+Code = (
+    ast.Module
+    | ast.ClassDef
+    | ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.Lambda
+    | ast.GeneratorExp
+    | ast.ListComp
+    | ast.SetComp
+    | ast.DictComp
+)
+"""Whatever has a frame of its own when it runs."""
+
+_UNNAMED: Final = {
+    ast.Lambda: "<lambda>",
+    ast.GeneratorExp: "<genexpr>",
+    ast.ListComp: "<listcomp>",
+    ast.SetComp: "<setcomp>",
+    ast.DictComp: "<dictcomp>",
+}
+
+COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+"""Functions that Python 3.11 makes of comprehensions; later versions run them in place."""
+
+
+class Gap(Enum):
+    """A reason why a decision may have been overlooked."""
+
+    NO_SOURCE = "source not available"
+    CHANGED = "source changed"
+    DIFFERENT = "the two ranks run different source"
+    TOO_LARGE = "too large"
+    UNREACHABLE = "the source shows no path from the last common call to the next call"
+    EARLIER = "the ranks diverged before the last common call"
+
+
+class Sources(Protocol):
+    """The recorded source files of a run."""
+
+    def text(self, rank: int, path: str) -> str | None:
+        """Return the text of a file as a rank ran it; None if it was not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A stack frame: a line in a function."""
+
+    path: str
+    line: int
+    function: str
+    """Qualified name, as in ``Trainer.step``."""
+    first: int | None = None
+    """First line of the function, decorators included; None: not recorded."""
+
+    @classmethod
+    def parse(cls, text: str, first: int | None = None) -> Frame:
+        """Return the frame of a record: ``path:line function``. Line 0: the text is damaged."""
+        site, _, function = text.rpartition(" ")
+        path, _, digits = site.rpartition(":")
+        known = digits.isascii() and digits.isdigit() and len(digits) < 9
+        return cls(path, int(digits) if known else 0, function, first)
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A function of a file. A module and the body of a class are functions, too."""
+
+    file: SourceFile = field(repr=False)
+    tree: Code = field(repr=False)
+    name: str
+    qualified: str
+    first: int
+    """First line, decorators included."""
+    last: int
+    parent: Function | None = field(repr=False)
+    """The function, class or module in which it is defined."""
+
+    @property
+    def decorators(self) -> Sequence[ast.expr]:
+        """The decorators of a function or class."""
+        return getattr(self.tree, "decorator_list", ())
+
+    @property
+    def owner(self) -> Function | None:
+        """The class of a method; None: it is no method."""
+        parent = self.parent
+        return parent if parent is not None and isinstance(parent.tree, ast.ClassDef) else None
+
+
+class SourceFile:
+    """A parsed source file."""
+
+    def __init__(self, path: str, text: str, tree: ast.Module) -> None:
+        self.path = path
+        self.lines: Sequence[str] = _NEWLINE.split(text)
+        self.tree = tree
+        self.module = Function(self, tree, "<module>", "<module>", 0, len(self.lines) + 1, None)
+        self.functions: Sequence[Function] = [self.module, *_functions(self.module)]
+
+    def line(self, number: int) -> str:
+        """Return the text of a line without indentation; empty: there is no such line."""
+        return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """What each imported name of the file stands for: ``dist`` for ``torch.distributed``."""
+        found: dict[str, str] = {}
+        for node in statements(self.tree.body, into_functions=True):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    top = alias.name.partition(".")[0]
+                    found[alias.asname or top] = alias.name if alias.asname else top
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    module = f"{node.module}." if node.module else ""
+                    found[alias.asname or alias.name] = f"{module}{alias.name}"
+        return found
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Function]]:
+        """The functions and classes of the file by their last name."""
+        found: dict[str, list[Function]] = {}
+        for one in self.functions:
+            found.setdefault(one.name, []).append(one)
+        return found
+
+    def find(self, frame: Frame) -> Function | None:
+        """Return the function of a frame; None: the file has no such function at that line."""
+        if not 0 < frame.line <= len(self.lines):
+            return None
+        name = frame.function.rpartition(".")[2]
+        if name == "<module>":
+            return self.module
+        if name in _UNNAMED.values():
+            return self._unnamed(frame, name)
+        named = [
+            one
+            for one in self.by_name.get(name, ())
+            if one.first <= frame.line <= one.last
+            and frame.first in (None, one.first)
+            and (one.qualified == frame.function or "." not in frame.function)
+        ]
+        return max(named, key=lambda one: one.first, default=None)
+
+    def _unnamed(self, frame: Frame, name: str) -> Function | None:
+        """Return the lambda or comprehension of a frame."""
+        around = frame.function.rpartition(".<locals>.")[0] or "<module>"
+        found = [
+            Function(self, node, name, frame.function, node.lineno, _end(node), parent)
+            for parent in self.functions
+            if parent.first <= frame.line <= parent.last
+            and (_UNNAMED_IN in around or around in (parent.qualified, "<module>"))
+            for node in _unnamed_in(parent.tree, name)
+            if node.lineno <= frame.line <= _end(node) and frame.first in (None, node.lineno)
+        ]
+        # The innermost function, and in it the innermost expression.
+        return max(
+            found,
+            key=lambda one: (one.parent.first if one.parent else 0, one.first, -one.last),
+            default=None,
+        )
+
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_UNNAMED_IN: Final = "<lambda>"
+
+
+def _unnamed_in(
+    tree: ast.AST, name: str
+) -> Iterator[ast.Lambda | ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp]:
+    """Return the lambdas or comprehensions of a function, without those of functions in it."""
+    todo = list(ast.iter_child_nodes(tree))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, tuple(_UNNAMED)) and _UNNAMED[type(node)] == name:
+            yield node  # type: ignore[misc]
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            todo += ast.iter_child_nodes(node)
+
+
+def statements(body: Sequence[ast.stmt], *, into_functions: bool = False) -> Iterator[ast.stmt]:
+    """Return the statements of a block and of the blocks in it, in no particular order."""
+    todo = list(reversed(body))
+    while todo:
+        node = todo.pop()
+        yield node
+        if into_functions or not isinstance(node, _NESTED):
+            todo += reversed(list(_inside(node)))
+
+
+def _inside(node: ast.stmt) -> Iterator[ast.stmt]:
+    """Return the statements directly in the blocks of a statement."""
+    for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for one in getattr(node, part, ()):
+            if isinstance(one, ast.stmt):
+                yield one
+            else:
+                yield from one.body
+
+
+_NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _functions(module: Function) -> Iterator[Function]:
+    """Return the functions and classes in a module; raise OverflowError if it is too large."""
+    count = 0
+    todo: list[tuple[ast.stmt, Function, int]] = [(s, module, 0) for s in _inside_of(module)]
+    while todo:
+        node, parent, depth = todo.pop()
+        count += 1
+        if count > MOST_STATEMENTS or depth > MOST_DEPTH:
+            raise OverflowError
+        if isinstance(node, _NESTED):
+            parent = _function(node, parent)
+            yield parent
+        todo += ((one, parent, depth + 1) for one in _inside(node))
+
+
+def _inside_of(module: Function) -> Sequence[ast.stmt]:
+    return module.file.tree.body
+
+
+def _function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, parent: Function
+) -> Function:
+    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    if isinstance(parent.tree, ast.Module):
+        qualified = node.name
+    else:
+        inner = "" if isinstance(parent.tree, ast.ClassDef) else "<locals>."
+        qualified = f"{parent.qualified}.{inner}{node.name}"
+    return Function(parent.file, node, node.name, qualified, first, _end(node), parent)
+
+
+def _end(node: ast.expr | ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def parse(path: str, text: str) -> SourceFile | None:
+    """Return a parsed file; None if its text is too large, too deep or no Python."""
+    if len(text) > MOST_BYTES or max(map(len, text.split("\n"))) > _MOST_LINE:
+        return None
+    try:
+        with warnings.catch_warnings():
+            # The compiler warns about "\d" and the like; that is the program's own affair.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        return SourceFile(path, text, tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+class Files:
+    """The parsed source files of a run. Each distinct text is parsed once."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._parsed: dict[tuple[str, str], SourceFile | None] = {}
+        self._by_place: dict[tuple[int, str], SourceFile | None] = {}
+
+    def file(self, rank: int, path: str) -> SourceFile | None:
+        """Return the file that a rank ran; None: it is not available."""
+        place = rank, path
+        if place not in self._by_place:
+            text = self._sources.text(rank, path)
+            key = path, text or ""
+            if text is not None and key not in self._parsed:
+                self._parsed[key] = parse(path, text)
+            self._by_place[place] = self._parsed[key] if text is not None else None
+        return self._by_place[place]
+
+    def function(self, rank: int, frame: Frame) -> Function | Gap:
+        """Return the function of a frame, or why it is not known."""
+        if "torch_dynamo_resume_in_" in frame.function:
+            return Gap.NO_SOURCE  # a part of a function that torch.compile made
+        file = self.file(rank, frame.path)
+        if file is None:
+            return Gap.NO_SOURCE
+        return file.find(frame) or Gap.CHANGED
+
+    def known(self) -> Sequence[SourceFile]:
+        """Return the files that were asked for so far, each once."""
+        return list({id(one): one for one in self._by_place.values() if one is not None}.values())

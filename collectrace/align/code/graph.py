@@ -1,0 +1,154 @@
+"""The control-flow graph of one function: its nodes, and how a stack frame finds its node.
+
+A node is one step of a function: a call, a test, the head of a loop, the rest of a statement. Its
+edges lead to the steps that can follow, each with the outcome that chooses it. An edge of its own,
+``raises``, leads to the handler that an exception reaches first. ``lowering`` builds the nodes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+
+class Kind(Enum):
+    """What a node does."""
+
+    ENTRY = auto()
+    EXIT = auto()
+    """The function returns."""
+    RAISED = auto()
+    """An exception leaves the function."""
+    STATEMENT = auto()
+    """What a statement does after the calls in it."""
+    CALL = auto()
+    AWAIT = auto()
+    YIELD = auto()
+    ENTER = auto()
+    """``with`` enters a context manager."""
+    LEAVE = auto()
+    """``with`` leaves its context managers."""
+    TEST = auto()
+    """A condition, or a part of one."""
+    LOOP = auto()
+    """The head of a ``for`` loop or of a comprehension: it fetches the next item."""
+    WHILE = auto()
+    """The head of a ``while`` loop, before its condition."""
+    MATCH = auto()
+    DISPATCH = auto()
+    """An exception looks for its handler."""
+    HANDLER = auto()
+    """An ``except`` that was entered, or a ``with`` that suppressed an exception."""
+    FINALLY = auto()
+    """A ``finally`` that was entered by an exception."""
+
+
+class Way(Enum):
+    """An outcome of a statement, by its kind."""
+
+    NEXT = "went on"
+    TAKEN = "condition true"
+    NOT_TAKEN = "condition false"
+    ITERATES = "next iteration"
+    ENDED = "iterations ended"
+    CASE = "case matched"
+    NO_CASE = "no case matched"
+    HANDLER = "handler entered"
+    NO_HANDLER = "no handler entered"
+    RAISED = "raised"
+    CALLS = "called a function"
+    CALLS_OTHER = "did not call that function"
+    VALUE = "computed a value of its own"
+
+
+class Outcome(NamedTuple):
+    """What a statement did."""
+
+    way: Way
+    name: str = ""
+    """Of the called function."""
+    line: int = 0
+    """Of the handler or case."""
+
+
+NEXT: Final = Outcome(Way.NEXT)
+TAKEN: Final = Outcome(Way.TAKEN)
+NOT_TAKEN: Final = Outcome(Way.NOT_TAKEN)
+ITERATES: Final = Outcome(Way.ITERATES)
+ENDED: Final = Outcome(Way.ENDED)
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One step of a function."""
+
+    number: int
+    kind: Kind
+    line: int
+    end: int
+    """Last line; of a compound statement, of its head."""
+    tree: ast.AST | None
+    """The expression or statement that the node evaluates."""
+    head: ast.AST | None
+    """The statement whose outcome it is: the ``if`` of a part of its condition."""
+    loops: tuple[int, ...]
+    """Numbers of the heads of the loops around it, outermost first. A head is in its own loop."""
+    edges: list[tuple[Outcome, Node]] = field(default_factory=list, repr=False)
+    raises: Node | None = field(default=None, repr=False)
+    """Where an exception leads that the node raises; None: it raises none."""
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """The control-flow graph of a function."""
+
+    nodes: list[Node]
+    entry: Node
+    exit: Node
+    raised: Node
+    inlined: frozenset[int]
+    """``id`` of each comprehension and generator expression whose steps are nodes of this graph."""
+    yields: Sequence[Node] = ()
+    """Nodes at which a generator stops and goes on."""
+    before_first_yield: frozenset[int] = frozenset()
+    """Numbers of the nodes that a generator reaches before its first ``yield``."""
+    after_yield: frozenset[int] = frozenset()
+    """Numbers of the nodes that it reaches after one."""
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether calling the function makes a generator."""
+        return bool(self.yields)
+
+    def at(self, line: int) -> Iterator[Node]:
+        """Return the nodes that a line of the source belongs to."""
+        return (n for n in self.nodes if n.tree is not None and n.line <= line <= n.end)
+
+
+def called_name(tree: ast.AST | None) -> str:
+    """Return the last name of what is called or used: ``step`` of ``self.step(x)``; else empty."""
+    while isinstance(tree, ast.Call | ast.Await):
+        tree = tree.func if isinstance(tree, ast.Call) else tree.value
+    if isinstance(tree, ast.Attribute):
+        return tree.attr
+    return tree.id if isinstance(tree, ast.Name) else ""
+
+
+def reached(starts: Sequence[Node], *, through_yields: bool) -> frozenset[int]:
+    """Return the numbers of the nodes that control reaches from some nodes, these included."""
+    seen: set[int] = set()
+    todo = list(starts)
+    while todo:
+        node = todo.pop()
+        if node.number in seen:
+            continue
+        seen.add(node.number)
+        if node.kind is Kind.YIELD and not through_yields:
+            continue
+        todo += (target for _, target in node.edges)
+        if node.raises is not None:
+            todo.append(node.raises)
+    return frozenset(seen)

@@ -258,7 +258,8 @@ def head_end(tree: ast.AST | None) -> int:
     if isinstance(tree, ast.Match):
         return first
     if isinstance(tree, ast.stmt | ast.ExceptHandler) and isinstance(body, list) and body:
-        return max(first, body[0].lineno - 1)
+        begins: int = body[0].lineno
+        return max(first, begins - 1)
     end: int = getattr(tree, "end_lineno", None) or first
     return max(first, end)
 

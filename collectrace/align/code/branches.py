@@ -1,0 +1,311 @@
+"""Find the branches that separate two targets in a graph of paths.
+
+A branch separates them if one of its outcomes can lead to the one target, another to the other, and
+the two paths need not come together again before. Paths come together only in the same iteration:
+where one of them has begun the next iteration of a loop around the branch, it is elsewhere.
+
+The outcomes lead to different sets of targets: then the branch separates them. The sets are equal:
+then it does if no step lies on all paths (there are two paths without a common step), with the
+steps of a later iteration taken as steps of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from collectrace.align.code.paths import MOST_STEPS, Edge
+
+TARGETS: Final = (1 << 60, (1 << 60) + 1)
+"""The steps that stand for the next call of either side."""
+
+ONE: Final = 1
+TWO: Final = 2
+BOTH: Final = ONE | TWO
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Region:
+    """The steps that lie on a path from the last call to a next one."""
+
+    edges: dict[int, list[Edge]]
+    """By step those that lead to a target; the steps in the order in which they are reached."""
+    leads: dict[int, int]
+    """By step the targets that can be reached: a sum of ``ONE`` and ``TWO``."""
+    loops: Callable[[int], tuple[int, ...]]
+    """Returns the heads of the loops around a step, outermost first."""
+
+
+def explore(
+    edges_of: Callable[[int], Iterable[Edge]],
+    loops: Callable[[int], tuple[int, ...]],
+    begin: Iterable[int],
+) -> Region:
+    """Return the region between the last call and the next ones.
+
+    Args:
+        edges_of: returns the edges of a step. Those that make a next call lead to a target.
+        loops: returns the loops around a step.
+        begin: the steps that stand for the last call.
+
+    Raises:
+        OverflowError: it is too large.
+
+    """
+    edges: dict[int, list[Edge]] = {}
+    before: dict[int, list[int]] = {}
+    todo = deque(begin)
+    seen = {*todo, *TARGETS}
+    while todo:
+        step = todo.popleft()
+        if len(edges) >= MOST_STEPS:
+            raise OverflowError
+        edges[step] = found = list(edges_of(step))
+        for edge in found:
+            before.setdefault(edge.target, []).append(step)
+            if edge.target not in seen:
+                seen.add(edge.target)
+                todo.append(edge.target)
+    leads: dict[int, int] = {}
+    for mark, target in zip((ONE, TWO), TARGETS, strict=True):
+        back = [target] if target in before else []
+        while back:
+            step = back.pop()
+            if not leads.get(step, 0) & mark:
+                leads[step] = leads.get(step, 0) | mark
+                back += before.get(step, ())
+    relevant = {
+        step: [edge for edge in found if edge.target in leads]
+        for step, found in edges.items()
+        if step in leads
+    }
+    return Region(relevant, leads, loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A step that separates the targets."""
+
+    step: int
+    by_exception: bool
+    """One of the outcomes that do is an exception that the step raises."""
+
+
+def separating(region: Region, *, same: bool) -> Iterator[Branch]:
+    """Return the branches that separate the targets, in the order in which they are reached.
+
+    ``same``: the targets are one step, and differ only in the iteration in which it is reached.
+    """
+    meets = {} if same else _meeting_points(region)
+    for step, edges in region.edges.items():
+        if len({edge.target for edge in edges}) < 2:
+            continue
+        if not same and region.leads.get(step) != BOTH:
+            continue
+        normal = [edge for edge in edges if not edge.is_exception]
+        if _separates(region, step, normal, meets, same=same):
+            yield Branch(step, by_exception=False)
+        if len(normal) < len(edges) and _by_exception(region, step, edges, meets, same=same):
+            yield Branch(step, by_exception=True)
+
+
+def _by_exception(
+    region: Region, step: int, edges: Sequence[Edge], meets: Mapping[int, int | None], *, same: bool
+) -> bool:
+    """Whether an exception and another outcome of a step separate the targets."""
+    if not same:
+        raised = {region.leads[edge.target] for edge in edges if edge.is_exception}
+        normal = {region.leads[edge.target] for edge in edges if not edge.is_exception}
+        if not normal:
+            return False
+        if len(raised | normal) > 1:
+            # Another outcome than the exception may be the one that differs.
+            return any(one != other for one in raised for other in normal)
+    return _separates(region, step, edges, meets, same=same)
+
+
+def _separates(
+    region: Region, step: int, edges: Sequence[Edge], meets: Mapping[int, int | None], *, same: bool
+) -> bool:
+    """Whether some of the outcomes of a step separate the targets."""
+    if len({edge.target for edge in edges}) < 2:
+        return False
+    around = region.loops(step)
+    if same:
+        return bool(around) and _are_apart(region, step, edges, around, same=True)
+    if len({region.leads[edge.target] for edge in edges}) > 1:
+        return True
+    if any(region.leads[edge.target] != BOTH for edge in edges):
+        return False
+    meeting = meets.get(step)
+    if meeting is not None and not _iterates(region, edges, meeting, around):
+        return False
+    return _are_apart(region, step, edges, around, same=False)
+
+
+def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:
+    """Whether a path to the step where all paths meet may begin another iteration on the way."""
+    todo = [edge.target for edge in edges]
+    seen = set(todo)
+    while todo:
+        step = todo.pop()
+        if step == meeting or step in TARGETS:
+            continue
+        for edge in region.edges[step]:
+            if edge.target != meeting and _begins_again(region, step, edge.target) in around:
+                return True
+            if edge.target not in seen:
+                seen.add(edge.target)
+                todo.append(edge.target)
+    return False
+
+
+def _begins_again(region: Region, step: int, target: int) -> int | None:
+    """Return the head of the loop whose next iteration an edge begins; None: it begins none."""
+    if target in TARGETS or step in TARGETS:
+        return None
+    return target if target in region.loops(step) else None
+
+
+def _are_apart(
+    region: Region, step: int, edges: Sequence[Edge], around: Sequence[int], *, same: bool
+) -> bool:
+    """Whether two outcomes lead to the two targets on paths without a common step.
+
+    A step is taken together with the loop around the branch in whose next iteration it is reached,
+    by its place from outside; 0: in the same iteration as the branch.
+    """
+    levels = {head: n + 1 for n, head in enumerate(around)}
+
+    def following(state: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        at, level = state
+        if at in TARGETS:
+            return
+        for edge in edges if state == (step, 0) else region.edges[at]:
+            yield moved(at, level, edge.target)
+
+    def moved(at: int, level: int, target: int) -> tuple[int, int]:
+        if target in TARGETS:
+            return (TARGETS[bool(level)], 0) if same else (target, 0)
+        head = _begins_again(region, at, target)
+        if head is not None and (found := levels.get(head)) is not None:
+            return target, found if not level else min(level, found)
+        if level and around[level - 1] not in region.loops(target):
+            return target, 0
+        return target, level
+
+    return _has_two_paths((step, 0), following, {(target, 0) for target in TARGETS})
+
+
+def _has_two_paths(source: _T, following: Callable[[_T], Iterable[_T]], sinks: set[_T]) -> bool:
+    """Whether paths without a common inner node lead from a source to two of the sinks.
+
+    By Menger's theorem: whether a second path can be added to any first one.
+    """
+    first = _any_path(source, following, sinks)
+    if first is None:
+        return False
+    place = {node: n for n, node in enumerate(first)}
+    # A node of the first path is entered only to go back along that path.
+    seen: set[tuple[_T, bool]] = {(source, True)}
+    todo: deque[tuple[_T, bool]] = deque(seen)
+    while todo:
+        node, is_free = todo.popleft()
+        found: list[tuple[_T, bool]] = []
+        if node in place and place[node] > 1:
+            found.append((first[place[node] - 1], True))
+        if is_free:
+            for other in following(node):
+                on_path = place.get(other)
+                if on_path is not None and on_path == place.get(node, -2) + 1:
+                    continue
+                if other in sinks and on_path is None:
+                    return True
+                if other != source and other not in sinks:
+                    found.append((other, on_path is None))
+        for one in found:
+            if one not in seen:
+                seen.add(one)
+                todo.append(one)
+    return False
+
+
+def _any_path(
+    source: _T, following: Callable[[_T], Iterable[_T]], sinks: set[_T]
+) -> list[_T] | None:
+    came: dict[_T, _T] = {}
+    todo = deque([source])
+    while todo:
+        node = todo.popleft()
+        for other in following(node):
+            if other in came or other == source:
+                continue
+            came[other] = node
+            if other in sinks:
+                path = [other]
+                while path[-1] != source:
+                    path.append(came[path[-1]])
+                return path[::-1]
+            todo.append(other)
+    return None
+
+
+def _meeting_points(region: Region) -> dict[int, int | None]:
+    """Return by step the first step that all its paths to a target pass; None: there is none.
+
+    These are immediate post-dominators, after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance
+    Algorithm".
+    """
+    order = _towards_targets(region)
+    rank = {step: n for n, step in enumerate(order)}
+    top = len(order)
+    meets = [-1] * top
+
+    def common(one: int, two: int) -> int:
+        while one != two:
+            if one < two:
+                one = meets[one]
+            else:
+                two = meets[two]
+        return one
+
+    changed = True
+    while changed:
+        changed = False
+        for n in range(top - 1, -1, -1):
+            found = -1
+            for edge in region.edges[order[n]]:
+                other = rank.get(edge.target, top)
+                if other == top or meets[other] != -1:
+                    found = other if found == -1 else common(found, other)
+            if found != meets[n]:
+                meets[n] = found
+                changed = True
+    return {order[n]: order[found] if found < top else None for n, found in enumerate(meets)}
+
+
+def _towards_targets(region: Region) -> list[int]:
+    """Return the steps in postorder of a search from the targets backwards."""
+    before: dict[int, list[int]] = {}
+    for step, edges in region.edges.items():
+        for edge in edges:
+            before.setdefault(edge.target, []).append(step)
+    order: list[int] = []
+    seen = set(TARGETS)
+    for target in TARGETS:
+        todo = [(target, iter(before.get(target, ())))]
+        while todo:
+            step, rest = todo[-1]
+            following = next((one for one in rest if one not in seen), None)
+            if following is not None:
+                seen.add(following)
+                todo.append((following, iter(before.get(following, ()))))
+                continue
+            todo.pop()
+            if step not in TARGETS:
+                order.append(step)
+    return order

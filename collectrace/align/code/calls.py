@@ -1,0 +1,194 @@
+"""Which step of a function a stack frame is at, and whether that step must call a function.
+
+The names decide: ``self.step(x)`` calls ``step``, ``model(x)`` a method ``forward``, a ``with``
+block an ``__enter__``. If the step may also call something else, the step itself may be what made
+two ranks differ: a method that a subclass overrides, a table of functions, a cache, a callback that
+a library runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from collectrace import ops
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Graph, Kind, Node, called_name
+
+Lookup = Callable[[str], Sequence[Function]]
+"""Returns the known functions and classes of a name."""
+
+COLLECTIVES: Final = frozenset(ops.NAMES) | {"isend", "irecv"}
+"""Functions that issue one call each."""
+
+CACHES: Final = frozenset({"cache", "lru_cache", "cached_property", "cachedmethod", "cached"})
+PROPERTIES: Final = frozenset({"property", "cached_property"})
+_MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
+_OF_CLASS: Final = frozenset({"__init__", "__new__", "__post_init__"})
+_ENTERING: Final = frozenset({"__enter__", "__aenter__"})
+_LEAVING: Final = frozenset({"__exit__", "__aexit__"})
+_CALLING: Final = (Kind.CALL, Kind.AWAIT, Kind.ENTER, Kind.LEAVE, Kind.LOOP, Kind.YIELD)
+_KEEPING: Final = frozenset(
+    {"staticmethod", "classmethod", "override", "abstractmethod", "property"}
+)
+"""Decorators that leave a function as it is."""
+
+
+def locate(graph: Graph, line: int, callee: Function | None, generator: bool) -> list[Node]:
+    """Return the nodes at which a frame may be.
+
+    Args:
+        graph: of the function of the frame.
+        line: of the frame.
+        callee: the function of the next inner frame; None: it is the innermost.
+        generator: the callee is a generator.
+
+    """
+    here = list(graph.at(line))
+    found = [n for n in here if n.kind in _CALLING]
+    if callee is None:
+        named = [n for n in found if called_name(n.tree) in COLLECTIVES]
+    else:
+        named = [n for n in found if is_named(n, callee, generator=generator)]
+    found = named or found or [n for n in here if n.kind is not Kind.WHILE]
+    exact = [n for n in found if line in (n.line, _name_line(n.tree))]
+    return exact or found
+
+
+def _name_line(tree: ast.AST | None) -> int:
+    """Return the line of the name in a call of a method: of ``step`` in ``self.step()``."""
+    function = tree.func if isinstance(tree, ast.Call) else tree
+    return getattr(function, "end_lineno", None) or 0
+
+
+def is_named(node: Node, callee: Function, *, generator: bool) -> bool:
+    """Whether a node is of the kind that calls a function, and by its name if it has one."""
+    name = callee.name
+    match node.kind:
+        case Kind.ENTER:
+            return name in _ENTERING or (generator and called_name(node.tree) == name)
+        case Kind.LEAVE:
+            items = node.tree.items if isinstance(node.tree, ast.With | ast.AsyncWith) else []
+            named = any(called_name(item.context_expr) == name for item in items)
+            return name in _LEAVING or (generator and named)
+        case Kind.LOOP:
+            return name in ("__iter__", "__next__", "__aiter__", "__anext__") or generator
+        case Kind.CALL | Kind.AWAIT if isinstance(node.tree, ast.ClassDef):
+            return name == node.tree.name
+        case Kind.CALL | Kind.AWAIT:
+            owner = callee.owner
+            called = called_name(node.tree)
+            return called == name or (
+                name in _OF_CLASS and owner is not None and called == owner.name
+            )
+        case _:
+            return False
+
+
+def decorated_by(function: Function) -> frozenset[str]:
+    """Return the last names of the decorators of a function."""
+    return frozenset(map(called_name, function.decorators))
+
+
+def must_call(
+    node: Node, caller: Function, callee: Function, lookup: Lookup, *, generator: bool
+) -> bool:
+    """Whether a node calls a function each time, and nothing else in its place."""
+    if isinstance(callee.tree, ast.ClassDef | ast.Module):
+        return isinstance(callee.tree, ast.ClassDef)  # a module is imported once
+    decorators = decorated_by(callee)
+    if decorators & CACHES:
+        return False
+    if node.kind in (Kind.LOOP, Kind.ENTER, Kind.LEAVE) and is_named(
+        node, callee, generator=generator
+    ):
+        return True
+    if is_named(node, callee, generator=generator):
+        return _is_only(node, caller, callee, lookup)
+    if decorators & PROPERTIES:
+        return len(_methods(callee, lookup)) == 1
+    if isinstance(node.tree, ast.Call):
+        if callee.name in ("forward", "__call__"):
+            return len(_methods(callee, lookup)) == 1
+        return _is_wrapped(called_name(node.tree), caller, callee, lookup)
+    return False
+
+
+def _methods(callee: Function, lookup: Lookup) -> Sequence[Function]:
+    return lookup(callee.name)
+
+
+def _is_only(node: Node, caller: Function, callee: Function, lookup: Lookup) -> bool:
+    """Whether a name can only stand for one function."""
+    if callee.name in _OF_CLASS:
+        return True
+    func = node.tree.func if isinstance(node.tree, ast.Call) else None
+    same = lookup(callee.name)
+    if isinstance(func, ast.Name):
+        # The name of a function, unless a parameter or a variable has it.
+        return _is_function(func.id, caller, callee) and not (
+            decorated_by(callee) - _KEEPING - _MANAGERS
+        )
+    if callee.owner is not None and isinstance(func, ast.Attribute):
+        if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+            return not any(one is not callee and _derives(one, callee, lookup) for one in same)
+        if isinstance(func.value, ast.Call) and called_name(func.value) == "super":
+            return True
+    return len(same) <= 1
+
+
+def _is_function(name: str, caller: Function, callee: Function) -> bool:
+    """Whether a plain name in the caller is that of a function, which nothing else binds."""
+    outer: Function | None = caller
+    while outer is not None:
+        if outer is callee.parent or isinstance(outer.tree, ast.Module):
+            break
+        if name in _bound(outer.tree):
+            return False
+        outer = outer.parent
+    if callee.file is caller.file:
+        return [
+            one for one in callee.file.by_name.get(name, ()) if one.parent is callee.parent
+        ] == [callee]
+    return callee.parent is callee.file.module
+
+
+def _bound(tree: ast.AST) -> frozenset[str]:
+    """Return the parameters of a function and the names that it assigns."""
+    arguments = getattr(tree, "args", None)
+    names = (
+        {one.arg for one in ast.walk(arguments) if isinstance(one, ast.arg)} if arguments else set()
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return frozenset(names)
+
+
+def _derives(one: Function, other: Function, lookup: Lookup) -> bool:
+    """Whether the class of a method may derive from that of another."""
+    seen: set[str] = set()
+    todo = [one.owner]
+    while todo:
+        owner = todo.pop()
+        if owner is None or owner.name in seen or not isinstance(owner.tree, ast.ClassDef):
+            continue
+        seen.add(owner.name)
+        for base in owner.tree.bases:
+            name = called_name(base)
+            if other.owner is not None and name == other.owner.name:
+                return True
+            todo += lookup(name)
+    return False
+
+
+def _is_wrapped(name: str, caller: Function, callee: Function, lookup: Lookup) -> bool:
+    """Whether a decorator connects the called name and the function that runs."""
+    decorator = callee.parent
+    if decorator is not None and any(decorator.name in decorated_by(one) for one in lookup(name)):
+        return True  # the function that the decorator put in the place of the named one
+    wrapper = caller.parent
+    if wrapper is None or wrapper.name not in decorated_by(callee):
+        return False
+    return name in _bound(wrapper.tree)  # the decorated function, as the decorator got it

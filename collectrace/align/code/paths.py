@@ -1,0 +1,304 @@
+"""All ways through the functions on a few stacks, as one graph.
+
+Each function appears once for each chain of calls that leads to it on one of the stacks: a context.
+A call enters the contexts below it and goes on behind it; a function that is on none of the stacks
+issues no call of interest, so a call of it is a single step.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from collectrace.align.code import calls
+from collectrace.align.code.files import Files, Frame, Function, Gap
+from collectrace.align.code.graph import NEXT, Graph, Kind, Node, Outcome, Way
+from collectrace.align.code.lowering import build
+
+MOST_STEPS: Final = 30_000
+"""Steps of a graph of paths."""
+
+_MOST_CONTEXTS: Final = 64
+
+Stack = Sequence[Frame]
+"""Frames of a call, innermost first, as records have them."""
+
+
+class Level(NamedTuple):
+    """A frame of a stack, with the graph of its function."""
+
+    function: Function
+    graph: Graph
+    line: int
+
+
+@dataclass(eq=False, slots=True)
+class Context:
+    """A function below a certain chain of calls."""
+
+    function: Function
+    graph: Graph
+    parent: Context | None
+    call: Node | None
+    """The step of the parent that calls it."""
+    certain: bool
+    """Whether that step calls it each time."""
+    offset: int
+    """Number of its first step among those of all contexts."""
+    loops: tuple[int, ...]
+    """Heads of the loops around the call, outermost first, by their numbers among all steps."""
+    children: dict[int, list[Context]] = field(default_factory=dict)
+    """By the number of the calling node."""
+
+
+class Edge(NamedTuple):
+    """A way from one step to another."""
+
+    target: int
+    outcome: Outcome
+    is_exception: bool
+
+
+class Program:
+    """The functions of a run, with their graphs. Each is built once."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._graphs: dict[int, Graph | None] = {}
+        self._kept: list[Function] = []
+
+    def lookup(self, name: str) -> Sequence[Function]:
+        """Return the functions and classes of a name in the files that are known so far."""
+        return [one for file in self.files.known() for one in file.by_name.get(name, ())]
+
+    def graph(self, function: Function) -> Graph | None:
+        """Return the graph of a function; None: it is too large."""
+        key = id(function.tree)
+        if key not in self._graphs:
+            self._kept.append(function)
+            try:
+                self._graphs[key] = build(function, self.lookup)
+            except (OverflowError, RecursionError):
+                self._graphs[key] = None
+        return self._graphs[key]
+
+    def levels(self, rank: int, stack: Stack, gaps: set[Gap]) -> list[Level]:
+        """Return the frames of a stack whose functions are known, outermost first."""
+        found: list[Level] = []
+        for frame in reversed(stack):
+            function = self.files.function(rank, frame)
+            if isinstance(function, Gap):
+                gaps.add(function)
+                continue
+            if found and id(function.tree) in found[-1].graph.inlined:
+                found[-1] = found[-1]._replace(line=frame.line)
+                continue
+            graph = self.graph(function)
+            if graph is None:
+                gaps.add(Gap.TOO_LARGE)
+                continue
+            found.append(Level(function, graph, frame.line))
+        return found
+
+
+class Paths:
+    """The graph of all paths through the functions on a few stacks."""
+
+    def __init__(self, program: Program, root: Level) -> None:
+        self._program = program
+        self._contexts: list[Context] = []
+        self._owners: dict[int, tuple[Context, Node]] = {}
+        self.root = self._context(root, None, None)
+
+    def place(self, levels: Sequence[Level]) -> list[int]:
+        """Return the steps at which the innermost frame of a stack may be.
+
+        Raises:
+            OverflowError: there are too many.
+
+        """
+        contexts = [self.root]
+        for n, level in enumerate(levels):
+            inner = levels[n + 1] if n + 1 < len(levels) else None
+            callee, generator = (
+                (inner.function, inner.graph.is_generator) if inner else (None, False)
+            )
+            nodes = calls.locate(level.graph, level.line, callee, generator)
+            if inner is None:
+                return [self.number(context, node) for context in contexts for node in nodes]
+            contexts = [
+                self._context(inner, context, node)
+                for context in contexts
+                for node in _fitting(nodes, inner)
+            ]
+            if len(contexts) > _MOST_CONTEXTS:
+                raise OverflowError
+        return []
+
+    def number(self, context: Context, node: Node) -> int:
+        """Return the number of a step: of a node in a context."""
+        found = context.offset + node.number
+        self._owners[found] = context, node
+        return found
+
+    def owner(self, step: int) -> tuple[Context, Node]:
+        """Return the context and the node of a step."""
+        return self._owners[step if step >= 0 else ~step]
+
+    def loops(self, step: int) -> tuple[int, ...]:
+        """Return the heads of the loops around a step, in its function and around its callers."""
+        context, node = self.owner(step)
+        return context.loops + tuple(context.offset + head for head in node.loops)
+
+    def _context(self, level: Level, parent: Context | None, call: Node | None) -> Context:
+        around: tuple[int, ...] = ()
+        certain = True
+        if parent is not None and call is not None:
+            same = parent.children.setdefault(call.number, [])
+            for one in same:
+                if one.function.tree is level.function.tree:
+                    return one
+            around = parent.loops + tuple(parent.offset + head for head in call.loops)
+            certain = calls.must_call(
+                call, parent.function, level.function, self._program.lookup,
+                generator=level.graph.is_generator,
+            )  # fmt: skip
+            if not certain:  # what calls it may call it again
+                around = (*around, self.number(parent, call))
+        last = self._contexts[-1] if self._contexts else None
+        offset = last.offset + len(last.graph.nodes) if last is not None else 0
+        if offset + len(level.graph.nodes) > 1 << 40 or len(self._contexts) > _MOST_CONTEXTS:
+            raise OverflowError
+        made = Context(level.function, level.graph, parent, call, certain, offset, around)
+        self._contexts.append(made)
+        if parent is not None and call is not None:
+            parent.children[call.number].append(made)
+        return made
+
+    def after(self, step: int) -> Iterator[Edge]:
+        """Return the ways on from a step that has called what it calls."""
+        context, node = self.owner(step)
+        yield from self._normal(context, node, node)
+        if node.raises is not None:
+            yield Edge(self.number(context, node.raises), NEXT, True)
+
+    def edges(self, step: int) -> Iterator[Edge]:
+        """Return the ways on from a step. One below zero is the first arrival at a loop's head."""
+        context, node = self.owner(step)
+        match node.kind:
+            case Kind.EXIT:
+                yield from self._returned(context)
+            case Kind.RAISED:
+                yield from self._raised(context)
+            case Kind.YIELD:
+                yield from self._suspended(context, node)
+            case _:
+                yield from self._called(context, node, is_first=step < 0)
+
+    def _called(self, context: Context, node: Node, *, is_first: bool) -> Iterator[Edge]:
+        children = context.children.get(node.number, ())
+        for child in children:
+            outcome = Outcome(Way.CALLS, child.function.name)
+            for target in _entries(child, is_first=is_first):
+                yield Edge(self.number(child, target), outcome, False)
+        certain = bool(children) and all(child.certain for child in children)
+        if not certain:
+            for edge in self._normal(context, node, node):
+                other = bool(children) and edge.outcome.way is Way.NEXT
+                yield edge._replace(outcome=Outcome(Way.CALLS_OTHER)) if other else edge
+        if node.raises is not None and not certain:
+            yield Edge(self.number(context, node.raises), NEXT, True)
+
+    def _normal(
+        self, context: Context, node: Node, source: Node, ways: Iterable[Way] | None = None
+    ) -> Iterator[Edge]:
+        """Return the edges of a node in its own function, as ways on from a source."""
+        for outcome, target in node.edges:
+            if ways is not None and outcome.way not in ways:
+                continue
+            number = self.number(context, target)
+            if (
+                target.kind is Kind.LOOP
+                and target.number in context.children
+                and target.number not in source.loops
+            ):
+                number = ~number  # a generator begins anew
+            yield Edge(number, outcome, False)
+
+    def _returned(self, context: Context) -> Iterator[Edge]:
+        parent, call = context.parent, context.call
+        if parent is None or call is None:
+            return
+        ended = (Way.ENDED,) if call.kind is Kind.LOOP and context.graph.is_generator else None
+        yield from self._normal(parent, call, call, ended)
+        if not context.certain:
+            yield Edge(self.number(parent, call), NEXT, False)
+
+    def _raised(self, context: Context) -> Iterator[Edge]:
+        parent, call = context.parent, context.call
+        if parent is None or call is None:
+            return
+        if call.kind is Kind.LOOP:  # StopIteration
+            yield from self._normal(parent, call, call, (Way.ENDED,))
+        if call.raises is not None:
+            yield Edge(self.number(parent, call.raises), NEXT, True)
+
+    def _suspended(self, context: Context, node: Node) -> Iterator[Edge]:
+        """Return where control goes at a ``yield``: to whoever consumes the generator."""
+        parent, call = context.parent, context.call
+        resumes = True
+        if parent is not None and call is not None:
+            match call.kind:
+                case Kind.LOOP:
+                    resumes = False
+                    yield from self._normal(parent, call, call, (Way.ITERATES,))
+                case Kind.ENTER | Kind.LEAVE:
+                    resumes = False
+                    yield from self._normal(parent, call, call)
+                case Kind.YIELD:
+                    yield from self._suspended(parent, call)
+                case _:
+                    yield from self._normal(parent, call, call)
+        if resumes:
+            yield from self._called(context, node, is_first=False)
+
+
+def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
+    """Return the nodes that can have called a frame, by where in its function the frame is.
+
+    A context manager made of a generator runs to its ``yield`` when the block is entered, and from
+    there when it is left.
+    """
+    graph = inner.graph
+    if not graph.is_generator:
+        return nodes
+    at = {node.number for node in graph.at(inner.line)}
+    fitting = [
+        node
+        for node in nodes
+        if node.kind not in (Kind.ENTER, Kind.LEAVE)
+        or at & (graph.before_first_yield if node.kind is Kind.ENTER else graph.after_yield)
+    ]
+    return fitting or nodes
+
+
+def _entries(child: Context, *, is_first: bool) -> Iterator[Node]:
+    """Return the nodes at which a function that is called goes on."""
+    graph, call = child.graph, child.call
+    assert call is not None
+    begins = call.kind is not Kind.LEAVE
+    resumes = graph.is_generator and call.kind not in (Kind.ENTER, Kind.YIELD)
+    if call.kind is Kind.LOOP:
+        begins, resumes = is_first, graph.is_generator and not is_first
+        begins = begins or not graph.is_generator
+    elif call.kind is Kind.CALL and isinstance(call.tree, ast.Call) and child.certain:
+        resumes = False  # it makes a generator that the same step consumes
+    if begins:
+        yield graph.entry
+    if resumes:
+        for node in graph.yields:
+            yield from (target for _, target in node.edges)
+            if call.kind is Kind.LEAVE and node.raises is not None:
+                yield node.raises

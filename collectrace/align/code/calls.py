@@ -28,7 +28,16 @@ _MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
 _OF_CLASS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _ENTERING: Final = frozenset({"__enter__", "__aenter__"})
 _LEAVING: Final = frozenset({"__exit__", "__aexit__"})
-_CALLING: Final = (Kind.CALL, Kind.AWAIT, Kind.ENTER, Kind.LEAVE, Kind.LOOP, Kind.YIELD)
+_CALLING: Final = (
+    Kind.CALL,
+    Kind.AWAIT,
+    Kind.ENTER,
+    Kind.LEAVE,
+    Kind.UNWIND,
+    Kind.LOOP,
+    Kind.YIELD,
+)
+_IMPLICIT: Final = (Kind.LOOP, Kind.ENTER, Kind.LEAVE, Kind.UNWIND)
 _KEEPING: Final = frozenset(
     {"staticmethod", "classmethod", "override", "abstractmethod", "property"}
 )
@@ -68,7 +77,7 @@ def is_named(node: Node, callee: Function, *, generator: bool) -> bool:
     match node.kind:
         case Kind.ENTER:
             return name in _ENTERING or (generator and called_name(node.tree) == name)
-        case Kind.LEAVE:
+        case Kind.LEAVE | Kind.UNWIND:
             items = node.tree.items if isinstance(node.tree, ast.With | ast.AsyncWith) else []
             named = any(called_name(item.context_expr) == name for item in items)
             return name in _LEAVING or (generator and named)
@@ -100,9 +109,7 @@ def must_call(
     decorators = decorated_by(callee)
     if decorators & CACHES:
         return False
-    if node.kind in (Kind.LOOP, Kind.ENTER, Kind.LEAVE) and is_named(
-        node, callee, generator=generator
-    ):
+    if node.kind in _IMPLICIT and is_named(node, callee, generator=generator):
         return True
     if is_named(node, callee, generator=generator):
         return _is_only(node, caller, callee, lookup)

@@ -8,7 +8,7 @@ edges lead to the steps that can follow, each with the outcome that chooses it. 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -31,6 +31,8 @@ class Kind(Enum):
     """``with`` enters a context manager."""
     LEAVE = auto()
     """``with`` leaves its context managers."""
+    UNWIND = auto()
+    """``with`` leaves them by an exception."""
     TEST = auto()
     """A condition, or a part of one."""
     LOOP = auto()
@@ -110,7 +112,9 @@ class Graph:
     exit: Node
     raised: Node
     inlined: frozenset[int]
-    """``id`` of each comprehension and generator expression whose steps are nodes of this graph."""
+    """``id`` of each comprehension or generator expression whose steps are in this graph."""
+    begins: Mapping[int, Node] = field(default_factory=dict)
+    """Where the block begins of each ``try`` with a ``finally`` and of each ``with``, by ``id``."""
     yields: Sequence[Node] = ()
     """Nodes at which a generator stops and goes on."""
     before_first_yield: frozenset[int] = frozenset()

@@ -54,6 +54,7 @@ class _Lowering(Expressions):
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()
         self._lookup = lookup
+        self._begins: dict[int, Node] = {}
 
     def graph(self, tree: ast.AST) -> Graph:
         exit_, raised = (self.node(kind, None, None) for kind in (Kind.EXIT, Kind.RAISED))
@@ -70,7 +71,9 @@ class _Lowering(Expressions):
                 raise TypeError(tree)
         entry.edges.append((NEXT, first))
         yields = [n for n in self.nodes if n.kind is Kind.YIELD]
-        graph = Graph(self.nodes, entry, exit_, raised, frozenset(self.inlined), yields)
+        graph = Graph(
+            self.nodes, entry, exit_, raised, frozenset(self.inlined), self._begins, yields
+        )
         if yields:
             graph.before_first_yield = reached([entry], through_yields=False)
             graph.after_yield = reached([t for n in yields for t in _after(n)], through_yields=True)
@@ -180,7 +183,7 @@ class _Lowering(Expressions):
 
         @cache
         def caught() -> Node:
-            node = self.step(s, scope, scope.raises(""), kind=Kind.LEAVE)
+            node = self.step(s, scope, scope.raises(""), kind=Kind.UNWIND)
             if any(self._suppresses(item.context_expr) for item in s.items):
                 handler = self.node(Kind.HANDLER, s, scope, (NEXT, then))
                 node.edges.insert(0, (Outcome(Way.HANDLER, line=s.lineno), handler))
@@ -191,6 +194,7 @@ class _Lowering(Expressions):
             leaving(scope.continues), scope.loops,
         )  # fmt: skip
         node = self._block(s.body, leaving(lambda: then)(), inner)
+        self._begins[id(s)] = node
         for item in reversed(s.items):
             node = self.step(item.context_expr, scope, node, kind=Kind.ENTER)
             node.line = s.lineno
@@ -223,7 +227,10 @@ class _Lowering(Expressions):
         if s.handlers:
             star = isinstance(s, ast.TryStar)
             inner = replace(outer, raises=self._handlers(s.handlers, then, outer, star=star))
-        return self._block(s.body, self._block(s.orelse, then, outer), inner)
+        node = self._block(s.body, self._block(s.orelse, then, outer), inner)
+        if s.finalbody:
+            self._begins[id(s)] = node
+        return node
 
     def _handlers(
         self, handlers: Sequence[ast.ExceptHandler], then: Node, outer: Scope, *, star: bool

@@ -22,6 +22,10 @@ MOST_STEPS: Final = 30_000
 
 _MOST_CONTEXTS: Final = 64
 
+_WAYS_OF_ENDED: Final = {Kind.LOOP: (Way.ENDED,), Kind.UNWIND: (Way.HANDLER,)}
+"""Outcomes of a step if the generator that it drives ends. A context manager made of a generator
+suppresses an exception by ending."""
+
 Stack = Sequence[Frame]
 """Frames of a call, innermost first, as records have them."""
 
@@ -231,8 +235,8 @@ class Paths:
         parent, call = context.parent, context.call
         if parent is None or call is None:
             return
-        ended = (Way.ENDED,) if call.kind is Kind.LOOP and context.graph.is_generator else None
-        yield from self._normal(parent, call, call, ended)
+        ways = _WAYS_OF_ENDED.get(call.kind) if context.graph.is_generator else None
+        yield from self._normal(parent, call, call, ways)
         if not context.certain:
             yield Edge(self.number(parent, call), NEXT, False)
 
@@ -254,7 +258,7 @@ class Paths:
                 case Kind.LOOP:
                     resumes = False
                     yield from self._normal(parent, call, call, (Way.ITERATES,))
-                case Kind.ENTER | Kind.LEAVE:
+                case Kind.ENTER | Kind.LEAVE | Kind.UNWIND:
                     resumes = False
                     yield from self._normal(parent, call, call)
                 case Kind.YIELD:
@@ -278,7 +282,7 @@ def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
     fitting = [
         node
         for node in nodes
-        if node.kind not in (Kind.ENTER, Kind.LEAVE)
+        if node.kind not in (Kind.ENTER, Kind.LEAVE, Kind.UNWIND)
         or at & (graph.before_first_yield if node.kind is Kind.ENTER else graph.after_yield)
     ]
     return fitting or nodes
@@ -288,7 +292,7 @@ def _entries(child: Context, *, is_first: bool) -> Iterator[Node]:
     """Return the nodes at which a function that is called goes on."""
     graph, call = child.graph, child.call
     assert call is not None
-    begins = call.kind is not Kind.LEAVE
+    begins = call.kind not in (Kind.LEAVE, Kind.UNWIND) or not graph.is_generator
     resumes = graph.is_generator and call.kind not in (Kind.ENTER, Kind.YIELD)
     if call.kind is Kind.LOOP:
         begins, resumes = is_first, graph.is_generator and not is_first
@@ -297,8 +301,8 @@ def _entries(child: Context, *, is_first: bool) -> Iterator[Node]:
         resumes = False  # it makes a generator that the same step consumes
     if begins:
         yield graph.entry
-    if resumes:
-        for node in graph.yields:
+    for node in graph.yields if resumes else ():
+        if call.kind is not Kind.UNWIND:
             yield from (target for _, target in node.edges)
-            if call.kind is Kind.LEAVE and node.raises is not None:
-                yield node.raises
+        elif node.raises is not None:
+            yield node.raises

@@ -15,7 +15,8 @@ import torch
 import torch.distributed as dist
 
 import tests.zoo.common
-from collectrace.align.code.decide import Answer, Finished, Raised, Side, decide
+from collectrace.align.code.between import Finished, Raised, Side
+from collectrace.align.code.decide import Answer, decide
 from collectrace.align.code.files import Files, Frame
 from collectrace.align.code.paths import Program, Stack
 

@@ -1,0 +1,262 @@
+"""The paths between the last common call of two sides and their next calls.
+
+An exception that ends the program needs care. It was raised at a known line, it passed ``finally``
+blocks and exits of ``with`` blocks, and calls there may have been made on the way. So the steps
+exist twice: as usual, and while that exception is on its way out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from collectrace.align.code import branches, calls
+from collectrace.align.code.branches import TARGETS, Region
+from collectrace.align.code.files import Gap
+from collectrace.align.code.graph import NEXT, Kind, Node, Outcome, Way, called_name
+from collectrace.align.code.paths import Context, Edge, Level, Paths, Program, Stack
+
+_UNWINDING: Final = (1 << 50, 1 << 51)
+"""Added to the number of a step while the exception that ends the one or other side goes out."""
+
+_ANY: Final = sum(_UNWINDING)
+
+_RAISES: Final = Outcome(Way.RAISED)
+
+
+class Finished(NamedTuple):
+    """The rank finished its program."""
+
+
+class Raised(NamedTuple):
+    """An exception ended the rank's program."""
+
+    stack: Stack
+    """Where it was raised, innermost first; a single frame if more is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two ranks, or of two sets of ranks that did the same."""
+
+    rank: int
+    last: Stack
+    """The last call that both made; empty: they made none before."""
+    next: Stack | Finished | Raised
+
+    @property
+    def stack(self) -> Stack:
+        """The stack of the next call, or where the exception was raised."""
+        match self.next:
+            case Finished():
+                return ()
+            case Raised(stack):
+                return stack
+            case stack:
+                return stack
+
+
+class Between:
+    """The graph between the calls of two sides.
+
+    Raises:
+        LookupError: the stacks have no function in common.
+        OverflowError: it is too large.
+
+    """
+
+    def __init__(self, program: Program, sides: tuple[Side, Side], gaps: set[Gap]) -> None:
+        last = [program.levels(side.rank, side.last, gaps) for side in sides]
+        following = [program.levels(side.rank, side.stack, gaps) for side in sides]
+        for n, side in enumerate(sides):
+            if isinstance(side.next, Raised):
+                following[n] = _completed(following[n], last[n])
+        stacks = _from_common_root([*last, *following])
+        self.paths = Paths(program, next(stack for stack in stacks if stack)[0])
+        root = self.paths.root
+        places = [self.paths.place(stack) for stack in stacks]
+        self.same = sorted(places[2]) == sorted(places[3]) and bool(places[2])
+        """Whether the next calls of both sides come from one place."""
+        self._entries: dict[int, int] = {}
+        """Steps at which an exploration begins, by numbers of their own."""
+        self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]
+        self._calls: dict[int, list[Edge]] = {}
+        """By step the edges to the next calls that are made there."""
+        self._raising: dict[int, list[int]] = {}
+        """By step that raises an exception that ends a side, the mark of its way out."""
+        self._finished: list[Edge] = []
+        self._raised: dict[int, Edge] = {}
+        """By the mark of its way out, what an exception leads to."""
+        for side, target, mark, steps in zip(sides, TARGETS, _UNWINDING, places[2:], strict=True):
+            match side.next:
+                case Finished():
+                    self._finished.append(Edge(target, NEXT, False))
+                case Raised():
+                    self._raised[mark] = Edge(target, _RAISES, False)
+                    for step in steps:
+                        self._raising.setdefault(step, []).append(mark)
+                case _:
+                    for step in steps:
+                        call = Edge(target, Outcome(Way.CALLS), False)
+                        self._calls.setdefault(step, []).append(call)
+
+    def owner(self, step: int) -> tuple[Context, Node]:
+        """Return the context and the node of a step."""
+        return self.paths.owner(self._plain(step))
+
+    def regions(self, gaps: set[Gap]) -> Iterator[Region]:
+        """Return the region between the calls, after those before the last call that matter."""
+        region = self._explore(self._edges, self._begin)
+        if self._raised and not all(target in region.leads for target in TARGETS):
+            # The exception was raised before the last call, and a ``finally`` holds it up.
+            begin = [step | mark for step in self._begin for mark in self._raised]
+            region = self._explore(self._edges, begin)
+            if not all(target in region.leads for target in TARGETS):
+                region = self._explore(self._edges, [*self._begin, *begin])
+        if not all(target in region.leads for target in TARGETS):
+            gaps.add(Gap.UNREACHABLE)
+        before = self._before(region)
+        if before is not None:
+            yield before
+        yield region
+
+    def _before(self, region: Region) -> Region | None:
+        """Return the region before the last call, if that is in a block with several ways on.
+
+        What follows a ``finally`` was decided in its ``try``: a ``return`` there, an exception. In
+        the graph each way on has its own copy of the block.
+        """
+        leads: dict[int, int] = {}
+        for step, real in list(self._entries.items()):
+            if step in region.edges:
+                plain = self._plain(real)
+                leads[plain] = leads.get(plain, 0) | region.leads.get(step, 0)
+        if not {branches.ONE, branches.TWO} <= set(leads.values()):
+            return None
+        ends = {
+            step: [Edge(TARGETS[lead - 1], NEXT, False)]
+            for step, lead in leads.items()
+            if lead in (branches.ONE, branches.TWO)
+        }
+        begin = {
+            self.paths.number(context, node)
+            for step in leads
+            for context, node in self._blocks(step)
+        }
+
+        def edges(step: int) -> Iterable[Edge]:
+            real = self._entries.get(step, step)
+            return ends.get(real) or self.paths.edges(real)
+
+        return self._explore(edges, sorted(begin))
+
+    def _blocks(self, step: int) -> Iterator[tuple[Context, Node]]:
+        """Return where the blocks begin whose ``finally`` or exit a step is in."""
+        context: Context | None
+        context, node = self.paths.owner(step)
+        while context is not None:
+            begins = context.graph.begins
+            if node.kind in (Kind.LEAVE, Kind.UNWIND):
+                yield context, begins[id(node.tree)]
+            for other in context.graph.nodes:
+                tree = other.tree
+                if other.kind is Kind.FINALLY and isinstance(tree, ast.Try | ast.TryStar):
+                    last = tree.finalbody[-1].end_lineno or 0
+                    if tree.finalbody[0].lineno <= node.line <= last:
+                        yield context, begins[id(tree)]
+            if context.call is None:
+                return
+            node, context = context.call, context.parent
+
+    def _explore(self, edges: Callable[[int], Iterable[Edge]], begin: Iterable[int]) -> Region:
+        first = TARGETS[-1] + 1 + len(self._entries)
+        entries = dict(enumerate(dict.fromkeys(begin), first))
+        self._entries |= entries
+        return branches.explore(edges, lambda step: self.paths.loops(self._plain(step)), entries)
+
+    def _plain(self, step: int) -> int:
+        """Return the number that a step has in the graph of paths."""
+        real = self._entries.get(step, step)
+        return ~(~real & ~_ANY) if real < 0 else real & ~_ANY
+
+    def _edges(self, step: int) -> Iterator[Edge]:
+        """Return the edges of a step, with those to the next calls of the sides."""
+        real = self._entries.get(step, step)
+        plain = self._plain(step)
+        _, node = self.paths.owner(plain)
+        mark = (~real if real < 0 else real) & _ANY
+        is_certain = called_name(node.tree) in calls.COLLECTIVES
+        made = self._calls.get(plain, ())
+        if step in self._entries:
+            # The step has made the last call: it makes another one if a library does in it.
+            yield from () if is_certain else made
+            yield from self._marked(self.paths.after(plain), mark, node)
+            return
+        yield from made
+        if made and is_certain:
+            return
+        yield from self._ended(plain, node, mark)
+        yield from self._marked(self.paths.edges(plain), mark, node)
+
+    def _ended(self, step: int, node: Node, mark: int) -> Iterator[Edge]:
+        """Return the edges to the ends of the sides, and those of an exception that ends one."""
+        root = self.paths.root
+        if step == self.paths.number(root, root.graph.exit) or (
+            node.kind is Kind.CALL and not node.edges  # it ends the process
+        ):
+            yield from self._finished
+        if step == self.paths.number(root, root.graph.raised):
+            located = {one for marks in self._raising.values() for one in marks}
+            for one, edge in self._raised.items():
+                if one == mark or one not in located:
+                    yield edge
+        if node.raises is not None and not mark:
+            context, _ = self.paths.owner(step)
+            for one in self._raising.get(step, ()):
+                raised = self.paths.number(context, node.raises)
+                yield Edge(raised | one, _RAISES, False)
+
+    def _marked(self, edges: Iterable[Edge], mark: int, node: Node) -> Iterator[Edge]:
+        """Return edges between steps with the mark of an exception that ends a side.
+
+        Nothing catches it, and no other exception takes its place.
+        """
+        for edge in edges:
+            if not mark:
+                yield edge
+                continue
+            target = edge.target
+            _, other = self.paths.owner(target)
+            if other.kind is Kind.HANDLER or (edge.is_exception and node.kind is not Kind.RAISED):
+                continue
+            marked = ~(~target | mark) if target < 0 else target | mark
+            yield edge._replace(target=marked)
+
+
+def _completed(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:
+    """Return the stack of an exception of which only the innermost frames may be known."""
+    if not raised or not last:
+        return list(raised)
+    for n, level in enumerate(last):
+        if level.function.tree is raised[0].function.tree:
+            return [*last[:n], *raised]
+    return []
+
+
+def _from_common_root(stacks: Sequence[Sequence[Level]]) -> list[Sequence[Level]]:
+    """Return the stacks from the outermost function that all of them are in.
+
+    A stack of a record ends with its eighth frame, so the outermost frames of two may differ.
+    """
+    given = [stack for stack in stacks if stack]
+    for level in given[0] if given else ():
+        places = [
+            next((n for n, one in enumerate(stack) if one.function.tree is level.function.tree), -1)
+            for stack in given
+        ]
+        if -1 not in places:
+            starts = iter(places)
+            return [stack[next(starts) :] if stack else stack for stack in stacks]
+    raise LookupError

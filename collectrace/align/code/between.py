@@ -133,13 +133,17 @@ class Between:
             if step in region.edges:
                 plain = self._plain(real)
                 leads[plain] = leads.get(plain, 0) | region.leads.get(step, 0)
-        if not {branches.ONE, branches.TWO} <= set(leads.values()):
-            return None
         ends = {
-            step: [Edge(TARGETS[lead - 1], NEXT, False)]
+            step: [
+                Edge(target, NEXT, False)
+                for mark, target in zip((branches.ONE, branches.TWO), TARGETS, strict=True)
+                if lead & mark
+            ]
             for step, lead in leads.items()
-            if lead in (branches.ONE, branches.TWO)
+            if lead
         }
+        if len(ends) < len(TARGETS):
+            return None
         begin = {
             self.paths.number(context, node)
             for step in leads
@@ -212,9 +216,9 @@ class Between:
             for one, edge in self._raised.items():
                 if one == mark or one not in located:
                     yield edge
-        if node.raises is not None and not mark:
-            context, _ = self.paths.owner(step)
-            for one in self._raising.get(step, ()):
+        context, _ = self.paths.owner(step)
+        for one in self._raising.get(step, ()):
+            if node.raises is not None and one != mark:  # it takes the place of another one
                 raised = self.paths.number(context, node.raises)
                 yield Edge(raised | one, _RAISES, False)
 

@@ -118,29 +118,28 @@ class _Naming:
         normal = 0
         for edge in edges:
             normal |= 0 if edge.is_exception else self._region.leads[edge.target]
-        todo = deque(edge.target for edge in edges if edge.is_exception or not branch.by_exception)
+        todo: deque[tuple[int, tuple[Context, Node] | None]] = deque(
+            (edge.target, None) for edge in edges if edge.is_exception or not branch.by_exception
+        )
         seen = set(todo)
-        blocks: list[tuple[Context, Node]] = []
-        found = False
         while todo:
-            step = todo.popleft()
+            step, block = todo.popleft()
             if step in TARGETS:
+                if block is not None:  # no handler, but a call in a ``finally``
+                    yield block
                 continue
             context, node = self._between.owner(step)
+            lead = self._region.leads[step]
             if node.kind is Kind.HANDLER:
-                lead = self._region.leads[step]
-                if lead != normal or lead == branches.BOTH:
-                    found = True
+                if lead not in (normal, 0) or lead == branches.BOTH:
                     yield context, node
                 continue
             if node.kind is Kind.FINALLY:
-                blocks.append((context, node))
+                block = block or (context, node)
             for edge in self._region.edges.get(step, ()):
-                if edge.target not in seen:
-                    seen.add(edge.target)
-                    todo.append(edge.target)
-        if not found:
-            yield from blocks[:1]
+                if (edge.target, block) not in seen:
+                    seen.add((edge.target, block))
+                    todo.append((edge.target, block))
 
     def _decision(self, branch: Branch, context: Context, node: Node) -> Decision:
         line = _line(node)

@@ -79,6 +79,8 @@ class Between:
         places = [self.paths.place(stack) for stack in stacks]
         self.same = sorted(places[2]) == sorted(places[3]) and bool(places[2])
         """Whether the next calls of both sides come from one place."""
+        self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
+        """That place."""
         self._entries: dict[int, int] = {}
         """Steps at which an exploration begins, by numbers of their own."""
         self._begin = [*places[0], *places[1]] or [self.paths.number(root, root.graph.entry)]

@@ -1,0 +1,327 @@
+"""Where the names in a condition got their values.
+
+Within a function by the definitions that reach a step in its control-flow graph; of an attribute of
+``self`` by the assignments in all methods of its class; of a name of the module by all assignments
+to it in the file.
+
+The library ``beniget`` computes definitions, too. It was not used: it takes ten times as long as
+parsing, prints warnings about the analysed program, knows no attributes and no type parameters.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from collectrace.align.code.files import Function, statements
+from collectrace.align.code.graph import Graph, Kind, Node, called_name
+
+
+class How(Enum):
+    """How a name gets a value."""
+
+    VALUE = auto()
+    """The value of an expression, or a part of it."""
+    CHANGE = auto()
+    """Its own value, changed by an expression."""
+    ITEM = auto()
+    """The items of an expression, one after the other."""
+    EXCEPTION = auto()
+    PARAMETER = auto()
+    CALL = auto()
+    """A function to which it is given writes into it."""
+    UNKNOWN = auto()
+
+
+class Binding(NamedTuple):
+    """A place at which a name gets a value."""
+
+    how: How
+    value: ast.expr | None
+    node: Node
+
+
+@dataclass(slots=True)
+class Definitions:
+    """The bindings of one function, by its graph."""
+
+    function: Function
+    graph: Graph
+    _bindings: Mapping[int, Mapping[str, list[Binding]]]
+    """By number of the node and name."""
+    _before: Sequence[Sequence[Node]]
+
+    @classmethod
+    def of(cls, function: Function, graph: Graph) -> Definitions:
+        """Return the definitions of a function."""
+        before: list[list[Node]] = [[] for _ in graph.nodes]
+        for node in graph.nodes:
+            for _, target in node.edges:
+                before[target.number].append(node)
+            if node.raises is not None:
+                before[node.raises.number].append(node)
+        found: dict[int, dict[str, list[Binding]]] = {}
+        for node in graph.nodes:
+            for name, how, value in _bound_at(node):
+                binding = Binding(how, value, node)
+                found.setdefault(node.number, {}).setdefault(name, []).append(binding)
+        for name in parameters(function.tree):
+            at_entry = found.setdefault(graph.entry.number, {})
+            at_entry[name] = [Binding(How.PARAMETER, None, graph.entry)]
+        return cls(function, graph, found, before)
+
+    def reaching(self, node: Node, name: str) -> list[Binding]:
+        """Return the bindings of a name that reach a step; empty: the function binds it not."""
+        found: list[Binding] = []
+        todo = list(self._before[node.number])
+        if node.kind is Kind.LOOP:  # the head binds its target after it has read the iterator
+            todo = [one for one in todo if one is not node]
+        seen: set[int] = set()
+        while todo:
+            one = todo.pop()
+            if one.number in seen:
+                continue
+            seen.add(one.number)
+            here = self._bindings.get(one.number, {}).get(name, [])
+            found += here
+            if not any(binding.how is not How.CHANGE for binding in here):
+                todo += self._before[one.number]
+        return found
+
+    def all(self, name: str) -> list[Binding]:
+        """Return every binding of a name in the function."""
+        return [one for names in self._bindings.values() for one in names.get(name, ())]
+
+    def leading_to(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return the steps from which control can reach some steps."""
+        seen: set[int] = set()
+        todo = list(nodes)
+        while todo:
+            for one in self._before[todo.pop().number]:
+                if one.number not in seen:
+                    seen.add(one.number)
+                    todo.append(one)
+        return [self.graph.nodes[number] for number in sorted(seen)]
+
+
+IN_PLACE: Final = {
+    **dict.fromkeys(
+        ("all_reduce", "all_reduce_coalesced", "broadcast", "broadcast_object_list", "all_gather",
+         "all_gather_object", "all_gather_into_tensor", "reduce", "scatter", "scatter_object_list",
+         "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "recv",
+         "recv_object_list", "irecv"), 0,
+    ),
+    "gather": 1,
+    "gather_object": 1,
+}  # fmt: skip
+"""Functions of ``torch.distributed`` by the position of the argument that gets the result. From
+torch 2.13, ``torch/distributed/distributed_c10d.py``."""
+
+_OUTPUTS: Final = frozenset(
+    {"tensor", "tensor_list", "object_list", "output", "output_tensor", "gather_list",
+     "object_gather_list", "output_tensor_list", "scatter_object_output_list", "tensors"}
+)  # fmt: skip
+"""The names of these arguments."""
+
+
+def output_of(call: ast.Call) -> ast.expr | None:
+    """Return the argument that a collective writes its result to; None: it is no such call."""
+    place = IN_PLACE.get(called_name(call))
+    if place is None:
+        return None
+    if place < len(call.args):
+        return call.args[place]
+    return next((one.value for one in call.keywords if one.arg in _OUTPUTS), None)
+
+
+def _bound_at(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
+    """Return the names that a step binds."""
+    tree = node.tree
+    match node.kind:
+        case Kind.STATEMENT:
+            yield from _bound_by(tree)
+        case Kind.LOOP if isinstance(tree, ast.For | ast.AsyncFor):
+            yield from _targets(tree.target, How.ITEM, tree.iter)
+        case Kind.LOOP if tree is not None:
+            for generator in getattr(tree, "generators", ()):
+                yield from _targets(generator.target, How.ITEM, generator.iter)
+        case Kind.ENTER if isinstance(node.head, ast.With | ast.AsyncWith):
+            yield from (one for one in _entered(node.head) if one[2] is tree)
+        case Kind.HANDLER if isinstance(tree, ast.ExceptHandler) and tree.name:
+            yield tree.name, How.EXCEPTION, None
+        case Kind.MATCH if isinstance(tree, ast.Match):
+            yield from ((name, How.VALUE, tree.subject) for name in _captured(tree))
+        case Kind.CALL if isinstance(tree, ast.Call):
+            yield from _written_by(tree)
+        case _:
+            pass
+    yield from _walrus(node)
+
+
+def _captured(tree: ast.Match) -> Iterator[str]:
+    for case in tree.cases:
+        for one in ast.walk(case.pattern):
+            name = getattr(one, "name", None) or getattr(one, "rest", None)
+            if isinstance(name, str):
+                yield name
+
+
+def _entered(tree: ast.With | ast.AsyncWith) -> Iterator[tuple[str, How, ast.expr | None]]:
+    for item in tree.items:
+        if item.optional_vars is not None:
+            yield from _targets(item.optional_vars, How.VALUE, item.context_expr)
+
+
+def _bound_by(tree: ast.AST | None) -> Iterator[tuple[str, How, ast.expr | None]]:
+    match tree:
+        case ast.Assign():
+            for target in tree.targets:
+                yield from _targets(target, How.VALUE, tree.value)
+        case ast.AugAssign():
+            yield from _targets(tree.target, How.CHANGE, tree.value)
+        case ast.AnnAssign(value=ast.expr() as value):
+            yield from _targets(tree.target, How.VALUE, value)
+        case ast.Import() | ast.ImportFrom():
+            for alias in tree.names:
+                yield (alias.asname or alias.name).partition(".")[0], How.UNKNOWN, None
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield tree.name, How.UNKNOWN, None
+        case ast.Delete():
+            for target in tree.targets:
+                if isinstance(target, ast.Subscript):
+                    yield from _targets(target, How.CHANGE, target.slice)
+        case _:
+            pass
+
+
+def _targets(
+    target: ast.expr, how: How, value: ast.expr | None
+) -> Iterator[tuple[str, How, ast.expr | None]]:
+    match target:
+        case ast.Name():
+            yield target.id, how, value
+        case ast.Attribute():
+            if text := dotted(target):
+                yield text, how, value
+        case ast.Starred():
+            yield from _targets(target.value, how, value)
+        case ast.Tuple() | ast.List():
+            parts: Sequence[ast.expr | None] = [value] * len(target.elts)
+            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+                parts = value.elts if how is How.VALUE else parts
+            for one, part in zip(target.elts, parts, strict=True):
+                yield from _targets(one, how, part)
+        case ast.Subscript():
+            yield from _targets(target.value, How.CHANGE, value)
+        case _:
+            pass
+
+
+def _written_by(call: ast.Call) -> Iterator[tuple[str, How, ast.expr | None]]:
+    """Return the names whose values a call changes: outputs of collectives, methods like add_()."""
+    output = output_of(call)
+    if output is not None:
+        if text := dotted(output):
+            yield text, How.CALL, call
+    elif isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+        text = dotted(call.func.value)
+        if text and not call.func.attr.endswith("__"):
+            yield text, How.CHANGE, call.args[0] if call.args else None
+
+
+def _walrus(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
+    """Return the names that ``:=`` binds in the expression of a step."""
+    if node.kind not in (Kind.TEST, Kind.STATEMENT, Kind.CALL) or node.tree is None:
+        return
+    if isinstance(node.tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return
+    for one in ast.walk(node.tree):
+        if isinstance(one, ast.NamedExpr):
+            yield one.target.id, How.VALUE, one.value
+
+
+def parameters(tree: ast.AST) -> Sequence[str]:
+    """Return the names of the parameters of a function, in their order."""
+    arguments = getattr(tree, "args", None)
+    if not isinstance(arguments, ast.arguments):
+        return ()
+    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    extra = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    return [one.arg for one in (*plain, *extra)]
+
+
+def argument(call: ast.Call, callee: Function, name: str) -> ast.expr | None:
+    """Return what a call passes for a parameter, or its default; None: not known."""
+    arguments = getattr(callee.tree, "args", None)
+    if not isinstance(arguments, ast.arguments):
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    plain = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    if name in plain:
+        bound = callee.owner is not None and "staticmethod" not in map(
+            called_name, callee.decorators
+        )
+        place = plain.index(name) - bound
+        if any(isinstance(one, ast.Starred) for one in call.args):
+            return None
+        if 0 <= place < len(call.args):
+            return call.args[place]
+        default = plain.index(name) - len(plain) + len(arguments.defaults)
+        return arguments.defaults[default] if default >= 0 else None
+    keyword_only = [one.arg for one in arguments.kwonlyargs]
+    return arguments.kw_defaults[keyword_only.index(name)] if name in keyword_only else None
+
+
+def dotted(tree: ast.AST | None) -> str:
+    """Return ``a.b.c`` as text; empty: it is something else."""
+    parts: list[str] = []
+    while isinstance(tree, ast.Attribute):
+        parts.append(tree.attr)
+        tree = tree.value
+    return ".".join([tree.id, *reversed(parts)]) if isinstance(tree, ast.Name) else ""
+
+
+def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast.expr | None]]:
+    """Return what the methods of a class assign to an attribute, and in which method.
+
+    None: it is changed in a way that is not followed.
+    """
+    for function in owner.file.functions:
+        if function.owner is not owner and function is not owner:
+            continue
+        for statement in statements(getattr(function.tree, "body", ())):
+            for text, how, value in _bound_by(statement):
+                if text in ((name,) if function is owner else (f"self.{name}", f"cls.{name}")):
+                    yield function, value if how is How.VALUE else None
+
+
+def global_values(module: Function, name: str) -> Iterator[tuple[Function, ast.expr | None, How]]:
+    """Return what a file assigns to a name of its module, and in which function."""
+    for function in module.file.functions:
+        body = getattr(function.tree, "body", ())
+        if function is not module and not any(
+            isinstance(one, ast.Global) and name in one.names for one in statements(body)
+        ):
+            continue
+        if isinstance(function.tree, ast.ClassDef):
+            continue
+        for statement in statements(body):
+            for text, how, value in _bound_of(statement):
+                if text == name:
+                    yield function, value, how
+
+
+def _bound_of(statement: ast.stmt) -> Iterator[tuple[str, How, ast.expr | None]]:
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        yield from _targets(statement.target, How.ITEM, statement.iter)
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        yield from _entered(statement)
+    else:
+        yield from _bound_by(statement)
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            yield from _written_by(statement.value)

@@ -153,7 +153,7 @@ class _Naming:
 
     def _origins(self, context: Context, node: Node, branch: Branch) -> tuple[Origin, ...]:
         """Return what the outcome of a step depends on."""
-        if node.kind in (Kind.HANDLER, Kind.FINALLY) or any(
+        if node.kind in (Kind.HANDLER, Kind.FINALLY, Kind.UNWIND) or any(
             edge.outcome.way is Way.RAISED for edge in self._region.edges[branch.step]
         ):
             return (Origin.EXCEPTION,)
@@ -193,7 +193,7 @@ class _Naming:
         while todo:
             step, block = todo.popleft()
             if step in TARGETS:
-                if block is not None:  # no handler, but a call in a ``finally``
+                if block is not None:  # no handler, but a call on the way out
                     yield block
                 continue
             context, node = self._between.owner(step)
@@ -202,7 +202,7 @@ class _Naming:
                 if lead not in (normal, 0) or lead == branches.BOTH:
                     yield context, node
                 continue
-            if node.kind is Kind.FINALLY:
+            if node.kind in (Kind.FINALLY, Kind.UNWIND):
                 block = block or (context, node)
             for edge in self._region.edges.get(step, ()):
                 if (edge.target, block) not in seen:

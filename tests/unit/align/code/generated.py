@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -354,6 +354,7 @@ def deciding(text: str, one: World, two: World, sides: Iterable[Side]) -> set[in
     function = next(name for name in reversed(lines[:line]) if name.lstrip().startswith("def "))
     is_outside = function.split()[1].split("(")[0] not in {one.split(".")[-1] for one in entered}
     if is_outside or lines[line - 1].strip().startswith("boom("):
+        found |= _managers_around(lines, line)
         for world in (one, two):
             asked = next((n for n, (index, _) in enumerate(world.asked) if index == two.odd), None)
             for handler, before in world.entered:
@@ -361,4 +362,18 @@ def deciding(text: str, one: World, two: World, sides: Iterable[Side]) -> set[in
                     found.add(handler if handler > 0 else place(text, -handler))
                     if handler > 0:
                         break
+    return found
+
+
+def _managers_around(lines: Sequence[str], line: int) -> set[int]:
+    """The ``with`` statements around a line: their exits may call, too."""
+    found = set()
+    deepest = len(lines[line - 1]) - len(lines[line - 1].lstrip())
+    for number in range(line - 1, 0, -1):
+        text = lines[number - 1]
+        depth = len(text) - len(text.lstrip())
+        if text.strip() and depth < deepest:
+            deepest = depth
+            if text.lstrip().startswith("with "):
+                found.add(number)
     return found

@@ -50,6 +50,7 @@ ROOMS = {
         {"align.reading"},
         {"align.matching"},
         {"align.ranks"},
+        {"align.code"},
         {"align.judging", "align.judging.circles"},
         {"align.diagnosis", "align.diagnosis.circles"},
         {"align.observations"},

@@ -16,7 +16,8 @@ from collectrace.align.code import branches, calls
 from collectrace.align.code.branches import TARGETS, Region
 from collectrace.align.code.files import Gap
 from collectrace.align.code.graph import NEXT, Kind, Node, Outcome, Way, called_name
-from collectrace.align.code.paths import Context, Edge, Level, Paths, Program, Stack
+from collectrace.align.code.paths import Context, Edge, Paths
+from collectrace.align.code.program import Level, Program, Stack
 
 _UNWINDING: Final = (1 << 50, 1 << 51)
 """Added to the number of a step while the exception that ends the one or other side goes out."""
@@ -111,6 +112,10 @@ class Between:
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
         region = self._explore(self._edges, self._begin)
+        if not all(target in region.leads for target in TARGETS):
+            # A name stands for another function than it seems to.
+            self.paths.is_trusting = False
+            region = self._explore(self._edges, self._begin)
         if self._raised and not all(target in region.leads for target in TARGETS):
             # The exception was raised before the last call, and a ``finally`` holds it up.
             begin = [step | mark for step in self._begin for mark in self._raised]

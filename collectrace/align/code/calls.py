@@ -26,6 +26,9 @@ CACHES: Final = frozenset({"cache", "lru_cache", "cached_property", "cachedmetho
 PROPERTIES: Final = frozenset({"property", "cached_property"})
 _MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
 _OF_CLASS: Final = frozenset({"__init__", "__new__", "__post_init__"})
+_BY_LIBRARY: Final = frozenset({"backward"})
+"""Methods that a library calls if it needs them, from a call of the same name."""
+
 _ENTERING: Final = frozenset({"__enter__", "__aenter__"})
 _LEAVING: Final = frozenset({"__exit__", "__aexit__"})
 _CALLING: Final = (
@@ -107,7 +110,7 @@ def must_call(
     if isinstance(callee.tree, ast.ClassDef | ast.Module):
         return isinstance(callee.tree, ast.ClassDef)  # a module is imported once
     decorators = decorated_by(callee)
-    if decorators & CACHES:
+    if decorators & CACHES or callee.name in _BY_LIBRARY:
         return False
     if node.kind in _IMPLICIT and is_named(node, callee, generator=generator):
         return True

@@ -16,11 +16,14 @@ from enum import Enum
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
+from collectrace.align.code.conditions import condition_of
 from collectrace.align.code.files import Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
-from collectrace.align.code.paths import Context, Edge, Program
-from collectrace.align.code.slices import Agreements, Nothing, Place, Site, Tracer, condition_of
+from collectrace.align.code.paths import Context, Edge
+from collectrace.align.code.places import Agreements, Nothing, Place, Site
+from collectrace.align.code.program import Program
+from collectrace.align.code.slices import Tracer
 from collectrace.align.reading import rank_tests
 
 
@@ -226,7 +229,9 @@ class _Arguments:
             place = Place(context.function, node, context)
             for source in self._tracer.sources(operand, place):
                 at = source.place
-                if source.origin is not Origin.AGREED and at.node is not None:
+                if at.node is None or isinstance(at.node.tree, ast.Import | ast.ImportFrom):
+                    continue
+                if source.origin is not Origin.AGREED:
                     owner = at.context or context
                     if at.function is not owner.function:
                         continue

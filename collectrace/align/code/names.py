@@ -64,8 +64,11 @@ class Definitions:
             if node.raises is not None:
                 before[node.raises.number].append(node)
         found: dict[int, dict[str, list[Binding]]] = {}
+        # The walrus is rare, and to look for it takes longer than all else.
+        lines = function.file.lines[max(function.first - 1, 0) : function.last]
+        has_walrus = any(":=" in line for line in lines)
         for node in graph.nodes:
-            for name, how, value in _bound_at(node):
+            for name, how, value in _bound_at(node, has_walrus=has_walrus):
                 binding = Binding(how, value, node)
                 found.setdefault(node.number, {}).setdefault(name, []).append(binding)
         for name in parameters(function.tree):
@@ -120,6 +123,12 @@ IN_PLACE: Final = {
 """Functions of ``torch.distributed`` by the position of the argument that gets the result. From
 torch 2.13, ``torch/distributed/distributed_c10d.py``."""
 
+CHANGING: Final = frozenset(
+    {"append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "clear",
+     "sort", "reverse", "update", "add", "discard", "setdefault", "move_to_end", "rotate"}
+)  # fmt: skip
+"""Methods that change a list, a dictionary, a set or a deque."""
+
 _OUTPUTS: Final = frozenset(
     {"tensor", "tensor_list", "object_list", "output", "output_tensor", "gather_list",
      "object_gather_list", "output_tensor_list", "scatter_object_output_list", "tensors"}
@@ -137,7 +146,7 @@ def output_of(call: ast.Call) -> ast.expr | None:
     return next((one.value for one in call.keywords if one.arg in _OUTPUTS), None)
 
 
-def _bound_at(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
+def _bound_at(node: Node, *, has_walrus: bool) -> Iterator[tuple[str, How, ast.expr | None]]:
     """Return the names that a step binds."""
     tree = node.tree
     match node.kind:
@@ -158,7 +167,8 @@ def _bound_at(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
             yield from _written_by(tree)
         case _:
             pass
-    yield from _walrus(node)
+    if has_walrus:
+        yield from _walrus(node)
 
 
 def _captured(tree: ast.Match) -> Iterator[str]:
@@ -226,10 +236,11 @@ def _written_by(call: ast.Call) -> Iterator[tuple[str, How, ast.expr | None]]:
     if output is not None:
         if text := dotted(output):
             yield text, How.CALL, call
-    elif isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
-        text = dotted(call.func.value)
-        if text and not call.func.attr.endswith("__"):
-            yield text, How.CHANGE, call.args[0] if call.args else None
+    elif isinstance(call.func, ast.Attribute):
+        method, text = call.func.attr, dotted(call.func.value)
+        in_place = method.endswith("_") and not method.endswith("__")
+        if text and (in_place or method in CHANGING):
+            yield text, How.CHANGE, ast.Tuple(call.args, ast.Load())
 
 
 def _walrus(node: Node) -> Iterator[tuple[str, How, ast.expr | None]]:
@@ -300,20 +311,65 @@ def attribute_values(owner: Function, name: str) -> Iterator[tuple[Function, ast
                     yield function, value if how is How.VALUE else None
 
 
-def global_values(module: Function, name: str) -> Iterator[tuple[Function, ast.expr | None, How]]:
-    """Return what a file assigns to a name of its module, and in which function."""
+class GlobalBinding(NamedTuple):
+    """A binding of a name of a module."""
+
+    function: Function
+    how: How
+    value: ast.expr | None
+
+
+def global_bindings(module: Function) -> Mapping[str, Sequence[GlobalBinding]]:
+    """Return the bindings of the names of a module, in all functions of its file."""
+    found: dict[str, list[GlobalBinding]] = {}
     for function in module.file.functions:
-        body = getattr(function.tree, "body", ())
-        if function is not module and not any(
-            isinstance(one, ast.Global) and name in one.names for one in statements(body)
-        ):
-            continue
         if isinstance(function.tree, ast.ClassDef):
             continue
-        for statement in statements(body):
+        body = list(statements(getattr(function.tree, "body", ())))
+        declared = {name for one in body if isinstance(one, ast.Global) for name in one.names}
+        if function is not module and not declared:
+            continue
+        for statement in body:
             for text, how, value in _bound_of(statement):
-                if text == name:
-                    yield function, value, how
+                if function is module or text in declared:
+                    found.setdefault(text, []).append(GlobalBinding(function, how, value))
+    return found
+
+
+_READING: Final = frozenset({"items", "keys", "values", "get", "copy", "index", "count"})
+_PURE: Final = frozenset(
+    {"len", "sorted", "enumerate", "zip", "range", "list", "tuple", "sum", "min", "max", "print",
+     "isinstance", "bool", "any", "all", "reversed", "iter"}
+)  # fmt: skip
+
+
+def changed_in(tree: ast.AST) -> frozenset[str]:
+    """Return the names that a function uses in a way that may change a list or the like.
+
+    Bindings are no such use, and methods that are known to read or to change are none.
+    """
+    reads: set[int] = set()
+    loads: list[ast.Name] = []
+    for one in ast.walk(tree):
+        match one:
+            case ast.Name(ctx=ast.Load()):
+                loads.append(one)
+            case ast.Call(func=ast.Attribute(value=ast.Name() as used, attr=method)):
+                if method in _READING or method in CHANGING:
+                    reads.add(id(used))
+            case ast.Call(func=ast.Name(id=called)) if called in _PURE:
+                reads.update(map(id, one.args))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                reads.add(id(one.iter))
+            case ast.Subscript(value=ast.Name(), ctx=ast.Load()):
+                reads.add(id(one.value))
+            case ast.Compare():
+                reads.update(map(id, [one.left, *one.comparators]))
+            case ast.If() | ast.While():
+                reads.add(id(one.test))
+            case _:
+                pass
+    return frozenset(one.id for one in loads if id(one) not in reads)
 
 
 def _bound_of(statement: ast.stmt) -> Iterator[tuple[str, How, ast.expr | None]]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from collectrace.align.code import calls
-from collectrace.align.code.files import Files, Frame, Function, Gap
+from collectrace.align.code.files import Function
 from collectrace.align.code.graph import NEXT, Graph, Kind, Node, Outcome, Way
-from collectrace.align.code.lowering import build
+from collectrace.align.code.program import Level, Program
 
 MOST_STEPS: Final = 30_000
 """Steps of a graph of paths."""
@@ -25,17 +25,6 @@ _MOST_CONTEXTS: Final = 64
 _WAYS_OF_ENDED: Final = {Kind.LOOP: (Way.ENDED,), Kind.UNWIND: (Way.HANDLER,)}
 """Outcomes of a step if the generator that it drives ends. A context manager made of a generator
 suppresses an exception by ending."""
-
-Stack = Sequence[Frame]
-"""Frames of a call, innermost first, as records have them."""
-
-
-class Level(NamedTuple):
-    """A frame of a stack, with the graph of its function."""
-
-    function: Function
-    graph: Graph
-    line: int
 
 
 @dataclass(eq=False, slots=True)
@@ -65,48 +54,6 @@ class Edge(NamedTuple):
     is_exception: bool
 
 
-class Program:
-    """The functions of a run, with their graphs. Each is built once."""
-
-    def __init__(self, files: Files) -> None:
-        self.files = files
-        self._graphs: dict[int, Graph | None] = {}
-        self._kept: list[Function] = []
-
-    def lookup(self, name: str) -> Sequence[Function]:
-        """Return the functions and classes of a name in the files that are known so far."""
-        return [one for file in self.files.known() for one in file.by_name.get(name, ())]
-
-    def graph(self, function: Function) -> Graph | None:
-        """Return the graph of a function; None: it is too large."""
-        key = id(function.tree)
-        if key not in self._graphs:
-            self._kept.append(function)
-            try:
-                self._graphs[key] = build(function, self.lookup)
-            except (OverflowError, RecursionError):
-                self._graphs[key] = None
-        return self._graphs[key]
-
-    def levels(self, rank: int, stack: Stack, gaps: set[Gap]) -> list[Level]:
-        """Return the frames of a stack whose functions are known, outermost first."""
-        found: list[Level] = []
-        for frame in reversed(stack):
-            function = self.files.function(rank, frame)
-            if isinstance(function, Gap):
-                gaps.add(function)
-                continue
-            if found and id(function.tree) in found[-1].graph.inlined:
-                found[-1] = found[-1]._replace(line=frame.line)
-                continue
-            graph = self.graph(function)
-            if graph is None:
-                gaps.add(Gap.TOO_LARGE)
-                continue
-            found.append(Level(function, graph, frame.line))
-        return found
-
-
 class Paths:
     """The graph of all paths through the functions on a few stacks."""
 
@@ -114,6 +61,8 @@ class Paths:
         self._program = program
         self._contexts: list[Context] = []
         self._owners: dict[int, tuple[Context, Node]] = {}
+        self.is_trusting = True
+        """A step that must call a function, by its name, does."""
         self.root = self._context(root, None, None)
 
     def place(self, levels: Sequence[Level]) -> list[int]:
@@ -207,7 +156,7 @@ class Paths:
             outcome = Outcome(Way.CALLS, child.function.name)
             for target in _entries(child, is_first=is_first):
                 yield Edge(self.number(child, target), outcome, False)
-        certain = bool(children) and all(child.certain for child in children)
+        certain = self.is_trusting and bool(children) and all(one.certain for one in children)
         if not certain:
             for edge in self._normal(context, node, node):
                 other = bool(children) and edge.outcome.way is Way.NEXT

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from collectrace.align.code import names, origins
-from collectrace.align.code.files import Function, statements
-from collectrace.align.code.graph import Kind, Node, called_name
+from collectrace.align.code.conditions import (
+    choosing,
+    class_of,
+    condition_of,
+    is_alike,
+    is_comprehended,
+)
+from collectrace.align.code.expressions import is_method_of_self
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
 from collectrace.align.code.origins import Origin, Rule
-from collectrace.align.code.paths import Context, Program
+from collectrace.align.code.places import Agreements, Place, Site, Source, whatever_order
+from collectrace.align.code.program import Program
 
 _MOST: Final = 200
 """Expressions that are followed for one question."""
@@ -24,56 +33,11 @@ _MOST: Final = 200
 _DEEPEST: Final = 12
 """Definitions and calls that lead to one another."""
 
+_MOST_BINDINGS: Final = 6
+"""Of one name, at one place."""
+
 _MUTABLE: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
 """Values that may be changed without their name being bound again."""
-
-_READING: Final = frozenset({"items", "keys", "values", "get", "copy", "index", "count"})
-_PURE: Final = frozenset(
-    {"len", "sorted", "enumerate", "zip", "range", "list", "tuple", "sum", "min", "max", "print",
-     "isinstance", "bool", "any", "all", "reversed", "iter"}
-)  # fmt: skip
-
-
-class Site(NamedTuple):
-    """A line of a file."""
-
-    path: str
-    line: int
-
-
-class Agreements(Protocol):
-    """What the records say about results of collectives."""
-
-    def agreed(self, site: Site) -> bool:
-        """Whether each call from a line completed before the first difference on both sides.
-
-        All of them in groups that contain both sides.
-        """
-
-
-class Nothing:
-    """No record says that a result is agreed."""
-
-    def agreed(self, site: Site) -> bool:  # noqa: ARG002
-        """Return False."""
-        return False
-
-
-class Place(NamedTuple):
-    """Where an expression is evaluated."""
-
-    function: Function
-    node: Node | None
-    """The step; None: somewhere in the function."""
-    context: Context | None
-    """The calls that led to the function; None: not known."""
-
-
-class Source(NamedTuple):
-    """A part of an expression whose value comes from elsewhere than a name that is followed."""
-
-    place: Place
-    origin: Origin
 
 
 class Tracer:
@@ -82,7 +46,6 @@ class Tracer:
     def __init__(self, program: Program, agreements: Agreements) -> None:
         self._program = program
         self._agreements = agreements
-        self._definitions: dict[int, Definitions | None] = {}
 
     def origins(self, tree: ast.AST | None, place: Place) -> tuple[Origin, ...]:
         """Return what an expression depends on, the most telling first."""
@@ -90,23 +53,13 @@ class Tracer:
 
     def sources(self, tree: ast.AST | None, place: Place) -> list[Source]:
         """Return what an expression depends on, with the places where it comes in."""
-        return list(_Trace(self, self._agreements, self._program).follow(tree, place, 0))
-
-    def definitions(self, function: Function) -> Definitions | None:
-        """Return the definitions of a function; None: it is too large."""
-        key = id(function.tree)
-        if key not in self._definitions:
-            graph = self._program.graph(function)
-            found = Definitions.of(function, graph) if graph is not None else None
-            self._definitions[key] = found
-        return self._definitions[key]
+        return list(_Trace(self._agreements, self._program).follow(tree, place, 0))
 
 
 class _Trace:
     """One question: what an expression depends on."""
 
-    def __init__(self, tracer: Tracer, agreements: Agreements, program: Program) -> None:
-        self._tracer = tracer
+    def __init__(self, agreements: Agreements, program: Program) -> None:
         self._agreements = agreements
         self._program = program
         self._seen: set[tuple[int, int, int]] = set()
@@ -132,8 +85,10 @@ class _Trace:
                 yield Source(place, Origin.UNKNOWN)
             case ast.Set() | ast.SetComp():
                 yield Source(place, Origin.ORDER)
-            case ast.Compare() if _is_alike(tree):
+            case ast.Compare() if is_alike(tree):
                 yield Source(place, Origin.AGREED)
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                yield from whatever_order(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -151,7 +106,11 @@ class _Trace:
         if found:
             origins_found = {one.origin for one in found}
             unknown = origins_found <= {Origin.UNKNOWN, Origin.AGREED}
-            if unknown and origins.is_rank(name) and not _is_parameter(name, place.function):
+            if (
+                unknown
+                and origins.is_rank(name)
+                and name not in names.parameters(place.function.tree)
+            ):
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
@@ -159,7 +118,7 @@ class _Trace:
         row = origins.row_of(self._resolved(name, place.function))
         if row is not None:
             yield Source(place, row.origin)
-        elif name in origins.TRANSPARENT or _is_comprehended(name, place):
+        elif name in origins.TRANSPARENT or is_comprehended(name, place):
             yield Source(place, Origin.AGREED)
         else:
             yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
@@ -168,19 +127,21 @@ class _Trace:
         """Return what the bindings of a name depend on, from the function outwards."""
         function: Function | None = place.function
         while function is not None:
-            definitions = self._tracer.definitions(function)
+            definitions = self._program.definitions(function)
             if definitions is None:
                 yield Source(place, Origin.UNKNOWN)
                 return
             inside = function is place.function and place.node is not None
             if isinstance(function.tree, ast.Module):
-                if inside and place.node is not None and not _is_global(name, function):
+                if inside and place.node is not None and not self._is_global(name, function):
                     found = definitions.reaching(place.node, name)
                     yield from self._bound(found, definitions, name, place, depth)
                 else:
                     yield from self._global(name, function, place, depth)
                 return
-            if not isinstance(function.tree, ast.ClassDef) and not _declares(name, function):
+            if not isinstance(function.tree, ast.ClassDef) and name not in self._program.declared(
+                function
+            ):
                 bound = definitions.all(name)
                 if bound and inside and place.node is not None:
                     bound = definitions.reaching(place.node, name)
@@ -189,6 +150,11 @@ class _Trace:
                     yield from self._bound(bound, definitions, name, at, depth)
                     return
             function = function.parent
+
+    def _is_global(self, name: str, module: Function) -> bool:
+        """Whether a function of the file binds a name of its module."""
+        bindings = self._program.globals(module).get(name, ())
+        return any(one.function is not module for one in bindings)
 
     def _bound(
         self,
@@ -215,27 +181,26 @@ class _Trace:
                     yield from (Source(at, one.origin) for one in found)
                 case _:
                     yield from self.follow(binding.value, at, depth + 1)
-                    if _may_change(name, binding.value, binding.how, at.function):
+                    if self._may_change(name, binding.value, binding.how, at.function):
                         yield Source(at, Origin.UNKNOWN)
-        several = len(bound) > 1 or any(one.how is How.CHANGE for one in bound)
-        if several and not self._is_chosen_alike(bound, definitions, place, depth):
-            yield Source(place, Origin.UNKNOWN)
+        if len(bound) > 1 or any(one.how is How.CHANGE for one in bound):
+            yield from self._chosen(bound, definitions, place, depth)
 
-    def _is_chosen_alike(
+    def _chosen(
         self, bound: Sequence[Binding], definitions: Definitions, place: Place, depth: int
-    ) -> bool:
-        """Whether both sides went the same way through the bindings of a name."""
-        before = definitions.leading_to([one.node for one in bound])
-        for node in before:
-            if node.kind in (Kind.HANDLER, Kind.DISPATCH, Kind.YIELD, Kind.FINALLY):
-                return False
+    ) -> Iterator[Source]:
+        """Return what decides which of several bindings a name has its value from."""
+        if place.node is None or len(bound) > _MOST_BINDINGS:
+            yield Source(place, Origin.UNKNOWN)
+            return
+        for node in choosing(definitions.graph, [one.node for one in bound], place.node):
+            at = Place(definitions.function, node, place.context)
             condition = condition_of(node)
-            if condition is not None:
-                at = Place(definitions.function, node, place.context)
-                found = self.follow(condition, at, depth + 1)
-                if any(one.origin is not Origin.AGREED for one in found):
-                    return False
-        return True
+            if condition is None:
+                yield Source(at, Origin.EXCEPTION)
+            else:
+                found = list(self.follow(condition, at, depth + 1))
+                yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
         """Return what the caller on the stack passes for a parameter."""
@@ -257,8 +222,8 @@ class _Trace:
 
     def _global(self, name: str, module: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what a variable of a module depends on."""
-        found = list(names.global_values(module, name))
-        for function, value, how in found:
+        found = self._program.globals(module).get(name, ())
+        for function, how, value in found:
             at = Place(function, None, None)
             if how is How.UNKNOWN:
                 yield from self._defined(name, place)
@@ -266,10 +231,18 @@ class _Trace:
                 yield Source(at, self._result(value, at))
             else:
                 yield from self.follow(value, at, depth + 1)
-                if _may_change(name, value, how, function.file.module):
+                if self._may_change(name, value, how, module):
                     yield Source(at, Origin.UNKNOWN)
-        if len(found) > 1 or any(how is How.CHANGE for _, _, how in found):
+        if len(found) > 1 or any(how is How.CHANGE for _, how, _ in found):
             yield Source(place, Origin.UNKNOWN)  # which of them came last is not followed
+
+    def _may_change(self, name: str, value: ast.AST | None, how: How, function: Function) -> bool:
+        """Whether a list or the like is used in a way that may change it."""
+        if how is not How.VALUE or not isinstance(value, _MUTABLE):
+            return False
+        if isinstance(value, ast.Call) and called_name(value) in _IMMUTABLE:
+            return False
+        return name in self._program.changed(function)
 
     def _defined(self, name: str, place: Place) -> Iterator[Source]:
         """Return what an imported name, a function or a class depends on."""
@@ -288,7 +261,7 @@ class _Trace:
         if row is not None and row.rule is not Rule.RESULT:
             yield from self._by_row(row, [tree.value], place, depth)
             return
-        owner = _class_of(place.function)
+        owner = class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
             found = list(self._of_object(tree.attr, owner, depth))
@@ -301,8 +274,9 @@ class _Trace:
             yield Source(place, Origin.RANK)
         else:
             yield Source(place, Origin.UNKNOWN)
-            base = self.follow(tree.value, place, depth + 1)
-            yield from (one for one in base if one.origin is not Origin.AGREED)
+            if not self._is_imported(tree.value, place):
+                base = self.follow(tree.value, place, depth + 1)
+                yield from (one for one in base if one.origin is not Origin.AGREED)
 
     def _of_object(self, name: str, owner: Function, depth: int) -> Iterator[Source]:
         """Return what an attribute of ``self`` depends on, by all methods of the class."""
@@ -342,17 +316,18 @@ class _Trace:
         if name in (origins.TRANSPARENT_METHODS if is_method else origins.TRANSPARENT) or (
             name in origins.TRANSPARENT and text
         ):
-            base = text.partition(".")[0]
             for operand in operands:
-                if not (names.dotted(operand) == base and base in place.function.file.imports):
-                    yield from self.follow(operand, place, depth)
+                if not self._is_imported(operand, place):
+                    found = self.follow(operand, place, depth)
+                    yield from whatever_order(found) if name in _ORDERLESS else found
             return
         yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
         if not isinstance(tree.func, ast.Name | ast.Attribute):
             operands.append(tree.func)
         for operand in operands:
-            found = self.follow(operand, place, depth + 1)
-            yield from (one for one in found if one.origin is not Origin.AGREED)
+            if not self._is_imported(operand, place):
+                found = self.follow(operand, place, depth + 1)
+                yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
         self, row: origins.Row, operands: Sequence[ast.AST], place: Place, depth: int
@@ -361,6 +336,8 @@ class _Trace:
             yield Source(place, row.origin)
             return
         found = [one for operand in operands for one in self.follow(operand, place, depth)]
+        if row.origin is Origin.LENGTH:
+            found = list(whatever_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
             yield Source(place, row.origin)
         yield from found
@@ -377,11 +354,8 @@ class _Trace:
         if isinstance(tree.func, ast.Name):
             same = [one for one in same if one.owner is None]
         elif isinstance(tree.func, ast.Attribute):
-            of_self = isinstance(tree.func.value, ast.Name) and tree.func.value.id in (
-                "self",
-                "cls",
-            )
-            owner = _class_of(place.function)
+            of_self = is_method_of_self(tree.func)
+            owner = class_of(place.function)
             same = [one for one in same if one.owner is not None]
             if of_self and owner is not None:
                 same = [one for one in same if one.owner is owner] or same
@@ -391,7 +365,7 @@ class _Trace:
         self, callee: Function, tree: ast.Call, place: Place, depth: int
     ) -> Iterator[Source]:
         """Return what the result of a function depends on: its returns, and what chooses them."""
-        definitions = self._tracer.definitions(callee)
+        definitions = self._program.definitions(callee)
         if definitions is None or depth > _DEEPEST - 4 or definitions.graph.is_generator:
             yield Source(place, Origin.UNKNOWN)
             return
@@ -420,6 +394,11 @@ class _Trace:
         agreed = self._agreements.agreed(Site(place.function.file.path, tree.lineno))
         return Origin.AGREED if agreed else Origin.UNKNOWN
 
+    def _is_imported(self, tree: ast.AST, place: Place) -> bool:
+        """Whether an expression is a module, or something in one."""
+        text = names.dotted(tree)
+        return bool(text) and text.partition(".")[0] in place.function.file.imports
+
     def _resolved(self, text: str, function: Function) -> str:
         """Return a dotted name with the import of its first part resolved."""
         first, dot, rest = text.partition(".")
@@ -427,113 +406,8 @@ class _Trace:
         return f"{found}{dot}{rest}"
 
 
-def condition_of(node: Node) -> ast.AST | None:
-    """Return the expression by which a step chooses where to go; None: it does not choose."""
-    tree = node.tree
-    match node.kind:
-        case Kind.TEST:
-            return tree
-        case Kind.LOOP if isinstance(tree, ast.For | ast.AsyncFor):
-            return tree.iter
-        case Kind.LOOP:
-            return tree
-        case Kind.MATCH if isinstance(tree, ast.Match):
-            return tree.subject
-        case _:
-            return None
-
-
-def _is_alike(test: ast.Compare) -> bool:
-    """Whether a test of the rank has one outcome on all ranks: ``rank >= 0``, ``rank is None``."""
-    match test:
-        case ast.Compare(left=left, ops=[op], comparators=[other]):
-            rank = origins.is_rank(called_name(left))
-            value = other.operand if isinstance(other, ast.UnaryOp) else other
-            number = value.value if isinstance(value, ast.Constant) else ...
-            if not rank or number is ...:
-                return False
-            negative = isinstance(other, ast.UnaryOp) and isinstance(other.op, ast.USub)
-            if number == 0 and not negative:
-                return isinstance(op, ast.GtE | ast.Lt)
-            return number is None or (negative and number == 1)
-        case _:
-            return False
-
-
-def _is_parameter(name: str, function: Function) -> bool:
-    return name in names.parameters(function.tree)
-
-
-def _is_comprehended(name: str, place: Place) -> bool:
-    """Whether a name is bound by a comprehension or lambda in the statement."""
-    trees = (place.node.tree, place.node.head) if place.node is not None else (place.function.tree,)
-    for tree in trees:
-        for one in ast.walk(tree) if tree is not None else ():
-            if isinstance(one, ast.comprehension | ast.arguments) and any(
-                getattr(part, "id", getattr(part, "arg", "")) == name
-                for part in ast.walk(one.target if isinstance(one, ast.comprehension) else one)
-            ):
-                return True
-    return False
-
-
-def _is_global(name: str, module: Function) -> bool:
-    """Whether a function of the file binds a name of its module."""
-    return any(
-        isinstance(one, ast.Global) and name in one.names
-        for one in statements(module.file.tree.body, into_functions=True)
-    )
-
-
-def _declares(name: str, function: Function) -> bool:
-    """Whether a function declares a name as ``global`` or ``nonlocal``."""
-    return any(
-        isinstance(one, ast.Global | ast.Nonlocal) and name in one.names
-        for one in statements(getattr(function.tree, "body", ()))
-        if not isinstance(function.tree, ast.Lambda)
-    )
-
-
-def _class_of(function: Function) -> Function | None:
-    """Return the class whose method a function is, or is in."""
-    outer: Function | None = function
-    while outer is not None and outer.owner is None:
-        outer = outer.parent
-    return outer.owner if outer is not None else None
-
-
-def _may_change(name: str, value: ast.AST | None, how: How, function: Function) -> bool:
-    """Whether a list or the like is used in a way that may change it."""
-    if how is not How.VALUE or not isinstance(value, _MUTABLE):
-        return False
-    if isinstance(value, ast.Call) and called_name(value) in _IMMUTABLE:
-        return False
-    reads: set[int] = set()
-    for one in ast.walk(function.tree):
-        match one:
-            case ast.Call(func=ast.Attribute(value=ast.Name() as used, attr=method)):
-                if method in _READING:
-                    reads.add(id(used))
-            case ast.Call(func=ast.Name(id=called)) if called in _PURE:
-                reads.update(map(id, one.args))
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                reads.add(id(one.iter))
-            case ast.Subscript(value=ast.Name(), ctx=ast.Load()):
-                reads.add(id(one.value))
-            case ast.Compare():
-                reads.update(map(id, [one.left, *one.comparators]))
-            case ast.If() | ast.While():
-                reads.add(id(one.test))
-            case _:
-                pass
-    return any(
-        isinstance(one, ast.Name)
-        and one.id == name
-        and isinstance(one.ctx, ast.Load)
-        and id(one) not in reads
-        for one in ast.walk(function.tree)
-    )
-
+_ORDERLESS: Final = frozenset({"sorted", "min", "max", "any", "all", "bool"})
+"""Functions whose results do not depend on the order of their argument's items."""
 
 _IMMUTABLE: Final = frozenset(
     {"len", "int", "float", "bool", "str", "range", "min", "max", "sum", "abs", "round", "tuple",

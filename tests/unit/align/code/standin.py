@@ -18,7 +18,7 @@ import tests.zoo.common
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.decide import Answer, decide
 from collectrace.align.code.files import Files, Frame
-from collectrace.align.code.paths import Program, Stack
+from collectrace.align.code.program import Program, Stack
 
 MOST_FRAMES: Final = 8
 """Of a stack in a record."""

@@ -1,0 +1,59 @@
+"""Where an expression stands, and what comes in there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Node
+from collectrace.align.code.origins import Origin
+from collectrace.align.code.paths import Context
+
+
+class Site(NamedTuple):
+    """A line of a file."""
+
+    path: str
+    line: int
+
+
+class Agreements(Protocol):
+    """What the records say about results of collectives."""
+
+    def agreed(self, site: Site) -> bool:
+        """Whether each call from a line completed before the first difference on both sides.
+
+        All of them in groups that contain both sides.
+        """
+
+
+class Nothing:
+    """No record says that a result is agreed."""
+
+    def agreed(self, site: Site) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
+
+
+class Place(NamedTuple):
+    """Where an expression is evaluated."""
+
+    function: Function
+    node: Node | None
+    """The step; None: somewhere in the function."""
+    context: Context | None
+    """The calls that led to the function; None: not known."""
+
+
+class Source(NamedTuple):
+    """A part of an expression whose value comes from elsewhere than a name that is followed."""
+
+    place: Place
+    origin: Origin
+
+
+def whatever_order(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of a value that does not depend on the order of a set."""
+    for one in found:
+        yield one._replace(origin=Origin.AGREED) if one.origin is Origin.ORDER else one

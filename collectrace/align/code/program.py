@@ -1,0 +1,107 @@
+"""The functions of a run: their graphs and definitions, each worked out once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from collectrace.align.code import names
+from collectrace.align.code.files import Files, Frame, Function, Gap, statements
+from collectrace.align.code.graph import Graph
+from collectrace.align.code.lowering import build
+from collectrace.align.code.names import Definitions, GlobalBinding
+
+Stack = Sequence[Frame]
+"""Frames of a call, innermost first, as records have them."""
+
+
+class Level(NamedTuple):
+    """A frame of a stack, with the graph of its function."""
+
+    function: Function
+    graph: Graph
+    line: int
+
+
+class Program:
+    """The functions of a run, with their graphs. Each is built once."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._graphs: dict[int, Graph | None] = {}
+        self._definitions: dict[int, Definitions | None] = {}
+        self._globals: dict[int, Mapping[str, Sequence[GlobalBinding]]] = {}
+        self._declared: dict[int, frozenset[str]] = {}
+        self._changed: dict[int, frozenset[str]] = {}
+        self._kept: list[Function] = []
+        """Their trees live as long as they are known by their ``id``."""
+
+    def lookup(self, name: str) -> Sequence[Function]:
+        """Return the functions and classes of a name in the files that are known so far."""
+        return [one for file in self.files.known() for one in file.by_name.get(name, ())]
+
+    def graph(self, function: Function) -> Graph | None:
+        """Return the graph of a function; None: it is too large."""
+        key = id(function.tree)
+        if key not in self._graphs:
+            self._kept.append(function)
+            try:
+                self._graphs[key] = build(function, self.lookup)
+            except (OverflowError, RecursionError):
+                self._graphs[key] = None
+        return self._graphs[key]
+
+    def definitions(self, function: Function) -> Definitions | None:
+        """Return the definitions of a function; None: it is too large."""
+        key = id(function.tree)
+        if key not in self._definitions:
+            graph = self.graph(function)
+            found = Definitions.of(function, graph) if graph is not None else None
+            self._definitions[key] = found
+        return self._definitions[key]
+
+    def globals(self, module: Function) -> Mapping[str, Sequence[GlobalBinding]]:
+        """Return the bindings of the names of a module, in all functions of its file."""
+        key = id(module.tree)
+        if key not in self._globals:
+            self._globals[key] = names.global_bindings(module)
+        return self._globals[key]
+
+    def declared(self, function: Function) -> frozenset[str]:
+        """Return the names that a function declares as ``global`` or ``nonlocal``."""
+        key = id(function.tree)
+        if key not in self._declared:
+            body = getattr(function.tree, "body", ())
+            self._declared[key] = frozenset(
+                name
+                for one in (statements(body) if isinstance(body, list) else ())
+                if isinstance(one, ast.Global | ast.Nonlocal)
+                for name in one.names
+            )
+        return self._declared[key]
+
+    def changed(self, function: Function) -> frozenset[str]:
+        """Return the names in a function whose values may be changed in a way not followed."""
+        key = id(function.tree)
+        if key not in self._changed:
+            self._changed[key] = names.changed_in(function.tree)
+        return self._changed[key]
+
+    def levels(self, rank: int, stack: Stack, gaps: set[Gap]) -> list[Level]:
+        """Return the frames of a stack whose functions are known, outermost first."""
+        found: list[Level] = []
+        for frame in reversed(stack):
+            function = self.files.function(rank, frame)
+            if isinstance(function, Gap):
+                gaps.add(function)
+                continue
+            if found and id(function.tree) in found[-1].graph.inlined:
+                found[-1] = found[-1]._replace(line=frame.line)
+                continue
+            graph = self.graph(function)
+            if graph is None:
+                gaps.add(Gap.TOO_LARGE)
+                continue
+            found.append(Level(function, graph, frame.line))
+        return found

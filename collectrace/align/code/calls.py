@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from collectrace import ops
+from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 
@@ -202,3 +203,28 @@ def _is_wrapped(name: str, caller: Function, callee: Function, lookup: Lookup) -
     if wrapper is None or wrapper.name not in decorated_by(callee):
         return False
     return name in _bound(wrapper.tree)  # the decorated function, as the decorator got it
+
+
+def called_by(tree: ast.Call, caller: Function, lookup: Lookup) -> Function | None:
+    """Return the plain function or method that a call calls; None: it is not known."""
+    same = [
+        one
+        for one in lookup(called_name(tree))
+        if isinstance(one.tree, ast.FunctionDef) and decorated_by(one) <= _KEEPING
+    ]
+    if isinstance(tree.func, ast.Name):
+        same = [one for one in same if one.owner is None]
+    else:
+        same = [one for one in same if one.owner is not None]
+        owner = class_of(caller)
+        if is_method_of_self(tree.func) and owner is not None:
+            same = [one for one in same if one.owner is owner] or same
+    return same[0] if len(same) == 1 else None
+
+
+def class_of(function: Function) -> Function | None:
+    """Return the class whose method a function is, or is in."""
+    outer: Function | None = function
+    while outer is not None and outer.owner is None:
+        outer = outer.parent
+    return outer.owner if outer is not None else None

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.branches import TARGETS
-from collectrace.align.code.files import Function
 from collectrace.align.code.graph import NEXT, Graph, Kind, Node, called_name
 from collectrace.align.code.paths import Edge
 from collectrace.align.code.places import Place
@@ -80,11 +79,3 @@ def is_comprehended(name: str, place: Place) -> bool:
             ):
                 return True
     return False
-
-
-def class_of(function: Function) -> Function | None:
-    """Return the class whose method a function is, or is in."""
-    outer: Function | None = function
-    while outer is not None and outer.owner is None:
-        outer = outer.parent
-    return outer.owner if outer is not None else None

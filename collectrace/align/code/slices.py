@@ -11,15 +11,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collectrace.align.code import names, origins
+from collectrace.align.code import calls, names, origins
 from collectrace.align.code.conditions import (
     choosing,
-    class_of,
     condition_of,
     is_alike,
     is_comprehended,
 )
-from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function
 from collectrace.align.code.graph import Kind, called_name
 from collectrace.align.code.names import Binding, Definitions, How
@@ -261,7 +259,7 @@ class _Trace:
         if row is not None and row.rule is not Rule.RESULT:
             yield from self._by_row(row, [tree.value], place, depth)
             return
-        owner = class_of(place.function)
+        owner = calls.class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
             found = list(self._of_object(tree.attr, owner, depth))
@@ -301,7 +299,7 @@ class _Trace:
             operands.insert(0, tree.func.value)
         text = names.dotted(tree.func)
         name = called_name(tree)
-        known = self._known(tree, place)
+        known = calls.called_by(tree, place.function, self._program.lookup)
         if known is not None:
             yield from self._inside(known, tree, place, depth)
             return
@@ -341,25 +339,6 @@ class _Trace:
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
             yield Source(place, row.origin)
         yield from found
-
-    def _known(self, tree: ast.Call, place: Place) -> Function | None:
-        """Return the function of a known file that a call calls; None: it is not known."""
-        name = called_name(tree)
-        same = [
-            one
-            for one in self._program.lookup(name)
-            if isinstance(one.tree, ast.FunctionDef)
-            and set(map(called_name, one.decorators)) <= {"staticmethod", "classmethod", "property"}
-        ]
-        if isinstance(tree.func, ast.Name):
-            same = [one for one in same if one.owner is None]
-        elif isinstance(tree.func, ast.Attribute):
-            of_self = is_method_of_self(tree.func)
-            owner = class_of(place.function)
-            same = [one for one in same if one.owner is not None]
-            if of_self and owner is not None:
-                same = [one for one in same if one.owner is owner] or same
-        return same[0] if len(same) == 1 else None
 
     def _inside(
         self, callee: Function, tree: ast.Call, place: Place, depth: int

@@ -16,8 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from collectrace.align.code.between import Side
-from collectrace.align.code.files import Frame
-from tests.unit.align.code.standin import Call, Run, user_stack
+from tests.unit.align.code.standin import Call, Run, traced, user_stack
 
 PATH = "/generated/program.py"
 
@@ -68,11 +67,23 @@ class Around:
     """Those that may be called, and whether they are generators."""
 
 
-SIMPLE = ("call", "call", "call", "boom", "and", "or", "choice", "comprehension", "any", "use", "use")
+SIMPLE = (
+    "call",
+    "call",
+    "call",
+    "boom",
+    "and",
+    "or",
+    "choice",
+    "comprehension",
+    "any",
+    "use",
+    "use",
+)
 LEAVING = ("return", "raise", "break", "continue")
 COMPOUND = (
-    "if", "if", "if_else", "for", "for_else", "while", "while_true", "try", "try_finally", "finally",
-    "suppress", "with", "match", "elif", "iterate", "managed",
+    "if", "if", "if_else", "for", "for_else", "while", "while_true", "try", "try_finally",
+    "finally", "suppress", "with", "match", "elif", "iterate", "managed",
 )  # fmt: skip
 
 
@@ -219,7 +230,7 @@ def attempt(w: Writer, a: Around, inner: Around, kind: str, s: int) -> None:
         block(w, inner)
 
 
-HEAD = '''
+HEAD = """
 class Manager:
     def __init__(self, at):
         self.at = at
@@ -241,7 +252,7 @@ def managed(at):
     all_reduce(at)
     if ask(4, at): #@4
         all_reduce(at)
-'''
+"""
 
 
 @st.composite
@@ -295,7 +306,7 @@ class World:
             raise Two if site % 2 else One
 
     def emit(self, *at: object) -> None:
-        stack = user_stack(sys._getframe(1), lambda file: file == PATH)
+        stack = user_stack(sys._getframe(1), PATH.__eq__)
         self.run.calls.append(Call("all_reduce", stack, at))
         if len(self.run.calls) > 200:
             raise StopLongRuns
@@ -315,7 +326,8 @@ class World:
     def names(self) -> dict[str, object]:
         return {
             "__name__": "__main__", "ask": self.ask, "boom": self.boom, "all_reduce": self.emit,
-            "entered": self.enter, "suppress": self.suppress, "contextmanager": contextmanager, "One": One, "Two": Two,
+            "entered": self.enter, "suppress": self.suppress, "contextmanager": contextmanager,
+            "One": One, "Two": Two,
         }  # fmt: skip
 
 
@@ -324,14 +336,7 @@ def execute(text: str, world: World) -> World:
     try:
         exec(compile(text, PATH, "exec"), world.names())
     except One as error:
-        frames = []
-        traceback = error.__traceback__
-        while traceback is not None:
-            code = traceback.tb_frame.f_code
-            if code.co_filename == PATH:
-                frames.append(Frame(PATH, traceback.tb_lineno, code.co_qualname, code.co_firstlineno))
-            traceback = traceback.tb_next
-        world.run.raised = tuple(reversed(frames))
+        world.run.raised = traced(error, PATH.__eq__)
     return world
 
 

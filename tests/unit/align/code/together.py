@@ -10,7 +10,7 @@ import io
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -22,12 +22,13 @@ import torch.distributed as dist
 
 import tests.zoo.common
 from collectrace.align.code.between import Side
-from tests.unit.align.code.standin import Call, Run, described, difference, user_stack
+from tests.unit.align.code.alone import described
+from tests.unit.align.code.standin import Call, Run, difference, traced, user_stack
 
 ZOO: Final = Path(tests.zoo.common.__file__).parent
 
 Event = tuple[int, str, int]
-"""Depth, function and line."""
+"""Depth, function and line. Of a call the depth of the caller, and a line below zero."""
 
 
 class Stopped(BaseException):
@@ -148,220 +149,336 @@ def _reduced(values: Sequence[torch.Tensor], op: object) -> torch.Tensor:
     return result
 
 
-def stand_ins(job: Job) -> dict[str, Callable[..., Any]]:
+class Collectives:
     """The functions that take the place of those of torch.distributed."""
 
-    def of(group: Any) -> Group:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def _of(self, group: Any) -> Group:
         if group is None or group is dist.group.WORLD:
-            return job.everyone
+            return self.job.everyone
         if not isinstance(group, Group):
             raise NotSupported(f"group {group!r}")
         return group
 
-    def work(is_async: bool) -> Done | None:
-        return Done() if is_async else None
-
-    def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-        got = job.meet("all_reduce", of(group), tensor.detach(), (described(tensor), str(op)))
+    def all_reduce(
+        self, tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+    ) -> Any:
+        got = self.job.meet(
+            "all_reduce", self._of(group), tensor.detach(), (described(tensor), str(op))
+        )
         if got:
             with torch.no_grad():
                 tensor.copy_(_reduced(got, op))
-        return work(async_op)
+        return Done() if async_op else None
 
-    def broadcast(tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None) -> Any:
-        g = of(group)
+    def broadcast(
+        self,
+        tensor: Any,
+        src: Any = None,
+        group: Any = None,
+        async_op: bool = False,
+        group_src: Any = None,
+    ) -> Any:
+        g = self._of(group)
         root = g.ranks[group_src] if group_src is not None else src
-        got = job.meet("broadcast", g, tensor.detach(), (described(tensor), root))
+        got = self.job.meet("broadcast", g, tensor.detach(), (described(tensor), root))
         if got and root in g.ranks:
             with torch.no_grad():
                 tensor.copy_(got[g.ranks.index(root)])
-        return work(async_op)
+        return Done() if async_op else None
 
-    def reduce(tensor: Any, dst: Any = None, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False, group_dst: Any = None) -> Any:
-        g = of(group)
+    def reduce(
+        self,
+        tensor: Any,
+        dst: Any = None,
+        op: Any = dist.ReduceOp.SUM,
+        group: Any = None,
+        async_op: bool = False,
+        group_dst: Any = None,
+    ) -> Any:
+        g = self._of(group)
         root = g.ranks[group_dst] if group_dst is not None else dst
-        got = job.meet("reduce", g, tensor.detach(), (described(tensor), root, str(op)))
+        got = self.job.meet("reduce", g, tensor.detach(), (described(tensor), root, str(op)))
         if got and root == me():
             with torch.no_grad():
                 tensor.copy_(_reduced(got, op))
-        return work(async_op)
+        return Done() if async_op else None
 
-    def all_gather(tensors: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
-        got = job.meet("all_gather", of(group), tensor.detach(), (len(tensors),))
+    def all_gather(
+        self, tensors: Any, tensor: Any, group: Any = None, async_op: bool = False
+    ) -> Any:
+        got = self.job.meet("all_gather", self._of(group), tensor.detach(), (len(tensors),))
         for out, one in zip(tensors, got, strict=False):
             out.resize_(one.shape).copy_(one)
-        return work(async_op)
+        return Done() if async_op else None
 
-    def all_gather_into_tensor(out: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Any:
-        got = job.meet("all_gather_into_tensor", of(group), tensor.detach(), (described(tensor), described(out)))
+    def all_gather_into_tensor(
+        self, out: Any, tensor: Any, group: Any = None, async_op: bool = False
+    ) -> Any:
+        got = self.job.meet(
+            "all_gather_into_tensor",
+            self._of(group),
+            tensor.detach(),
+            (described(tensor), described(out)),
+        )
         if got:
             out.copy_(torch.cat([one.reshape(-1) for one in got]).reshape(out.shape))
-        return work(async_op)
+        return Done() if async_op else None
 
-    def reduce_scatter(out: Any, tensors: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-        g = of(group)
-        got = job.meet("reduce_scatter", g, list(tensors), (described(out), str(op)))
+    def reduce_scatter(
+        self,
+        out: Any,
+        tensors: Any,
+        op: Any = dist.ReduceOp.SUM,
+        group: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        g = self._of(group)
+        got = self.job.meet("reduce_scatter", g, list(tensors), (described(out), str(op)))
         if got:
             out.copy_(_reduced([one[g.rank()] for one in got], op))
-        return work(async_op)
+        return Done() if async_op else None
 
-    def reduce_scatter_tensor(out: Any, tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-        g = of(group)
-        got = job.meet("reduce_scatter_tensor", g, tensor.detach(), (described(out), described(tensor)))
+    def reduce_scatter_tensor(
+        self,
+        out: Any,
+        tensor: Any,
+        op: Any = dist.ReduceOp.SUM,
+        group: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        g = self._of(group)
+        got = self.job.meet(
+            "reduce_scatter_tensor", g, tensor.detach(), (described(out), described(tensor))
+        )
         if got:
-            out.copy_(_reduced([one.reshape(-1).chunk(g.size())[g.rank()].reshape(out.shape) for one in got], op))
-        return work(async_op)
+            out.copy_(
+                _reduced(
+                    [one.reshape(-1).chunk(g.size())[g.rank()].reshape(out.shape) for one in got],
+                    op,
+                )
+            )
+        return Done() if async_op else None
 
-    def gather(tensor: Any, gather_list: Any = None, dst: Any = None, group: Any = None, async_op: bool = False, group_dst: Any = None) -> Any:
-        g = of(group)
+    def gather(
+        self,
+        tensor: Any,
+        gather_list: Any = None,
+        dst: Any = None,
+        group: Any = None,
+        async_op: bool = False,
+        group_dst: Any = None,
+    ) -> Any:
+        g = self._of(group)
         root = g.ranks[group_dst] if group_dst is not None else dst or 0
-        got = job.meet("gather", g, tensor.detach(), (described(tensor), root))
+        got = self.job.meet("gather", g, tensor.detach(), (described(tensor), root))
         for out, one in zip(gather_list or (), got, strict=False):
             out.copy_(one)
-        return work(async_op)
+        return Done() if async_op else None
 
-    def scatter(tensor: Any, scatter_list: Any = None, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None) -> Any:
-        g = of(group)
+    def scatter(
+        self,
+        tensor: Any,
+        scatter_list: Any = None,
+        src: Any = None,
+        group: Any = None,
+        async_op: bool = False,
+        group_src: Any = None,
+    ) -> Any:
+        g = self._of(group)
         root = g.ranks[group_src] if group_src is not None else src or 0
-        got = job.meet("scatter", g, list(scatter_list or ()), (described(tensor), root))
+        got = self.job.meet("scatter", g, list(scatter_list or ()), (described(tensor), root))
         if got:
             tensor.copy_(got[g.ranks.index(root)][g.rank()])
-        return work(async_op)
+        return Done() if async_op else None
 
-    def all_to_all(outs: Any, ins: Any, group: Any = None, async_op: bool = False) -> Any:
-        g = of(group)
-        got = job.meet("all_to_all", g, list(ins), ())
+    def all_to_all(self, outs: Any, ins: Any, group: Any = None, async_op: bool = False) -> Any:
+        g = self._of(group)
+        got = self.job.meet("all_to_all", g, list(ins), ())
         for out, one in zip(outs, got, strict=False):
             out.copy_(one[g.rank()])
-        return work(async_op)
+        return Done() if async_op else None
 
-    def all_to_all_single(out: Any, tensor: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None, async_op: bool = False) -> Any:
-        g = of(group)
-        parts = list(tensor.split(input_split_sizes) if input_split_sizes else tensor.chunk(g.size()))
-        got = job.meet("all_to_all_single", g, parts, ())
+    def all_to_all_single(
+        self,
+        out: Any,
+        tensor: Any,
+        output_split_sizes: Any = None,
+        input_split_sizes: Any = None,
+        group: Any = None,
+        async_op: bool = False,
+    ) -> Any:
+        g = self._of(group)
+        parts = list(
+            tensor.split(input_split_sizes) if input_split_sizes else tensor.chunk(g.size())
+        )
+        got = self.job.meet("all_to_all_single", g, parts, ())
         if got:
             out.copy_(torch.cat([one[g.rank()] for one in got]))
-        return work(async_op)
+        return Done() if async_op else None
 
-    def barrier(group: Any = None, async_op: bool = False, **_: Any) -> Any:
-        job.meet("barrier", of(group), None, ())
-        return work(async_op)
+    def barrier(self, group: Any = None, async_op: bool = False, **_: Any) -> Any:
+        self.job.meet("barrier", self._of(group), None, ())
+        return Done() if async_op else None
 
-    def monitored_barrier(group: Any = None, *_: Any, **__: Any) -> None:
-        job.meet("monitored_barrier", of(group), None, ())
+    def monitored_barrier(self, group: Any = None, *_: Any, **__: Any) -> None:
+        self.job.meet("monitored_barrier", self._of(group), None, ())
 
-    def all_gather_object(objects: Any, obj: Any, group: Any = None) -> None:
-        got = job.meet("all_gather_object", of(group), obj, ())
+    def all_gather_object(self, objects: Any, obj: Any, group: Any = None) -> None:
+        got = self.job.meet("all_gather_object", self._of(group), obj, ())
         if got:
             objects[:] = got
 
-    def broadcast_object_list(objects: Any, src: Any = None, group: Any = None, device: Any = None, group_src: Any = None) -> None:
-        g = of(group)
+    def broadcast_object_list(
+        self,
+        objects: Any,
+        src: Any = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: Any = None,
+    ) -> None:
+        g = self._of(group)
         root = g.ranks[group_src] if group_src is not None else src or 0
-        got = job.meet("broadcast_object_list", g, list(objects), (len(objects), root))
+        got = self.job.meet("broadcast_object_list", g, list(objects), (len(objects), root))
         if got:
             objects[:] = got[g.ranks.index(root)]
 
-    def gather_object(obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None) -> None:
-        g = of(group)
+    def gather_object(
+        self,
+        obj: Any,
+        object_gather_list: Any = None,
+        dst: Any = None,
+        group: Any = None,
+        group_dst: Any = None,
+    ) -> None:
+        g = self._of(group)
         root = g.ranks[group_dst] if group_dst is not None else dst or 0
-        got = job.meet("gather_object", g, obj, (root,))
+        got = self.job.meet("gather_object", g, obj, (root,))
         if object_gather_list is not None and got:
             object_gather_list[:] = got
 
-    def new_group(ranks: Any = None, *_: Any, **__: Any) -> Any:
-        with job.condition:
-            mine = job.made[me()]
-            group = Group(tuple(sorted(ranks)) if ranks is not None else job.everyone.ranks, f"{len(mine)}")
+    def new_group(self, ranks: Any = None, *_: Any, **__: Any) -> Any:
+        with self.job.condition:
+            mine = self.job.made[me()]
+            group = Group(
+                tuple(sorted(ranks)) if ranks is not None else self.job.everyone.ranks,
+                f"{len(mine)}",
+            )
             mine.append(group)
         return group if me() in group.ranks else dist.GroupMember.NON_GROUP_MEMBER
 
-    def no(name: str) -> Callable[..., Any]:
-        def refuse(*_: Any, **__: Any) -> None:
-            raise NotSupported(name)
+    def get_rank(self, group: Any = None) -> int:
+        return self._of(group).rank() if me() in self._of(group).ranks else -1
 
-        return refuse
+    def get_world_size(self, group: Any = None) -> int:
+        return self._of(group).size()
 
-    table: dict[str, Callable[..., Any]] = {
-        one.__name__: one
-        for one in (
-            all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter,
-            reduce_scatter_tensor, gather, scatter, all_to_all, all_to_all_single, barrier,
-            monitored_barrier, all_gather_object, broadcast_object_list, gather_object, new_group,
-        )
-    }  # fmt: skip
-    table |= {name: no(name) for name in (
-        "send", "recv", "isend", "irecv", "batch_isend_irecv", "new_subgroups", "split_group",
-        "send_object_list", "recv_object_list", "new_subgroups_by_enumeration",
-    )}  # fmt: skip
-    table["get_rank"] = lambda group=None: of(group).rank() if me() in of(group).ranks else -1
-    table["get_world_size"] = lambda group=None: of(group).size()
-    table["get_process_group_ranks"] = lambda group=None: list(of(group).ranks)
-    table["get_group_rank"] = lambda group, rank: of(group).ranks.index(rank)
-    table["get_global_rank"] = lambda group, rank: of(group).ranks[rank]
-    table["is_initialized"] = lambda: True
-    table["destroy_process_group"] = lambda *_: None
-    table["get_backend"] = lambda *_: "gloo"
-    return table
+    def get_process_group_ranks(self, group: Any = None) -> list[int]:
+        return list(self._of(group).ranks)
+
+    def get_group_rank(self, group: Any, rank: int) -> int:
+        return self._of(group).ranks.index(rank)
+
+    def get_global_rank(self, group: Any, rank: int) -> int:
+        return self._of(group).ranks[rank]
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def destroy_process_group(self, group: Any = None) -> None:
+        pass
+
+    def get_backend(self, group: Any = None) -> str:
+        return "gloo"
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NotSupported(name)
+
+    return refuse
+
+
+REFUSED: Final = (
+    "send", "recv", "isend", "irecv", "batch_isend_irecv", "new_subgroups", "split_group",
+    "send_object_list", "recv_object_list", "new_subgroups_by_enumeration",
+)  # fmt: skip
+
+
+@dataclass
+class Rank:
+    """One rank of a script on a thread."""
+
+    job: Job
+    number: int
+    path: Path
+    own: frozenset[str]
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        """Note the executed lines of the script."""
+        code = frame.f_code
+        if code.co_filename not in self.own:
+            return self.trace if event == "call" else None
+        events = self.job.events[self.number]
+        depth, outer = 0, frame.f_back
+        while outer is not None:
+            depth += outer.f_code.co_filename in self.own
+            outer = outer.f_back
+        if event == "line":
+            events.append((depth, code.co_qualname, frame.f_lineno))
+        elif event == "call":  # its caller decided it
+            events.append((depth - 1, code.co_qualname, -code.co_firstlineno))
+        return self.trace
+
+    def body(self) -> None:
+        """Run the script to its end, or until the ranks wait for each other."""
+        _local.rank = self.number
+        try:
+            code = compile(self.path.read_text(), str(self.path), "exec")
+            sys.settrace(self.trace)
+            exec(code, {"__name__": "__main__", "__file__": str(self.path)})
+        except (Stopped, SystemExit):
+            pass
+        except NotSupported as error:
+            self.job.unsupported = f"{error}"
+        except Exception as error:  # noqa: BLE001  the script's own
+            sys.settrace(None)
+            self.raised(error)
+        finally:
+            sys.settrace(None)
+            with self.job.condition:
+                self.job.ended.add(self.number)
+                self.job.condition.notify_all()
+
+    def raised(self, error: Exception) -> None:
+        self.job.runs[self.number].raised = traced(error, self.own.__contains__)
+        innermost = error.__traceback__
+        while innermost is not None and innermost.tb_next is not None:
+            innermost = innermost.tb_next
+        file = innermost.tb_frame.f_code.co_filename if innermost is not None else ""
+        if "/torch/" in file or file.endswith("together.py"):
+            self.job.unsupported = f"{type(error).__name__}: {error}"
 
 
 def run(path: Path, world: int, limit: float = 20) -> Job:
     """Run a script on threads; ``unsupported`` says why that cannot be done."""
-    text = path.read_text()
-    code = compile(text, str(path), "exec")
-    own = {str(path), *(str(one) for one in (ZOO / "comm.py", ZOO / "protocol.py", ZOO / "server.py"))}
+    own = frozenset({str(path), str(ZOO / "comm.py"), str(ZOO / "protocol.py")})
     job = Job(world, own.__contains__)
-
-    def traced(rank: int) -> Callable[[FrameType, str, Any], Any]:
-        events = job.events[rank]
-
-        def trace(frame: FrameType, event: str, argument: object) -> Any:
-            if frame.f_code.co_filename not in own:
-                return trace if event == "call" else None
-            if event == "line":
-                depth, outer = 0, frame.f_back
-                while outer is not None:
-                    depth += outer.f_code.co_filename in own
-                    outer = outer.f_back
-                events.append((depth, frame.f_code.co_qualname, frame.f_lineno))
-            return trace
-
-        return trace
-
-    def body(rank: int) -> None:
-        _local.rank = rank
-        one = job.runs[rank]
-        try:
-            sys.settrace(traced(rank))
-            exec(code, {"__name__": "__main__", "__file__": str(path)})
-        except Stopped:
-            pass
-        except SystemExit:
-            pass
-        except NotSupported as error:
-            job.unsupported = f"{error}"
-        except BaseException as error:
-            sys.settrace(None)
-            one.raised = tuple(reversed(list(_frames(error, own))))
-            innermost = error.__traceback__
-            while innermost is not None and innermost.tb_next is not None:
-                innermost = innermost.tb_next
-            file = innermost.tb_frame.f_code.co_filename if innermost is not None else ""
-            if f"torch{'/'}distributed" in file or file.endswith("together.py"):
-                job.unsupported = f"{type(error).__name__}: {error}"
-        finally:
-            sys.settrace(None)
-            with job.condition:
-                job.ended.add(rank)
-                job.condition.notify_all()
-
+    collectives = Collectives(job)
     with contextlib.ExitStack() as stack:
-        for name, function in stand_ins(job).items():
-            stack.enter_context(mock.patch.object(dist, name, function))
-        stack.enter_context(mock.patch.object(tests.zoo.common, "init", lambda *_: me()))
+        for name in dir(collectives):
+            if not name.startswith("_") and name != "job":
+                stand_in = getattr(collectives, name)
+                stack.enter_context(mock.patch.object(dist, name, stand_in))
+        for name in REFUSED:
+            stack.enter_context(mock.patch.object(dist, name, _refusing(name)))
+        stack.enter_context(mock.patch.object(tests.zoo.common, "init", _init))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-        threads = [threading.Thread(target=body, args=(rank,), daemon=True) for rank in range(world)]
+        ranks = [Rank(job, number, path, own) for number in range(world)]
+        threads = [threading.Thread(target=one.body, daemon=True) for one in ranks]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -375,15 +492,8 @@ def run(path: Path, world: int, limit: float = 20) -> Job:
     return job
 
 
-def _frames(error: BaseException, own: set[str]) -> Iterator[Any]:
-    from collectrace.align.code.files import Frame
-
-    traceback = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if code.co_filename in own:
-            yield Frame(code.co_filename, traceback.tb_lineno, code.co_qualname, code.co_firstlineno)
-        traceback = traceback.tb_next
+def _init(*_: object) -> int:
+    return me()
 
 
 @dataclass
@@ -404,7 +514,10 @@ def first_difference(job: Job, text: str) -> Difference | None:
             (
                 n
                 for n in range(max(len(one.calls) for one in pair) + 1)
-                if len({one.calls[n] if n < len(one.calls) else (one.rank, one.raised) for one in pair}) > 1
+                if len(
+                    {one.calls[n] if n < len(one.calls) else (one.rank, one.raised) for one in pair}
+                )
+                > 1
             ),
             0,
         )
@@ -457,7 +570,9 @@ class Divergence:
     def lines(self) -> set[int]:
         """The line that both executed last in the frame in which they then differ, or a handler."""
         a, b = self.tails
-        i = j = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        i = j = next(
+            (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+        )
         depth = self._depth(i, j)
         matcher = difflib.SequenceMatcher(None, a[i:], b[i:], autojunk=False)
         for block in matcher.get_matching_blocks():
@@ -472,7 +587,7 @@ class Divergence:
         common = a[:i]
         following = [(a, i), (b, j)]
         while True:
-            before = [event for event in common if event[0] == depth]
+            before = [event for event in common if event[0] == depth and event[2] > 0]
             if not before or before[-1][1] in self.names or depth <= 0:
                 break
             depth -= 1  # a function that none of the calls came from: who called it

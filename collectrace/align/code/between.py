@@ -77,7 +77,10 @@ class Between:
         stacks = _from_common_root([*last, *following])
         self.paths = Paths(program, next(stack for stack in stacks if stack)[0])
         root = self.paths.root
-        places = [self.paths.place(stack) for stack in stacks]
+        raises = [False, False, *(isinstance(side.next, Raised) for side in sides)]
+        places = [
+            self.paths.place(stack, raises=one) for stack, one in zip(stacks, raises, strict=True)
+        ]
         self.same = sorted(places[2]) == sorted(places[3]) and bool(places[2])
         """Whether the next calls of both sides come from one place."""
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
@@ -90,6 +93,8 @@ class Between:
         self._raising: dict[int, list[int]] = {}
         """By step that raises an exception that ends a side, the mark of its way out."""
         self._finished: list[Edge] = []
+        self._may_exit = False
+        """A function that is not known may end the process."""
         self._raised: dict[int, Edge] = {}
         """By the mark of its way out, what an exception leads to."""
         for side, target, mark, steps in zip(sides, TARGETS, _UNWINDING, places[2:], strict=True):
@@ -115,6 +120,7 @@ class Between:
         if not all(target in region.leads for target in TARGETS):
             # A name stands for another function than it seems to.
             self.paths.is_trusting = False
+            self._may_exit = True
             region = self._explore(self._edges, self._begin)
         if self._raised and not all(target in region.leads for target in TARGETS):
             # The exception was raised before the last call, and a ``finally`` holds it up.
@@ -214,11 +220,10 @@ class Between:
     def _ended(self, step: int, node: Node, mark: int) -> Iterator[Edge]:
         """Return the edges to the ends of the sides, and those of an exception that ends one."""
         root = self.paths.root
-        if step == self.paths.number(root, root.graph.exit) or (
-            node.kind is Kind.CALL and not node.edges  # it ends the process
-        ):
+        if step == self.paths.number(root, root.graph.exit) or _exits(node):
             yield from self._finished
         if step == self.paths.number(root, root.graph.raised):
+            yield from self._finished if self._may_exit else ()
             located = {one for marks in self._raising.values() for one in marks}
             for one, edge in self._raised.items():
                 if one == mark or one not in located:
@@ -244,6 +249,13 @@ class Between:
                 continue
             marked = ~(~target | mark) if target < 0 else target | mark
             yield edge._replace(target=marked)
+
+
+def _exits(node: Node) -> bool:
+    """Whether a step ends the process."""
+    if node.kind is Kind.STATEMENT and isinstance(node.tree, ast.Raise):
+        return called_name(node.tree.exc) == "SystemExit"
+    return node.kind is Kind.CALL and not node.edges
 
 
 def _completed(raised: Sequence[Level], last: Sequence[Level]) -> list[Level]:

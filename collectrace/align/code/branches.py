@@ -100,6 +100,8 @@ def separating(region: Region, *, same: bool) -> Iterator[Branch]:
 
     ``same``: the targets are one step, and differ only in the iteration in which it is reached.
     """
+    if not all(target in region.leads for target in TARGETS):
+        return
     meets = {} if same else _meeting_points(region)
     for step, edges in region.edges.items():
         if len({edge.target for edge in edges}) < 2:

@@ -14,7 +14,7 @@ from typing import Final
 
 from collectrace import ops
 from collectrace.align.code.expressions import is_method_of_self
-from collectrace.align.code.files import Function
+from collectrace.align.code.files import Function, statements
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
 
 Lookup = Callable[[str], Sequence[Function]]
@@ -64,9 +64,24 @@ def locate(graph: Graph, line: int, callee: Function | None, generator: bool) ->
         named = [n for n in found if called_name(n.tree) in COLLECTIVES]
     else:
         named = [n for n in found if is_named(n, callee, generator=generator)]
+        if generator:  # the call makes the generator, and its consumer runs it
+            named = [n for n in named if n.kind is not Kind.CALL] or named
+        if not named:  # ``hooks[0]()`` rather than a call in the index
+            named = [n for n in found if n.kind is Kind.CALL and not called_name(n.tree)]
     found = named or found or [n for n in here if n.kind is not Kind.WHILE]
     exact = [n for n in found if line in (n.line, _name_line(n.tree))]
     return exact or found
+
+
+def raising(graph: Graph, line: int) -> list[Node]:
+    """Return the nodes at which an exception may have been raised in a line."""
+    here = [node for node in graph.at(line) if node.raises is not None]
+    explicit = [
+        node
+        for node in here
+        if node.kind is Kind.STATEMENT and isinstance(node.tree, ast.Raise | ast.Assert)
+    ]
+    return explicit or here
 
 
 def _name_line(tree: ast.AST | None) -> int:
@@ -85,6 +100,8 @@ def is_named(node: Node, callee: Function, *, generator: bool) -> bool:
             items = node.tree.items if isinstance(node.tree, ast.With | ast.AsyncWith) else []
             named = any(called_name(item.context_expr) == name for item in items)
             return name in _LEAVING or (generator and named)
+        case Kind.YIELD:
+            return generator and isinstance(node.tree, ast.YieldFrom)
         case Kind.LOOP:
             return name in ("__iter__", "__next__", "__aiter__", "__anext__") or generator
         case Kind.CALL | Kind.AWAIT if isinstance(node.tree, ast.ClassDef):
@@ -120,10 +137,29 @@ def must_call(
     if decorators & PROPERTIES:
         return len(_methods(callee, lookup)) == 1
     if isinstance(node.tree, ast.Call):
+        if isinstance(callee.tree, ast.Lambda):
+            return called_name(node.tree) == _name_of(callee, caller)
         if callee.name in ("forward", "__call__"):
             return len(_methods(callee, lookup)) == 1
         return _is_wrapped(called_name(node.tree), caller, callee, lookup)
     return False
+
+
+def _name_of(callee: Function, caller: Function) -> str | None:
+    """Return the variable that a lambda is assigned to, if nothing else is; None: there is none."""
+    body: Sequence[ast.stmt] = getattr(caller.tree, "body", ())
+    if isinstance(caller.tree, ast.Lambda):
+        return None
+    for one in statements(body):
+        if isinstance(one, ast.Assign) and one.value is callee.tree:
+            names = [
+                node.id
+                for node in ast.walk(caller.tree)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            ]
+            target = called_name(one.targets[0])
+            return target if names.count(target) == 1 else None
+    return None
 
 
 def _methods(callee: Function, lookup: Lookup) -> Sequence[Function]:

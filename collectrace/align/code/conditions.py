@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.branches import TARGETS
@@ -11,28 +12,51 @@ from collectrace.align.code.graph import NEXT, Graph, Kind, Node, called_name
 from collectrace.align.code.paths import Edge
 from collectrace.align.code.places import Place
 
+_MOST_NODES: Final = 1_000
+"""Nodes of a function in which it is worked out what chooses a value."""
 
-def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node]:
-    """Return the steps that decide which of several bindings of a name reaches its use."""
+
+def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node] | None:
+    """Return the steps that decide which binding of a name reaches its use; None: too large."""
+    if len(graph.nodes) > _MOST_NODES:
+        return None
+    groups: dict[int, list[Node]] = {}
+    for one in bindings:  # copies of one statement are one binding
+        groups.setdefault(id(one.tree), []).append(one)
+    everywhere = {one.number for one in bindings}
+    # Whether a value is bound again before its use, and which one is bound first.
+    questions = [([graph.entry.number, *everywhere], {use.number}, everywhere)]
+    for group in list(groups.values())[1:]:
+        mine = {one.number for one in group}
+        questions.append(([graph.entry.number], mine, everywhere - mine))
     found: dict[int, Node] = {}
-    for begin in (graph.entry, *bindings):
-        others = {one.number for one in bindings if one is not begin}
-        for one in sorted(others):
-            ends = {use.number: TARGETS[1], **dict.fromkeys(others, TARGETS[1]), one: TARGETS[0]}
-
-            def edges(step: int, begin: Node = begin, ends: dict[int, int] = ends) -> list[Edge]:
-                if step in ends and step != begin.number:
-                    return [Edge(ends[step], NEXT, False)]
-                node = graph.nodes[step if step >= 0 else ~step]
-                following = [Edge(t.number, outcome, False) for outcome, t in node.edges]
-                if node.raises is not None:
-                    following.append(Edge(node.raises.number, NEXT, True))
-                return following
-
-            region = branches.explore(edges, lambda step: graph.nodes[step].loops, [begin.number])
-            for branch in branches.separating(region, same=False):
-                found.setdefault(branch.step, graph.nodes[branch.step])
+    for begin, one_end, other_end in questions:
+        ends = {**dict.fromkeys(other_end, TARGETS[1]), **dict.fromkeys(one_end, TARGETS[0])}
+        for branch in branches.separating(_region(graph, begin, ends), same=False):
+            node = graph.nodes[_number(branch.step)]
+            found.setdefault(node.number, node)
     return list(found.values())
+
+
+def _region(graph: Graph, begin: Sequence[int], ends: Mapping[int, int]) -> branches.Region:
+    """Return the region from some steps to the ends. A step that begins it has a negative number."""
+
+    def edges(step: int) -> list[Edge]:
+        if step in ends:
+            return [Edge(ends[step], NEXT, False)]
+        node = graph.nodes[_number(step)]
+        following = [Edge(target.number, outcome, False) for outcome, target in node.edges]
+        if node.raises is not None:
+            following.append(Edge(node.raises.number, NEXT, True))
+        return following
+
+    return branches.explore(
+        edges, lambda step: graph.nodes[_number(step)].loops, [~number for number in begin]
+    )
+
+
+def _number(step: int) -> int:
+    return step if step >= 0 else ~step
 
 
 def condition_of(node: Node) -> ast.AST | None:

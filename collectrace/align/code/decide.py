@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,7 +17,7 @@ from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
 from collectrace.align.code.conditions import condition_of
-from collectrace.align.code.files import Gap
+from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
@@ -144,21 +144,40 @@ class _Naming:
         self._region = region
         self._tracer = tracer
         self._ranks = ranks
+        self._handled: set[int] = set()
+        """Handlers that were named."""
 
     def decisions(self, branch: Branch) -> Iterator[Decision]:
         """Return the decisions that a branch stands for: its handlers, if it is an exception."""
-        for context, node in self._named(branch):
-            outcomes = [
-                _outcome(self._region, branch, node, mark) for mark in (branches.ONE, branches.TWO)
-            ]
-            found = self._origins(context, node, branch)
-            yield _decision(context, node, (outcomes[0], outcomes[1]), found)
+        context, node = self._between.owner(branch.step)
+        if branch.by_exception or node.kind is Kind.DISPATCH:
+            yield from self._by_exception(branch)
+            return
+        edges = self._region.edges[branch.step]
+        outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
+        found = self._origins(context, node, edges)
+        if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and context.parent is not None:
+            assert context.call is not None
+            found = (Origin.UNKNOWN,)  # of whoever called the function, or consumes the generator
+            context, node = context.parent, context.call
+        yield _decision(context.function, _line(node), (outcomes[0], outcomes[1]), found)
 
-    def _origins(self, context: Context, node: Node, branch: Branch) -> tuple[Origin, ...]:
+    def _by_exception(self, branch: Branch) -> Iterator[Decision]:
+        edges = self._region.edges[branch.step]
+        normal = _leads(self._region, (edge for edge in edges if not edge.is_exception))
+        handlers = dict(self._handlers(branch, normal if branch.by_exception else 0))
+        # That both raised, and differ in the exception, only if no simpler reading is left.
+        if not branch.by_exception and handlers.keys() & self._handled:
+            return
+        self._handled.update(handlers)
+        for step, lead in handlers.items():
+            context, node = self._between.owner(step)
+            outcomes = _handled(node, lead, normal)
+            yield _decision(context.function, _line(node), outcomes, (Origin.EXCEPTION,))
+
+    def _origins(self, context: Context, node: Node, edges: Sequence[Edge]) -> tuple[Origin, ...]:
         """Return what the outcome of a step depends on."""
-        if node.kind in (Kind.HANDLER, Kind.FINALLY, Kind.UNWIND) or any(
-            edge.outcome.way is Way.RAISED for edge in self._region.edges[branch.step]
-        ):
+        if any(edge.outcome.way is Way.RAISED for edge in edges):
             return (Origin.EXCEPTION,)
         condition = condition_of(node)
         if condition is None and isinstance(node.tree, ast.Call):
@@ -173,23 +192,14 @@ class _Naming:
                 return (Origin.AGREED,)
         return found or (Origin.UNKNOWN,)
 
-    def _named(self, branch: Branch) -> Iterator[tuple[Context, Node]]:
-        """Return the steps by which a branch is known."""
-        context, node = self._between.owner(branch.step)
-        if branch.by_exception or node.kind is Kind.DISPATCH:
-            yield from self._handlers(branch)
-        elif node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and context.parent and context.call:
-            yield context.parent, context.call
-        else:
-            yield context, node
+    def _handlers(self, branch: Branch, normal: int) -> Iterator[tuple[int, int]]:
+        """Return the handlers that an exception may reach first, if that separates the sides.
 
-    def _handlers(self, branch: Branch) -> Iterator[tuple[Context, Node]]:
-        """Return the handlers that an exception may reach first, if that separates the sides."""
+        Each with the targets it leads to. In place of a handler also a ``finally`` or ``with`` that
+        leads to a target on its own.
+        """
         edges = self._region.edges[branch.step]
-        normal = 0
-        for edge in edges:
-            normal |= 0 if edge.is_exception else self._region.leads[edge.target]
-        todo: deque[tuple[int, tuple[Context, Node] | None]] = deque(
+        todo: deque[tuple[int, int | None]] = deque(
             (edge.target, None) for edge in edges if edge.is_exception or not branch.by_exception
         )
         seen = set(todo)
@@ -197,16 +207,16 @@ class _Naming:
             step, block = todo.popleft()
             if step in TARGETS:
                 if block is not None:  # no handler, but a call on the way out
-                    yield block
+                    yield block, self._region.leads[step]
                 continue
-            context, node = self._between.owner(step)
+            _, node = self._between.owner(step)
             lead = self._region.leads[step]
             if node.kind is Kind.HANDLER:
                 if lead not in (normal, 0) or lead == branches.BOTH:
-                    yield context, node
+                    yield step, lead
                 continue
-            if node.kind in (Kind.FINALLY, Kind.UNWIND):
-                block = block or (context, node)
+            if node.kind in (Kind.FINALLY, Kind.UNWIND) and block is None:
+                block = step
             for edge in self._region.edges.get(step, ()):
                 if (edge.target, block) not in seen:
                     seen.add((edge.target, block))
@@ -229,25 +239,24 @@ class _Arguments:
             place = Place(context.function, node, context)
             for source in self._tracer.sources(operand, place):
                 at = source.place
-                if at.node is None or isinstance(at.node.tree, ast.Import | ast.ImportFrom):
-                    continue
-                if source.origin is not Origin.AGREED:
-                    owner = at.context or context
-                    if at.function is not owner.function:
-                        continue
-                    yield _decision(owner, at.node, (computed, computed), (source.origin,))
+                line = _line(at.node) if at.node is not None else at.line
+                is_import = at.node is not None and isinstance(at.node.tree, _IMPORTS)
+                if line and not is_import and source.origin is not Origin.AGREED:
+                    yield _decision(at.function, line, (computed, computed), (source.origin,))
+
+
+_IMPORTS = ast.Import, ast.ImportFrom
 
 
 def _decision(
-    context: Context,
-    node: Node,
-    outcomes: tuple[Outcome | None, Outcome | None],
+    function: Function,
+    line: int,
+    outcomes: _Outcomes,
     found: tuple[Origin, ...],
 ) -> Decision:
-    line = _line(node)
-    file = context.function.file
-    site = Site(file.path, line)
-    return Decision(site, file.line(line), context.function.qualified, outcomes, found)
+    file = function.file
+    text = file.line(line)
+    return Decision(Site(file.path, line), text, function.qualified, outcomes, found)
 
 
 def _of_rank(test: ast.AST, rank: int) -> bool | None:
@@ -258,9 +267,7 @@ def _of_rank(test: ast.AST, rank: int) -> bool | None:
     return True if rank_tests.keeps_out(line, (), rank, is_guard=True) else None
 
 
-_COMPOUND = (
-    ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match, ast.Assert
-)  # fmt: skip
+_COMPOUND = ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Assert
 
 
 def _line(node: Node) -> int:
@@ -270,17 +277,28 @@ def _line(node: Node) -> int:
     return node.line
 
 
-def _outcome(region: Region, branch: Branch, node: Node, mark: int) -> Outcome | None:
+_Outcomes = tuple[Outcome | None, Outcome | None]
+
+
+def _leads(region: Region, edges: Iterable[Edge]) -> int:
+    found = 0
+    for edge in edges:
+        found |= region.leads[edge.target]
+    return found
+
+
+def _outcome(region: Region, edges: Iterable[Edge], mark: int) -> Outcome | None:
     """Return what a branch did on a side; None: several outcomes are possible."""
-    possible = {
-        _named_outcome(edge, node, branch)
-        for edge in region.edges[branch.step]
-        if region.leads[edge.target] & mark
-    }
+    possible = {edge.outcome for edge in edges if region.leads[edge.target] & mark}
     return possible.pop() if len(possible) == 1 else None
 
 
-def _named_outcome(edge: Edge, node: Node, branch: Branch) -> Outcome:
-    if branch.by_exception:
-        return Outcome(Way.HANDLER, line=node.line) if edge.is_exception else Outcome(Way.NEXT)
-    return edge.outcome
+def _handled(handler: Node, lead: int, normal: int) -> _Outcomes:
+    """Return whether a handler was entered on either side; None: it may have been, or not."""
+    way = Way.HANDLER if handler.kind is Kind.HANDLER else Way.RAISED
+    entered = Outcome(way, line=handler.line)
+    outcomes = [
+        Outcome(Way.NO_HANDLER) if not lead & mark else None if normal & mark else entered
+        for mark in (branches.ONE, branches.TWO)
+    ]
+    return outcomes[0], outcomes[1]

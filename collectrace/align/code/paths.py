@@ -65,8 +65,10 @@ class Paths:
         """A step that must call a function, by its name, does."""
         self.root = self._context(root, None, None)
 
-    def place(self, levels: Sequence[Level]) -> list[int]:
+    def place(self, levels: Sequence[Level], *, raises: bool = False) -> list[int]:
         """Return the steps at which the innermost frame of a stack may be.
+
+        ``raises``: it is the stack of an exception.
 
         Raises:
             OverflowError: there are too many.
@@ -78,7 +80,10 @@ class Paths:
             callee, generator = (
                 (inner.function, inner.graph.is_generator) if inner else (None, False)
             )
-            nodes = calls.locate(level.graph, level.line, callee, generator)
+            if inner is None and raises:
+                nodes = calls.raising(level.graph, level.line)
+            else:
+                nodes = calls.locate(level.graph, level.line, callee, generator)
             if inner is None:
                 return [self.number(context, node) for context in contexts for node in nodes]
             contexts = [
@@ -145,7 +150,7 @@ class Paths:
                 yield from self._returned(context)
             case Kind.RAISED:
                 yield from self._raised(context)
-            case Kind.YIELD:
+            case Kind.YIELD if node.number not in context.children:
                 yield from self._suspended(context, node)
             case _:
                 yield from self._called(context, node, is_first=step < 0)
@@ -154,8 +159,8 @@ class Paths:
         children = context.children.get(node.number, ())
         for child in children:
             outcome = Outcome(Way.CALLS, child.function.name)
-            for target in _entries(child, is_first=is_first):
-                yield Edge(self.number(child, target), outcome, False)
+            for inner, target in _entries(child, is_first=is_first):
+                yield Edge(self.number(inner, target), outcome, False)
         certain = self.is_trusting and bool(children) and all(one.certain for one in children)
         if not certain:
             for edge in self._normal(context, node, node):
@@ -193,29 +198,37 @@ class Paths:
         parent, call = context.parent, context.call
         if parent is None or call is None:
             return
-        if call.kind is Kind.LOOP:  # StopIteration
+        if call.kind is Kind.LOOP and not context.graph.is_generator:  # StopIteration
             yield from self._normal(parent, call, call, (Way.ENDED,))
         if call.raises is not None:
             yield Edge(self.number(parent, call.raises), NEXT, True)
 
     def _suspended(self, context: Context, node: Node) -> Iterator[Edge]:
         """Return where control goes at a ``yield``: to whoever consumes the generator."""
+        edges, goes_on = self._consumer(context)
+        yield from edges
+        if goes_on:
+            yield from self._normal(context, node, node)
+            if node.raises is not None:
+                yield Edge(self.number(context, node.raises), NEXT, True)
+
+    def _consumer(self, context: Context) -> tuple[list[Edge], bool]:
+        """Return the ways on of the consumer of a generator that stops.
+
+        And whether it may be a library that lets the generator go on at once.
+        """
         parent, call = context.parent, context.call
-        resumes = True
-        if parent is not None and call is not None:
-            match call.kind:
-                case Kind.LOOP:
-                    resumes = False
-                    yield from self._normal(parent, call, call, (Way.ITERATES,))
-                case Kind.ENTER | Kind.LEAVE | Kind.UNWIND:
-                    resumes = False
-                    yield from self._normal(parent, call, call)
-                case Kind.YIELD:
-                    yield from self._suspended(parent, call)
-                case _:
-                    yield from self._normal(parent, call, call)
-        if resumes:
-            yield from self._called(context, node, is_first=False)
+        if parent is None or call is None:
+            return [], True
+        match call.kind:
+            case Kind.LOOP:
+                return list(self._normal(parent, call, call, (Way.ITERATES,))), False
+            case Kind.ENTER | Kind.LEAVE | Kind.UNWIND:
+                return list(self._normal(parent, call, call)), False
+            case Kind.YIELD:
+                return self._consumer(parent)
+            case _:
+                return list(self._normal(parent, call, call)), True
 
 
 def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
@@ -237,21 +250,28 @@ def _fitting(nodes: Sequence[Node], inner: Level) -> Sequence[Node]:
     return fitting or nodes
 
 
-def _entries(child: Context, *, is_first: bool) -> Iterator[Node]:
-    """Return the nodes at which a function that is called goes on."""
+def _entries(child: Context, *, is_first: bool) -> Iterator[tuple[Context, Node]]:
+    """Return where a function that is called goes on: at its begin, or behind its ``yield``."""
     graph, call = child.graph, child.call
     assert call is not None
-    begins = call.kind not in (Kind.LEAVE, Kind.UNWIND) or not graph.is_generator
     resumes = graph.is_generator and call.kind not in (Kind.ENTER, Kind.YIELD)
-    if call.kind is Kind.LOOP:
-        begins, resumes = is_first, graph.is_generator and not is_first
-        begins = begins or not graph.is_generator
+    begins = not graph.is_generator or call.kind not in (Kind.LEAVE, Kind.UNWIND)
+    if call.kind is Kind.LOOP and graph.is_generator:
+        begins, resumes = is_first, not is_first
     elif call.kind is Kind.CALL and isinstance(call.tree, ast.Call) and child.certain:
         resumes = False  # it makes a generator that the same step consumes
     if begins:
-        yield graph.entry
-    for node in graph.yields if resumes else ():
-        if call.kind is not Kind.UNWIND:
-            yield from (target for _, target in node.edges)
+        yield child, graph.entry
+    if resumes:
+        yield from _resumed(child, unwinds=call.kind is Kind.UNWIND)
+
+
+def _resumed(context: Context, *, unwinds: bool) -> Iterator[tuple[Context, Node]]:
+    """Return where a generator goes on, or the one that it has handed over to."""
+    for node in context.graph.yields:
+        for inner in context.children.get(node.number, ()):
+            yield from _resumed(inner, unwinds=unwinds)
+        if not unwinds:
+            yield from ((context, target) for _, target in node.edges)
         elif node.raises is not None:
-            yield node.raises
+            yield context, node.raises

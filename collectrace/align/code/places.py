@@ -42,8 +42,10 @@ class Place(NamedTuple):
     function: Function
     node: Node | None
     """The step; None: somewhere in the function."""
-    context: Context | None
+    context: Context | None = None
     """The calls that led to the function; None: not known."""
+    line: int = 0
+    """Of an expression whose step is not known."""
 
 
 class Source(NamedTuple):

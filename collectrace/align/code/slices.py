@@ -191,7 +191,10 @@ class _Trace:
         if place.node is None or len(bound) > _MOST_BINDINGS:
             yield Source(place, Origin.UNKNOWN)
             return
-        for node in choosing(definitions.graph, [one.node for one in bound], place.node):
+        chosen = choosing(definitions.graph, [one.node for one in bound], place.node)
+        if chosen is None:
+            yield Source(place, Origin.UNKNOWN)
+        for node in chosen or ():
             at = Place(definitions.function, node, place.context)
             condition = condition_of(node)
             if condition is None:
@@ -222,7 +225,7 @@ class _Trace:
         """Return what a variable of a module depends on."""
         found = self._program.globals(module).get(name, ())
         for function, how, value in found:
-            at = Place(function, None, None)
+            at = Place(function, None, None, getattr(value, "lineno", 0))
             if how is How.UNKNOWN:
                 yield from self._defined(name, place)
             elif how is How.CALL and isinstance(value, ast.Call):
@@ -256,9 +259,6 @@ class _Trace:
     def _attribute(self, tree: ast.Attribute, place: Place, depth: int) -> Iterator[Source]:
         text = names.dotted(tree)
         row = origins.row_of(self._resolved(text, place.function) if text else f"?.{tree.attr}")
-        if row is not None and row.rule is not Rule.RESULT:
-            yield from self._by_row(row, [tree.value], place, depth)
-            return
         owner = calls.class_of(place.function)
         found: list[Source] = []
         if owner is not None and text in (f"self.{tree.attr}", f"cls.{tree.attr}"):
@@ -268,6 +268,8 @@ class _Trace:
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
+        elif row is not None and row.rule is not Rule.RESULT:
+            yield from self._by_row(row, [tree.value], place, depth)
         elif origins.is_rank(tree.attr):
             yield Source(place, Origin.RANK)
         else:
@@ -280,7 +282,7 @@ class _Trace:
         """Return what an attribute of ``self`` depends on, by all methods of the class."""
         found = list(names.attribute_values(owner, name))
         for function, value in found:
-            at = Place(function, None, None)
+            at = Place(function, None, None, getattr(value, "lineno", 0))
             if value is None:
                 yield Source(at, Origin.UNKNOWN)
             else:

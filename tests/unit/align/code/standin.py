@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -104,3 +105,34 @@ def marked(text: str, mark: str = "# WAY") -> set[int]:
     return {
         n for n, line in enumerate(text.split("\n"), 1) if line.endswith(mark) or f"{mark} " in line
     }
+
+
+def small(text: str, path: str = "/small/program.py") -> list[Run]:
+    """Run a small program on two ranks: ``odd()`` is true on rank 1, ``all_reduce()`` a call."""
+    runs = []
+    for rank in (0, 1):
+        run = Run(rank)
+
+        def emit(*arguments: object, run: Run = run) -> None:
+            stack = user_stack(sys._getframe(1), path.__eq__)
+            run.calls.append(Call("all_reduce", stack, arguments))
+
+        names: dict[str, object] = {
+            "__name__": "__main__", "all_reduce": emit, "odd": bool(rank).__bool__, "rank": rank,
+        }  # fmt: skip
+        try:
+            exec(compile(text, path, "exec"), names)
+        except SystemExit:
+            pass
+        except Exception as error:  # noqa: BLE001  the program's own
+            run.raised = traced(error, path.__eq__)
+        runs.append(run)
+    return runs
+
+
+def decided(text: str, agreements: Agreements | None = None) -> Answer:
+    """What decided between the ranks of a small program."""
+    path = "/small/program.py"
+    found = difference(small(text, path))
+    assert found is not None, "the ranks do not differ"
+    return answer(path, text, found[:2], agreements)

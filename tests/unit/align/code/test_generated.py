@@ -10,7 +10,9 @@ from tests.unit.align.code import generated, standin
 
 @settings(
     max_examples=400, deadline=None, database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    suppress_health_check=[
+        HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large
+    ],
 )  # fmt: skip
 @given(generated.programs(), st.integers(0, 1 << 20), st.data())
 def test_the_statement_that_decided_is_found(text: str, seed: int, data: st.DataObject) -> None:

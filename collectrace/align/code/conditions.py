@@ -39,7 +39,7 @@ def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node] | 
 
 
 def _region(graph: Graph, begin: Sequence[int], ends: Mapping[int, int]) -> branches.Region:
-    """Return the region from some steps to the ends. A step that begins it has a negative number."""
+    """Return the region from some steps to the ends. Steps that begin it have negative numbers."""
 
     def edges(step: int) -> list[Edge]:
         if step in ends:

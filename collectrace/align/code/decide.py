@@ -156,10 +156,10 @@ class _Naming:
         edges = self._region.edges[branch.step]
         outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
         found = self._origins(context, node, edges)
-        if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and context.parent is not None:
-            assert context.call is not None
-            found = (Origin.UNKNOWN,)  # of whoever called the function, or consumes the generator
-            context, node = context.parent, context.call
+        caller, call = context.parent, context.call
+        if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
+            # Whoever called the function, or consumes the generator, decides what follows.
+            context, node, found = caller, call, (Origin.UNKNOWN,)
         yield _decision(context.function, _line(node), (outcomes[0], outcomes[1]), found)
 
     def _by_exception(self, branch: Branch) -> Iterator[Decision]:

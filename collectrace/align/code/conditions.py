@@ -25,7 +25,9 @@ def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node] | 
         groups.setdefault(id(one.tree), []).append(one)
     everywhere = {one.number for one in bindings}
     # Whether a value is bound again before its use, and which one is bound first.
-    questions = [([graph.entry.number, *everywhere], {use.number}, everywhere)]
+    # It counts, too, how often: so also from one use to the next.
+    begin = [graph.entry.number, use.number, *everywhere]
+    questions = [(begin, {use.number}, everywhere)]
     for group in list(groups.values())[1:]:
         mine = {one.number for one in group}
         questions.append(([graph.entry.number], mine, everywhere - mine))

@@ -167,7 +167,7 @@ class SourceFile:
             for one in self.by_name.get(name, ())
             if one.first <= frame.line <= one.last
             and frame.first in (None, one.first)
-            and (one.qualified == frame.function or "." not in frame.function)
+            and one.qualified == frame.function
         ]
         return max(named, key=lambda one: one.first, default=None)
 

@@ -1,0 +1,143 @@
+"""What a condition depends on: every row of the table, and how values are followed to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectrace.align.code import origins
+from collectrace.align.code.conditions import condition_of
+from collectrace.align.code.files import Files
+from collectrace.align.code.origins import Origin, Row, Rule
+from collectrace.align.code.places import Agreements, Nothing, Place, Site
+from collectrace.align.code.program import Program
+from collectrace.align.code.slices import Tracer
+from tests.unit.align.code.standin import Texts
+
+PATH = "/origins/program.py"
+
+
+class All:
+    """Every collective gave both sides one result."""
+
+    def agreed(self, site: Site) -> bool:
+        return True
+
+
+def origins_of(text: str, agreements: Agreements | None = None) -> tuple[Origin, ...]:
+    """What the condition in the line depends on that ends in ``# HERE``."""
+    line = next(n for n, one in enumerate(text.split("\n"), 1) if one.endswith("# HERE"))
+    program = Program(Files(Texts(**{PATH: text})))
+    file = program.files.file(0, PATH)
+    assert file is not None
+    function = max(
+        (one for one in file.functions if one.first <= line <= one.last), key=lambda one: one.first
+    )
+    graph = program.graph(function)
+    assert graph is not None
+    tracer = Tracer(program, agreements or Nothing())
+    found: set[Origin] = set()
+    for node in graph.at(line):
+        if (condition := condition_of(node)) is not None:
+            found.update(tracer.origins(condition, Place(function, node)))
+    return origins.sorted_by_weight(found)
+
+
+NAMES = [(row, name) for row in origins.rows() for name in row.names.split()]
+
+
+@pytest.mark.parametrize(("row", "name"), NAMES, ids=[name for _, name in NAMES])
+def test_every_name_finds_its_row(row: Row, name: str) -> None:
+    asked = f"thing{name}" if name.startswith(".") else name.replace("*", "anything")
+    assert origins.row_of(asked) is row
+    assert row.where
+
+
+@pytest.mark.parametrize("origin", [one for one in Origin if one is not Origin.UNKNOWN])
+def test_every_origin_has_a_row_or_a_rule_of_its_own(origin: Origin) -> None:
+    assert origin is Origin.EXCEPTION or any(row.origin is origin for row in origins.rows())
+
+
+def test_results_are_agreed_only_where_the_collective_was() -> None:
+    assert {row.origin for row in origins.rows() if row.rule is Rule.RESULT} == {Origin.AGREED}
+
+
+CASES = {
+    "constant": ("if 1 < 2:  # HERE\n    pass", Origin.AGREED),
+    "constant loop": ("for i in range(3):  # HERE\n    pass", Origin.AGREED),
+    "item of a constant loop": (
+        "for i in range(9):\n    if i % 3 == 2:  # HERE\n        pass", Origin.AGREED),
+    "counter": ("n = 0\nwhile n < 3:  # HERE\n    n += 1", Origin.AGREED),
+    "counter under a condition": (
+        "import time\nn = 0\nwhile n < 3:  # HERE\n    if time.time() > 5:\n        n += 1",
+        Origin.CLOCK),
+    "unknown": ("if thing():  # HERE\n    pass", Origin.UNKNOWN),
+    "clock": ("import time\nstop = time.time() > 5\nif stop:  # HERE\n    pass", Origin.CLOCK),
+    "imported name": (
+        "from time import monotonic as now\nif now() > 5:  # HERE\n    pass", Origin.CLOCK),
+    "rank": (
+        "import torch.distributed as dist\nrank = dist.get_rank()\nif rank == 0:  # HERE\n    pass",
+        Origin.RANK),
+    "rank of an object": ("if trainer.is_global_zero:  # HERE\n    pass", Origin.RANK),
+    "parameter that is called rank": (
+        "def f(rank):\n    if rank == 0:  # HERE\n        pass", Origin.UNKNOWN),
+    "test of the rank that is alike": (
+        "import os\nif args.rank >= 0:  # HERE\n    pass", Origin.AGREED),
+    "random": ("import random\nif random.random() < 1:  # HERE\n    pass", Origin.RANDOM),
+    "files": ("import os\nif os.path.exists('a'):  # HERE\n    pass", Origin.FILES),
+    "environment": ("import os\nif os.environ.get('A'):  # HERE\n    pass", Origin.ENVIRONMENT),
+    "length": ("if len(batches) > 3:  # HERE\n    pass", Origin.LENGTH),
+    "length of a constant": ("if len([1, 2]) > 3:  # HERE\n    pass", Origin.AGREED),
+    "data": ("if loss.isnan():  # HERE\n    pass", Origin.DATA),
+    "order of a set": ("for x in {'a', 'b'}:  # HERE\n    pass", Origin.ORDER),
+    "membership in a set": ("if 1 in {1, 2}:  # HERE\n    pass", Origin.AGREED),
+    "exception": (
+        "try:\n    f()\nexcept OSError as e:\n    if e:  # HERE\n        pass", Origin.EXCEPTION),
+    "received": (
+        "import torch.distributed as dist\ndist.recv(x, 0)\nif x:  # HERE\n    pass",
+        Origin.RECEIVED),
+    "root": (
+        "import torch.distributed as dist\ndist.reduce(x, 0)\nif x:  # HERE\n    pass",
+        Origin.ROOT),
+    "list that is changed": (
+        "import time\nx = [1]\nif time.time() > 5:\n    x.append(2)\nfor y in x:  # HERE\n    pass",
+        Origin.CLOCK),
+    "list that someone else may change": (
+        "x = [1]\nfill(x)\nfor y in x:  # HERE\n    pass", Origin.UNKNOWN),
+    "attribute of the object": (
+        """import time
+class A:
+    def __init__(self):
+        self.t = time.time()
+    def f(self):
+        if self.t:  # HERE
+            pass""", Origin.CLOCK),
+    "function of the file": (
+        "import time\ndef late():\n    return time.time() > 5\nif late():  # HERE\n    pass",
+        Origin.CLOCK),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_condition_is_followed_to_its_origin(case: str) -> None:
+    text, origin = CASES[case]
+    assert origins_of(text)[:1] == (origin,)
+
+
+REDUCED = """
+import torch
+import torch.distributed as dist
+flag = torch.tensor(is_bad(batch))
+dist.all_reduce(flag)
+if flag.item() > 0:  # HERE
+    pass
+"""
+
+
+def test_the_result_of_an_all_reduce_is_agreed_if_the_records_say_so() -> None:
+    assert origins_of(REDUCED, All()) == (Origin.AGREED,)
+    assert Origin.AGREED not in origins_of(REDUCED)
+
+
+def test_a_result_that_is_changed_since_is_not_agreed() -> None:
+    changed = REDUCED.replace("if flag", "flag[0] = local()\nif flag")
+    assert Origin.AGREED not in origins_of(changed, All())

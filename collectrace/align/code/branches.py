@@ -95,10 +95,15 @@ class Branch:
     """One of the outcomes that do is an exception that the step raises."""
 
 
-def separating(region: Region, *, same: bool) -> Iterator[Branch]:
+def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Branch]:
     """Return the branches that separate the targets, in the order in which they are reached.
 
-    ``same``: the targets are one step, and differ only in the iteration in which it is reached.
+    Args:
+        region: the steps between the calls.
+        same: the targets are one step, and differ only in the iteration in which it is reached.
+        exact: where paths come together only in another iteration, search for two paths without a
+            common step; otherwise such a branch counts as one that separates them.
+
     """
     if not all(target in region.leads for target in TARGETS):
         return
@@ -109,14 +114,22 @@ def separating(region: Region, *, same: bool) -> Iterator[Branch]:
         if not same and region.leads.get(step) != BOTH:
             continue
         normal = [edge for edge in edges if not edge.is_exception]
-        if _separates(region, step, normal, meets, same=same):
+        if _separates(region, step, normal, meets, same=same, exact=exact):
             yield Branch(step, by_exception=False)
-        if len(normal) < len(edges) and _by_exception(region, step, edges, meets, same=same):
+        if len(normal) < len(edges) and _by_exception(
+            region, step, edges, meets, same=same, exact=exact
+        ):
             yield Branch(step, by_exception=True)
 
 
 def _by_exception(
-    region: Region, step: int, edges: Sequence[Edge], meets: Mapping[int, int | None], *, same: bool
+    region: Region,
+    step: int,
+    edges: Sequence[Edge],
+    meets: Mapping[int, int | None],
+    *,
+    same: bool,
+    exact: bool,
 ) -> bool:
     """Whether an exception and another outcome of a step separate the targets."""
     if not same:
@@ -127,11 +140,17 @@ def _by_exception(
         if len(raised | normal) > 1:
             # Another outcome than the exception may be the one that differs.
             return any(one != other for one in raised for other in normal)
-    return _separates(region, step, edges, meets, same=same)
+    return _separates(region, step, edges, meets, same=same, exact=exact)
 
 
 def _separates(
-    region: Region, step: int, edges: Sequence[Edge], meets: Mapping[int, int | None], *, same: bool
+    region: Region,
+    step: int,
+    edges: Sequence[Edge],
+    meets: Mapping[int, int | None],
+    *,
+    same: bool,
+    exact: bool,
 ) -> bool:
     """Whether some of the outcomes of a step separate the targets."""
     if len({edge.target for edge in edges}) < 2:
@@ -146,7 +165,7 @@ def _separates(
     meeting = meets.get(step)
     if meeting is not None and not _iterates(region, edges, meeting, around):
         return False
-    return _are_apart(region, step, edges, around, same=False)
+    return not exact or _are_apart(region, step, edges, around, same=False)
 
 
 def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:

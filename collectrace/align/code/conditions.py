@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.branches import TARGETS
@@ -16,7 +16,14 @@ _MOST_NODES: Final = 1_000
 """Nodes of a function in which it is worked out what chooses a value."""
 
 
-def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node] | None:
+class Choice(NamedTuple):
+    """A step that decides where a name has its value from."""
+
+    node: Node
+    by_exception: bool
+
+
+def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Choice] | None:
     """Return the steps that decide which binding of a name reaches its use; None: too large."""
     if len(graph.nodes) > _MOST_NODES:
         return None
@@ -31,13 +38,13 @@ def choosing(graph: Graph, bindings: Sequence[Node], use: Node) -> list[Node] | 
     for group in list(groups.values())[1:]:
         mine = {one.number for one in group}
         questions.append(([graph.entry.number], mine, everywhere - mine))
-    found: dict[int, Node] = {}
+    found: dict[Choice, None] = {}
     for begin, one_end, other_end in questions:
         ends = {**dict.fromkeys(other_end, TARGETS[1]), **dict.fromkeys(one_end, TARGETS[0])}
-        for branch in branches.separating(_region(graph, begin, ends), same=False):
-            node = graph.nodes[_number(branch.step)]
-            found.setdefault(node.number, node)
-    return list(found.values())
+        region = _region(graph, begin, ends)
+        for branch in branches.separating(region, same=False, exact=False):
+            found[Choice(graph.nodes[_number(branch.step)], branch.by_exception)] = None
+    return list(found)
 
 
 def _region(graph: Graph, begin: Sequence[int], ends: Mapping[int, int]) -> branches.Region:

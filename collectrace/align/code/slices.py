@@ -194,9 +194,9 @@ class _Trace:
         chosen = choosing(definitions.graph, [one.node for one in bound], place.node)
         if chosen is None:
             yield Source(place, Origin.UNKNOWN)
-        for node in chosen or ():
+        for node, by_exception in chosen or ():
             at = Place(definitions.function, node, place.context)
-            condition = condition_of(node)
+            condition = None if by_exception else condition_of(node)
             if condition is None:
                 yield Source(at, Origin.EXCEPTION)
             else:

@@ -1,7 +1,13 @@
 """What the source code says about a difference between two ranks.
 
-The rooms read records; this one reads the programs that made them. ``files`` finds the function of
-a stack frame, ``graph`` and ``lowering`` turn it into a control-flow graph, ``paths`` joins the
-graphs of the functions on a few stacks, ``branches`` finds the branches that separate two calls,
-``names`` and ``origins`` say what a condition depends on, and ``decide`` puts it together.
+The other rooms read records; this one reads the programs that made them. ``decide`` is its door: it
+returns the statements that can have decided between two next calls.
+
+- ``files`` finds the function of a stack frame.
+- ``graph`` is the control-flow graph of a function; ``lowering`` and ``expressions`` build it.
+- ``calls`` says which step of a function a frame is at, and which function a step must call.
+- ``program`` keeps graphs and definitions; ``paths`` joins the functions on a few stacks.
+- ``between`` is the part of these paths between two calls; ``branches`` finds what separates them.
+- ``names``, ``conditions`` and ``slices`` follow a value back, to ``places`` where it comes in.
+- ``origins`` is the table of what a value depends on.
 """

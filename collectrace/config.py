@@ -24,6 +24,11 @@ TRACEBACK: Final = f"{PREFIX}TRACEBACK"
 ON_DIVERGENCE: Final = ("report", "raise", "exit")
 """What can be done about an error that is proven."""
 
+VALUES_ON: Final = "on"
+VALUES_ALL: Final = "all"
+VALUES_OFF: Final = "off"
+_VALUES: Final = (VALUES_ON, VALUES_ALL, VALUES_OFF)
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -58,6 +63,12 @@ class Config:
     """Whether the record holds the lines of the program's text that calls come from, and the
     statements around these. They tell which condition a call hangs on; who may see the log can
     read them."""
+
+    values: str = VALUES_ON
+    """Whether the record holds what variables of the program's functions held when the rank
+    stalled, ended by an exception, or was interrupted: ``on``, numbers and what can be told of
+    other values without running code of theirs, of strings the length and a short hash; ``all``,
+    strings as well; ``off``. True and 1 mean on, False and 0 off."""
 
     library: tuple[Path, ...] = ()
     """Folders of code that is not the user's own, such as a checkout of a framework: a call is
@@ -107,6 +118,8 @@ class Config:
         if isinstance(values.get("library"), str | os.PathLike):
             raise CollectraceError("library must be a list of folders")
         values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
+        if "values" in values:
+            values["values"] = _given_values(values["values"])
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)
@@ -194,6 +207,26 @@ def _truth(text: str) -> bool:
         raise ValueError(text) from None
 
 
+def which_values(text: str) -> str:
+    """Which values are recorded, from ``on``, ``all``, ``off``, or a truth value.
+
+    Raises:
+        ValueError: it is none of these.
+
+    """
+    word = text.strip().lower()
+    if word in _VALUES:
+        return word
+    return VALUES_ON if _truth(word) else VALUES_OFF
+
+
+def _given_values(given: Any) -> str:
+    try:
+        return which_values(str(given))
+    except ValueError:
+        raise CollectraceError(f"values={given!r} is none of {', '.join(_VALUES)}") from None
+
+
 def folders(text: str) -> tuple[Path, ...]:
     """Folders, separated as in ``PATH``."""
     return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
@@ -206,6 +239,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "stall_after": (float, "a number"),
     "max_failures": (int, "a whole number"),
     "sources": (_truth, "0 or 1"),
+    "values": (which_values, "on, all or off"),
     "library": (folders, "a list of folders"),
     "announce": (_truth, "0 or 1"),
     "keep_runs": (int, "a whole number"),

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Final
 
@@ -61,6 +61,26 @@ class Activity:
     started: bool | None = _opt(
         "whether a device has begun with it; absent: that is not known, or it is no device's"
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameValues:
+    """What the variables of one function held that its code can use in a condition."""
+
+    frame: str = _doc("`path:line function`: where the function was, as in a `stack` record")
+    first_line: int = _doc("where the function begins, its decorators included")
+    values: dict[str, Any] = _doc(
+        "by name (`step`, `self.step`, `self.args.debug`): null, a truth value or a number as it "
+        "is; of all else an object with the name of its `type` and, as far as they apply, `value` "
+        "(a number; the text of one that JSON has not, as `nan`; the name of an enum's member, a "
+        "dtype or a device; a string only if `values=all`), `len`, `bits` (of an integer that is "
+        "too long to be written), `hash` (of a string: 16 bits, equal for equal strings of a run), "
+        "`dtype`, `shape` and `device` (absent: cpu) of a tensor, and `unsettled`: true where a "
+        "pending call may be writing to the tensor whose number it is",
+        default_factory=dict,
+    )
+    left_out: int = _doc("names that were not read, or found no room", default=0)
+    moved: bool | None = _opt("true where the thread ran on in it while it was read")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -419,6 +439,35 @@ class Stall(Record):
     )
 
 
+STALLED: Final = "stall"
+"""Why values were read: the rank stalled."""
+ENDED: Final = "exception"
+"""An exception ended the thread."""
+INTERRUPTED: Final = "interrupt"
+"""KeyboardInterrupt ended the thread."""
+ASKED: Final = "asked"
+"""A diagnosis is being made while the job runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Values(Record):
+    """What the variables of a thread's functions held, read from outside: no code of theirs ran.
+
+    The values are those of this moment, which is later than the call or the condition before it.
+    """
+
+    kind: ClassVar[str] = "values"
+    reason: str = _doc("`stall`, `exception`, `interrupt`, or `asked`: for a diagnosis")
+    thread: str = _doc("thread name, `MainThread` for the main one")
+    functions: list[FrameValues] = _doc(
+        "the user's functions that it was in, innermost first", default_factory=list
+    )
+    functions_left_out: int = _doc("further ones, as far as they were seen", default=0)
+    threads_left_out: int = _doc("threads that were not read at that moment", default=0)
+    iteration: int | None = _opt("ordinal of the step in progress, as in a `call` record")
+    ns: int = _doc("time it took to read them, ns", default=0)
+
+
 @dataclass(slots=True, kw_only=True)
 class Checkpoint(Record):
     """Where every stream stands, so that a reader can jump into the middle of a file."""
@@ -468,7 +517,8 @@ KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
         Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Answer, Join,
-        NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Checkpoint, Exit,
+        NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values, Checkpoint,
+        Exit,
     )
 }  # fmt: skip
 
@@ -505,12 +555,16 @@ torchcomms' ``ncclx`` was not read: by its comments nccl2 is a port of that.
 """
 
 
+_PARTS: Final = frozenset({"in_", "functions"})
+"""Fields that hold objects of a class of their own."""
+
+
 def json_name(name: str) -> str:
     """The name of a field in a line: keywords of Python carry an underscore here only."""
     return name.rstrip("_")
 
 
-def to_dict(record: Record | Activity) -> dict[str, Any]:
+def to_dict(record: Record | Activity | FrameValues) -> dict[str, Any]:
     """A record as a JSON object, ``kind`` first, absent fields left out."""
     out: dict[str, Any] = {}
     if isinstance(record, Record):
@@ -519,8 +573,8 @@ def to_dict(record: Record | Activity) -> dict[str, Any]:
         value = getattr(record, f.name)
         if value is None:
             continue
-        if f.name == "in_":
-            value = [to_dict(a) for a in value]
+        if f.name in _PARTS:
+            value = [to_dict(part) for part in value]
         out[json_name(f.name)] = value
     return out
 
@@ -579,10 +633,27 @@ def _build(cls: type[Any], data: dict[str, Any]) -> Any:
     return cls(**values)
 
 
-def _activities(value: list[Any]) -> list[Activity]:
-    if not all(isinstance(item, dict) for item in value):
-        raise DamagedRecord("in holds something that is no object")
-    return [_build(Activity, item) for item in value]
+def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:
+    def build(value: list[Any]) -> list[Any]:
+        if not all(isinstance(item, dict) for item in value):
+            raise DamagedRecord(f"a list of {cls.__name__} holds something that is no object")
+        return [_build(cls, item) for item in value]
+
+    return build
+
+
+def _values(value: dict[str, Any]) -> dict[str, Any]:
+    for item in value.values():
+        told = item if item.__class__ is dict else {"type": "", "value": item}
+        shape, kind = told.get("shape", []), told.get("type")
+        plain = all(told[key].__class__ in _SCALARS for key in told if key != "shape")
+        if not plain or kind.__class__ is not str or shape.__class__ is not list:
+            raise DamagedRecord("a value is none that can be written")
+        _members(shape)
+    return value
+
+
+_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
 
 def _ints(value: list[Any]) -> list[Any]:
@@ -627,7 +698,8 @@ def _rows(value: list[Any]) -> list[Any]:
 
 
 _DEEP: Final[dict[str, Any]] = {
-    "in": _activities, "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
+    "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
+    "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
@@ -659,4 +731,4 @@ def _plan(cls: type[Any]) -> Iterator[tuple[str, str, tuple[type, ...], bool]]:
         yield f.name, json_name(f.name), runtime_types(hints[f.name]), is_required(f)
 
 
-_PLANS: Final = {cls: tuple(_plan(cls)) for cls in (*KINDS.values(), Activity)}
+_PLANS: Final = {cls: tuple(_plan(cls)) for cls in (*KINDS.values(), Activity, FrameValues)}

@@ -14,7 +14,7 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from collectrace.config import PREFIX, SWITCH, Config, folders, size
+from collectrace.config import PREFIX, SWITCH, Config, folders, size, which_values
 
 HELP: Final = "trace a script"
 
@@ -24,6 +24,7 @@ _OPTIONS: Final = (
     ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
     ("heartbeat", float, "S", "seconds between two heartbeats"),
     ("max_failures", int, "N", "internal failures before the tracer goes silent"),
+    ("values", which_values, "on|all|off", "values of variables when a rank stalls or fails"),
     ("library", folders, "DIR[:DIR]", "folders of code that is not the user's own"),
     ("keep_runs", int, "N", "runs that the folder may hold, 0: all; the oldest go"),
 )

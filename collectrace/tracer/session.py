@@ -34,6 +34,7 @@ from collectrace.tracer.record import groups
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
 from collectrace.tracer.record.writer import Writer
+from collectrace.tracer.values.value_records import ValueRecords
 
 
 class Session:
@@ -72,6 +73,8 @@ class Session:
         """This process was forked: the groups it has are its parent's, and so are their stores."""
         self._beginning = threading.RLock()
         """Held while a run begins: ranks that are threads begin at the same time."""
+        self.values: ValueRecords | None = None
+        """Reads what variables hold, for the run in progress."""
         self._watchdog: Watchdog | None = None
         self._member: Member | None = None
         """This rank among those that compare notes; None: it does without."""
@@ -117,7 +120,8 @@ class Session:
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
         self._member = None
-        self._watchdog = Watchdog(self.recorder, self.config)
+        self.values = ValueRecords(self.recorder, self.config.values, lambda: self.run)
+        self._watchdog = Watchdog(self.recorder, self.config, self.values)
         self._watchdog.start()
         self.exit_hooks.watch_child()
         return self.recorder
@@ -176,7 +180,7 @@ class Session:
         self.run = self._agree(store)
         path = self.config.log_dir / self.run / rank_file(rank)
         with recorder.lock:
-            recorder.writer.move(_unused(path))
+            recorder.writer.move(run_folder.unused(path))
         self._stack_dumps = StackDumps(recorder.writer.path)
         try:
             self._stack_dumps.open()
@@ -199,7 +203,7 @@ class Session:
             return
         announced = Announced(self.run, world_size, float(self.config.heartbeat))
         self._member = Member(
-            recorder, announced, self.rank, at, lambda: watchdog.stalls, self._act_upon
+            recorder, announced, self.rank, at, lambda: watchdog.stalls, self._act_upon, self.values
         )
         self._member.start()
 
@@ -290,7 +294,7 @@ class Session:
             self.recorder.writer.close()
         if self._stack_dumps is not None:
             self._stack_dumps.unregister()
-        self.recorder = self._watchdog = self._stack_dumps = self._member = None
+        self.recorder = self._watchdog = self._stack_dumps = self._member = self.values = None
         Session.runs = 0
         self._finished = False
         self._is_fork = True
@@ -356,12 +360,3 @@ class Session:
             keep_runs=self.config.keep_runs,
             targets=[] if segment else [t.removeprefix("torch.") for t in self.targets],
         )
-
-
-def _unused(path: Path) -> Path:
-    # Two processes may call themselves the same rank of one run: the file of each is evidence.
-    for n in range(1, 100):
-        if not path.exists():
-            return path
-        path = path.with_name(f"{path.stem.partition('+')[0]}+{n}.jsonl")
-    return path

@@ -72,6 +72,7 @@ ROOMS = {
         },
         {"tracer.tap"},
         {"tracer.record"},
+        {"tracer.values"},
         {"tracer.life"},
         {"tracer.online"},
         {"tracer.session"},

@@ -21,6 +21,8 @@ from collectrace.tracer.record.scopes import now
 from collectrace.tracer.tap.wire import Undo
 from collectrace.tracer.user_objects import cause_of, context_of, is_a, traceback_of, type_name
 from collectrace.tracer.user_text import safe_attribute, safe_text
+from collectrace.tracer.values.value_records import ValueRecords
+
 
 _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
@@ -35,6 +37,8 @@ _LAUNCH: Final[CodeType] = multiprocessing.popen_fork.Popen._launch.__code__  # 
 class ExitListener(Protocol):
     """The receiver of the process's exit."""
 
+    values: ValueRecords | None
+    """Reads what the variables of the program hold; None: there is no run."""
     live: bool
     """False: it is to be told nothing any more."""
     rank: int | None
@@ -97,8 +101,10 @@ class ExitHooks:
 
         def thread_excepthook(args: threading.ExceptHookArgs) -> None:
             value = args.exc_value
-            if self._listener.live and value is not None and self._listener.thread_raised(value):
-                self._of_thread = _exit(value, args.exc_traceback)
+            if self._listener.live and value is not None:
+                if self._listener.thread_raised(value):
+                    self._of_thread = _exit(value, args.exc_traceback)
+                self._read_values(value, args.exc_traceback)
             previous_of_thread(args)
 
         sys.excepthook = excepthook
@@ -175,6 +181,12 @@ class ExitHooks:
                 return
             value, traceback = handled, traceback_of(handled)
         self._last = _exit(value, traceback)
+        self._read_values(value, traceback)
+
+    def _read_values(self, value: BaseException, traceback: TracebackType | None) -> None:
+        """Write what the functions held that an exception came through, which ends the thread."""
+        if self._listener.values is not None:
+            self._listener.values.of_exception(value, traceback)
 
     def note_sys_exit(self, code: Any, caller: FrameType | None = None) -> None:
         """Note that ``sys.exit`` was called, with ``code``: the status, a text, or None.

@@ -110,3 +110,15 @@ def _is_over(file: Path) -> bool:
         stream.seek(max(0, stream.seek(0, 2) - _TAIL))
         last = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
     return last.startswith(b'{"kind":"exit"')
+
+
+def unused(path: Path) -> Path:
+    """Return this path of a rank file, or one beside it if another process has taken it.
+
+    Two processes may call themselves the same rank of one run: the file of each is evidence.
+    """
+    for n in range(1, 100):
+        if not path.exists():
+            return path
+        path = path.with_name(f"{path.stem.partition('+')[0]}+{n}.jsonl")
+    return path

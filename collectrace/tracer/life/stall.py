@@ -43,8 +43,10 @@ class Stalls:
         self._joined = 0
         """When the rank was first seen to be part of the job."""
 
-    def check(self, doing: list[Activity]) -> None:
-        """Write a ``stall`` record if one is due; ``doing``: what the threads are in.
+    def check(self, doing: list[Activity]) -> bool:
+        """Write a ``stall`` record if one is due, and return whether it was.
+
+        ``doing``: what the threads are in.
 
         To be called at every heartbeat.
         """
@@ -62,9 +64,9 @@ class Stalls:
         pending = t - min(begun) if begun else 0
         if pending < self._stall_after:
             self._next = self._stall_after
-            return
+            return False
         if pending < self._next:
-            return
+            return False
         first = self._next == self._stall_after
         self._next = pending * 2
         self._recorder.write(records.Stall(in_=doing, pending=pending, stacks=stacks()))
@@ -74,6 +76,7 @@ class Stalls:
             self._tell_user(longest, t - longest.since)
         if first:
             self._dump_flight_recorder()
+        return True
 
     def _tell_user(self, activity: Activity, pending: int) -> None:
         where = f" at {activity.site}" if activity.site else ""

@@ -20,6 +20,7 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
 from collectrace.tracer.record.streams import CallCounter, Channel
 from collectrace.tracer.record.template import Template
+from collectrace.tracer.values.value_records import ValueRecords
 
 _POLLS: Final = 5
 """How often per heartbeat the Works are asked."""
@@ -37,12 +38,13 @@ _STOP_TIMEOUT: Final = 5.0
 class Watchdog:
     """The observing thread of one run, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, recorder: Recorder, config: Config) -> None:
+    def __init__(self, recorder: Recorder, config: Config, values: ValueRecords) -> None:
         self._recorder = recorder
         self._heartbeat = config.heartbeat
         self._stall_after = config.stall_after
         self._blind_spots = BlindSpots()
         self._stalls = Stalls(recorder, config.stall_after)
+        self._values = values
         self._switch: DeadMansSwitch | None = None
         self._stack_dumps: StackDumps | None = None
         self._last_turn = now()
@@ -101,6 +103,7 @@ class Watchdog:
         dump = self._stack_dumps.collect()
         if dump is not None:
             self._recorder.write(records.Stall(pending=now() - before, stacks=dump.stacks))
+            self._values.of_threads(records.STALLED)
 
     def _beat(self) -> None:
         recorder = self._recorder
@@ -109,7 +112,8 @@ class Watchdog:
         self.write_watermarks()
         doing = activities(recorder)
         recorder.write(records.Alive(in_=doing))
-        self._stalls.check(doing)
+        if self._stalls.check(doing):
+            self._values.of_threads(records.STALLED)
 
     def poll(self) -> None:
         """Ask the Works that are held; write of those that nobody waited for."""

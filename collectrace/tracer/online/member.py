@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from collectrace import exchange
+from collectrace import exchange, records
 from collectrace.exchange import LARGEST_LEFT, Announced, Keys, Turn, Verdict
 from collectrace.job_store import JobStore, StoreError
 from collectrace.printable import clean
@@ -29,6 +29,7 @@ from collectrace.tracer.record.groups import GroupState
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.user_objects import type_name
 from collectrace.tracer.user_text import safe_text
+from collectrace.tracer.values.value_records import ValueRecords
 
 _LOOKS: Final = 2
 """Looks per heartbeat while no turn is open."""
@@ -95,14 +96,16 @@ class Member:
 
     ``at`` is the store's host and port, ``stalls`` tells how often this rank has stalled so far,
     ``act`` is told every verdict that names an error, as long as the rank has not ended.
+    ``values`` reads what variables hold, for those who will read the rank's files.
     """
 
     def __init__(
         self, recorder: Recorder, announced: Announced, rank: int, at: tuple[str, int],
         stalls: Callable[[], int], act: Callable[[Verdict], object],
+        values: ValueRecords | None = None,
     ) -> None:  # fmt: skip
         self._recorder, self._announced, self._rank = recorder, announced, rank
-        self._at, self._stalls, self._act = at, stalls, act
+        self._at, self._stalls, self._act, self._values = at, stalls, act, values
         self._keys = Keys(announced.run)
         self._files = OwnFiles(recorder.writer.path)
         self._agreement = Agreement(announced.run, self._files.digests)
@@ -264,6 +267,8 @@ class Member:
         if self._answers is None or turn.number != self._turn:
             self._turn, self._open_since = turn.number, time.monotonic()
             self._calls = self._recorder.calls
+            if self._values is not None:
+                self._values.of_threads(records.ASKED)
             self._answers = Answers(self._keys, turn.number, self._rank, self._files)
             groups = list(self._recorder.book.states.values())
             self._answers.begin(store, stands(groups, activities(self._recorder)))

@@ -187,6 +187,13 @@ class Works:
         if tracked is not None and not tracked.was_waited_for and tracked.call[0].role == USER:
             self._misused.append((*tracked.call, False))
 
+    def followed(self) -> Iterator[tuple[Issued, torch.Tensor | None]]:
+        """Yield the calls whose Work is held or tracked, and the tensor each works in, if known."""
+        for held in list(self._held):
+            yield (held.template, held.seq), None
+        for tracked in list(self._tracked.values()):
+            yield tracked.call, None if tracked.buffer is None else tracked.buffer()
+
     # -- expected -------------------------------------------------------------------------
 
     def expect(self, call: Issued, outputs: list[torch.Tensor]) -> None:
@@ -208,6 +215,10 @@ class Works:
             return None
         found = self._expected.pop(tensor.untyped_storage()._cdata, None)
         return found[1] if found is not None else None
+
+    def expected_storages(self) -> set[int]:
+        """Return the addresses of the storages that functional collectives fill."""
+        return set(self._expected)
 
     def mark_rest_unwaited(self) -> None:
         """Note that the Works still tracked were never waited for: the process ends normally."""

@@ -16,6 +16,7 @@ from collectrace.errors import DamagedRecord
 from collectrace.records import (
     KINDS,
     Activity,
+    FrameValues,
     Record,
     encode,
     from_dict,
@@ -46,6 +47,13 @@ EXAMPLES: dict[Any, Any] = {
     str | list[str] | None: ["float32", "int8"],
     dict[str, str]: {"a": "b"},
     dict[str, list[str]]: {"MainThread": ["train.py:1"]},
+    list[FrameValues]: [
+        FrameValues(
+            frame="train.py:7 main",
+            first_line=3,
+            values={"step": 3, "lr": 0.1, "best": None, "x": {"type": "list", "len": 2}},
+        )
+    ],
     list[Activity]: [Activity(thread="MainThread", what="call", since=5, seq=3)],
 }
 

@@ -18,6 +18,7 @@ from collectrace.records import Exit, decode, encode
 from collectrace.tracer import user_objects
 from collectrace.tracer.life.exit_hooks import ExitHooks
 from tests.support import hostile
+from collectrace.tracer.values.value_records import ValueRecords
 
 HERE = f"{__file__}:"
 
@@ -27,6 +28,7 @@ class Told:
 
     def __init__(self) -> None:
         self.live = True
+        self.values: ValueRecords | None = None
         self.rank: int | None = 3
         self.folder: Path | None = None
         self.ends: list[Exit] = []

@@ -1,0 +1,94 @@
+"""What is written of tensors and of torch's small types, without asking a device or a subclass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from collectrace.tracer.values.plain import Row, Written, name_of, number
+
+_MOST_DIMENSIONS: Final = 16
+
+# Those of the base in C: whatever the program has put in their place is not run.
+_base: Final = vars(torch._C.TensorBase)
+_shape: Final = _base["shape"].__get__
+dtype_of: Final = _base["dtype"].__get__
+_device: Final = _base["device"].__get__
+_item: Final = _base["item"]
+
+_PLAIN: Final = torch._C._dispatch_keys(torch.empty(0)).raw_repr()
+"""The dispatch keys of a tensor in the memory of the CPU that is only that: not sparse, quantized,
+on a device, nor wrapped by a transformation of functions."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return ``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def is_tensor(x: object) -> bool:
+    """Return whether the type of ``x`` is exactly one of torch's own classes of tensors."""
+    return type(x) is torch.Tensor or type(x) is torch.nn.Parameter
+
+
+def is_plain(x: torch.Tensor) -> bool:
+    """Return whether a tensor of exactly one of torch's own classes lies in the CPU's memory."""
+    return not torch._C._dispatch_keys(x).raw_repr() & ~_PLAIN
+
+
+def rows(is_pending: Callable[[torch.Tensor], bool]) -> dict[int, Row]:
+    """Return the rows of torch's types, by the type's ``id``.
+
+    ``is_pending``: whether a call that is not over may be writing to a tensor.
+    """
+
+    def tensor(x: torch.Tensor) -> Written:
+        found: dict[str, Any] = {"type": name_of(type(x))}
+        try:
+            # A mode, as of `torch.set_default_device`, would be called for every attribute.
+            with torch._C.DisableTorchFunction():
+                _describe(x, found, is_pending)
+        except (RuntimeError, NotImplementedError):
+            pass  # such as the shape of a nested tensor: what is known so far stays
+        return found
+
+    return {
+        id(torch.Tensor): tensor,
+        id(torch.nn.Parameter): tensor,
+        id(torch.Size): _size,
+        id(torch.dtype): lambda x: {"type": "dtype", "value": dtype_name(x)},
+        id(torch.device): lambda x: {"type": "device", "value": str(x)},
+    }
+
+
+def _describe(
+    x: torch.Tensor, found: dict[str, Any], is_pending: Callable[[torch.Tensor], bool]
+) -> None:
+    found["dtype"] = dtype_name(dtype_of(x))
+    if (device := _device(x)).type != "cpu":
+        found["device"] = device.type
+    shape = _whole(_shape(x))
+    if shape is None:
+        return
+    found["shape"] = shape
+    # A mode that follows operators, too, would run.
+    if math.prod(shape) != 1 or not is_plain(x) or torch._C._len_torch_dispatch_stack():
+        return
+    found["value"] = number(_item(x))
+    if is_pending(x):
+        found["unsettled"] = True
+
+
+def _size(x: torch.Size) -> Written:
+    shape = _whole(x)
+    return {"type": "Size"} if shape is None else {"type": "Size", "shape": shape}
+
+
+def _whole(shape: torch.Size) -> list[int] | None:
+    """None: some dimension is no number, or there are too many."""
+    if len(shape) > _MOST_DIMENSIONS or not all(type(n) is int for n in shape):
+        return None
+    return list(shape)

@@ -644,16 +644,19 @@ def _parts(cls: type[Any]) -> Callable[[list[Any]], list[Any]]:
 
 def _values(value: dict[str, Any]) -> dict[str, Any]:
     for item in value.values():
-        told = item if item.__class__ is dict else {"type": "", "value": item}
-        shape, kind = told.get("shape", []), told.get("type")
-        plain = all(told[key].__class__ in _SCALARS for key in told if key != "shape")
-        if not plain or kind.__class__ is not str or shape.__class__ is not list:
-            raise DamagedRecord("a value is none that can be written")
+        if item.__class__ in _NUMBERS:
+            continue
+        if item.__class__ is not dict or item.get("type").__class__ is not str:
+            raise DamagedRecord("a value is no number and has no type")
+        shape = item.get("shape", [])
+        is_plain = all(item[k].__class__ in (*_NUMBERS, str) for k in item if k != "shape")
+        if not is_plain or shape.__class__ is not list:
+            raise DamagedRecord("a value is made of something else than numbers and texts")
         _members(shape)
     return value
 
 
-_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
+_NUMBERS: Final = (bool, int, float, types.NoneType)
 
 
 def _ints(value: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.reading.rows import Rows, Strand
+from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo
@@ -30,6 +31,7 @@ from collectrace.records import (
     Sync,
     Unfamiliar,
     Unwaited,
+    Values,
 )
 
 LOOK_BACK: Final = 400
@@ -148,6 +150,9 @@ class RankLog(Protocol):
     """The latest heartbeat."""
     stall: Stall | None
     """The latest stall."""
+    values: Mapping[Occasion, Values]
+    """What the variables of its functions held: the latest record per thread and reason, as far as
+    they were read. Each was read later than the calls and conditions before it."""
     exit: Exit | None
     stack_dumps: StackDumps
     """What signal handlers wrote when Python could not."""

@@ -19,6 +19,7 @@ from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
 from collectrace.align.reading.rows import Rows, Strand
+from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
 from collectrace.errors import DamagedRecord
@@ -42,6 +43,7 @@ from collectrace.records import (
     Stack,
     Sync,
     Unwaited,
+    Values,
     decode,
 )
 from collectrace.signature import EMPTY
@@ -89,6 +91,7 @@ class FileLog:
         self.batches: Sequence[Batch] = found.batches
         self.epochs: Sequence[Epoch] = found.epochs
         self.syncs: Sequence[Sync] = found.syncs
+        self.values: Mapping[Occasion, Values] = found.values.latest
         self.stack_dumps = stack_dumps
         self.last_t = found.last_t()
         self.alive, self.exit = names.moment(found.alive), names.moment(found.exit)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from collectrace.align.reading.evidence import Answered, ChannelKey, StreamKey
+from collectrace.align.reading.recorded_values import RecordedValues
 from collectrace.align.reading.rows import Rows
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
@@ -38,6 +39,7 @@ from collectrace.records import (
     Unfamiliar,
     Unit,
     Unwaited,
+    Values,
     decode,
 )
 from collectrace.signature import pair_step
@@ -113,6 +115,7 @@ class RankRecords:
         """By name."""
         self.alive: Alive | None = None
         self.stall: Stall | None = None
+        self.values = RecordedValues()
         self.exit: Exit | None = None
         self.disabled = False
         self.damaged = 0
@@ -136,9 +139,10 @@ class RankRecords:
         self.ungrouped: set[str] = set()
         """Groups that had an all_to_all before their members were known."""
         self._forms: dict[bytes, _Form] = {}
-        self._lists: dict[type[Record], list[Any]] = {
+        self._lists: dict[type[Record], Any] = {
             Join: self.joins, NoSync: self.no_syncs, Batch: self.batches, Epoch: self.epochs,
             Sync: self.syncs, Unwaited: self.unwaited, Raised: self.raised,
+            Values: self.values,
         }  # fmt: skip
 
     def last_t(self) -> int:

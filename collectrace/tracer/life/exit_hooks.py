@@ -23,7 +23,6 @@ from collectrace.tracer.user_objects import cause_of, context_of, is_a, tracebac
 from collectrace.tracer.user_text import safe_attribute, safe_text
 from collectrace.tracer.values.value_records import ValueRecords
 
-
 _MAX_CAUSE: Final = 500
 _MOST_CAUSES: Final = 4
 """Exceptions before the one that ended the process: how many, and characters of their texts."""

@@ -17,8 +17,8 @@ import pytest
 from collectrace.records import Exit, decode, encode
 from collectrace.tracer import user_objects
 from collectrace.tracer.life.exit_hooks import ExitHooks
-from tests.support import hostile
 from collectrace.tracer.values.value_records import ValueRecords
+from tests.support import hostile
 
 HERE = f"{__file__}:"
 

@@ -1,0 +1,44 @@
+"""What one rank's file says about the variables of its functions, kept within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from collectrace.records import Values, encode
+
+_MOST: Final = 64
+"""Records kept: a rank has few threads in calls, and four reasons to be read."""
+
+_LARGEST: Final = 128 << 10
+"""Bytes of one, several times what the tracer writes."""
+
+
+class Occasion(NamedTuple):
+    """Which thread was read, and why."""
+
+    thread: str
+    reason: str
+    """As in the record."""
+
+
+class RecordedValues:
+    """The latest ``values`` record of each thread and reason."""
+
+    def __init__(self) -> None:
+        self._latest: dict[Occasion, Values] = {}
+
+    def append(self, record: Values) -> None:
+        """Keep a record, unless a later one is known or it is too large."""
+        key = Occasion(record.thread, record.reason)
+        known = self._latest.get(key)
+        if (known is not None and known.t > record.t) or len(encode(record)) > _LARGEST:
+            return
+        self._latest[key] = record
+        if len(self._latest) > _MOST:
+            del self._latest[min(self._latest, key=lambda one: self._latest[one].t)]
+
+    @property
+    def latest(self) -> Mapping[Occasion, Values]:
+        """By thread and reason."""
+        return self._latest

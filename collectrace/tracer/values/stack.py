@@ -76,7 +76,8 @@ def of_thread(innermost: FrameType, held: Mapping[int, int]) -> FoundStack:
     for _ in range(_MOST_WALKED):
         if frame is None:
             break
-        may = may_read(frame, sys.getrefcount(frame), held.get(id(frame), 0))
+        references = sys.getrefcount(frame)  # by itself: an argument beside it would count
+        may = may_read(frame, references, held.get(id(frame), 0))
         found.add(Level(frame, frame.f_lasti, may, may_move=True))
         frame = frame.f_back
     return found

@@ -51,9 +51,9 @@ class Hostile:
         yield "class", trap
         yield "object", self._with(object.__new__(trap), {"number": 3, "other": trap})
         for base, arguments in VALUES:
-            made = base.__new__(self._class(base), *arguments)  # type: ignore[call-overload]
+            made: Any = base.__new__(self._class(base), *arguments)
             yield f"subclass of {base.__name__}", self._with(made, {"number": 3})
-        odd = dict.__new__(self._class(dict))
+        odd: dict[Any, Any] = dict.__new__(self._class(dict))
         yield "subclass of dict as __dict__", self._with(object.__new__(self._class()), odd)
         yield "key", self._with(object.__new__(self._class()), {self._key("number"): 3})
         yield "member of an enum", self._member()
@@ -88,8 +88,8 @@ class Hostile:
 
     def _member(self) -> Any:
         class Base:
-            __class__ = property(self._hook("enum.__class__"))  # type: ignore[assignment]
-            __dict__ = property(self._hook("enum.__dict__"))  # type: ignore[assignment]
+            __class__ = property(self._hook("enum.__class__"))
+            __dict__ = property(self._hook("enum.__dict__"))
 
         class Phase(Base, enum.Enum):
             TRAIN = 1

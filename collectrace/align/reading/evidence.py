@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.recorded_values import Occasion
+from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo

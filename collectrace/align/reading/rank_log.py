@@ -18,8 +18,8 @@ from collectrace.align.reading.evidence import (
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.rank_records import Key
-from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.recorded_values import Occasion
+from collectrace.align.reading.rows import Rows, Strand
 from collectrace.align.reading.stack_dumps import NOTHING, StackDumps
 from collectrace.align.reading.vocabulary import VOID, Vocabulary
 from collectrace.errors import DamagedRecord

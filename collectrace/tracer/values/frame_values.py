@@ -31,21 +31,29 @@ _NOTHING: Final = object()
 """In place of a value that is not there: another thread may remove it at any moment."""
 
 
+_SLOWER: Final = 10
+"""How much longer than its own time a thread may take: other processes and threads run, too."""
+
+
 class Budget:
-    """The bytes and the time, seconds, that the values of one moment may take."""
+    """The bytes, and the seconds of the calling thread, that the values of one moment may take."""
 
     def __init__(self, size: int, seconds: float) -> None:
         self._left = size
-        self._until = time.monotonic_ns() + int(seconds * 1e9)
+        self._until = time.thread_time_ns() + int(seconds * 1e9)
+        self._at_last = time.monotonic_ns() + int(seconds * _SLOWER * 1e9)
 
     def allows(self, written: object) -> bool:
         """Return whether there is time left, and room for this; if so, count it."""
         # The text is longer than the line will be: that has no spaces, and nothing is escaped.
         size = len(json.dumps(written))
-        if size > self._left or time.monotonic_ns() > self._until:
+        if size > self._left or self._is_late():
             return False
         self._left -= size
         return True
+
+    def _is_late(self) -> bool:
+        return time.thread_time_ns() > self._until or time.monotonic_ns() > self._at_last
 
 
 def read_frame(level: Level, plain: PlainValues, budget: Budget) -> FrameValues | None:

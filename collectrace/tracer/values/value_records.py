@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -28,7 +27,7 @@ _MOST_BYTES: Final = 24 << 10
 finds them there."""
 
 _LONGEST: Final = 0.05
-"""Seconds that reading takes at one moment."""
+"""Seconds of its own time that a thread reads at one moment."""
 
 _MOST_THREADS: Final = 16
 
@@ -108,7 +107,9 @@ class ValueRecords:
     def _read_threads(self, reason: str) -> None:
         began = now()
         states = scopes.all_states()
-        held = Counter(id(caller) for s in states if (caller := s.caller) is not None)
+        # Twice each: by the thread's state, and by the wrapper that has set it (patches/scoping).
+        callers = (id(state.caller) for state in states if state.caller is not None)
+        held = dict.fromkeys(callers, 2)
         chosen, left_out = _chosen(states)
         stacks = {}
         frames = sys._current_frames()

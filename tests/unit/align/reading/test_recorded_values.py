@@ -59,8 +59,9 @@ def test_a_hostile_log_fills_no_memory(tmp_path: Path) -> None:
 
 
 NO_VALUES: Final[tuple[Any, ...]] = (
-    [], {"a": "text"}, {"a": [1]}, {"a": {}}, {"a": {"type": 3}}, {"a": {"type": "T", "value": [1]}},
-    {"a": {"type": "T", "shape": 3}}, {"a": {"type": "T", "shape": ["x"]}},
+    [], {"a": "text"}, {"a": [1]}, {"a": {}}, {"a": {"type": 3}},
+    {"a": {"type": "T", "value": [1]}}, {"a": {"type": "T", "shape": 3}},
+    {"a": {"type": "T", "shape": ["x"]}},
     {"a": {"type": "T", "shape": {"a": 1}}}, {"a": {"type": "T", "more": {"deep": 1}}},
 )  # fmt: skip
 

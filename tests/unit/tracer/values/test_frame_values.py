@@ -59,7 +59,7 @@ class Trainer:
         self.step, self.settings, self.password = 4, Settings(), NAME
         self.settings.deeper = Settings()
         self.settings.deeper.deeper = self
-        self.callback = len
+        self.callback: Any = len
         self.prop_was_asked = 0
 
     @property
@@ -74,9 +74,8 @@ class Trainer:
         if self.step < LIMIT and self.settings.debug and self.prop and self.shared:
             return here
         if any(self.step > UNUSED for _ in range(limit)) and self.settings.deeper.debug:
-            later = word + self.password
-            return read_frame(later)  # type: ignore[call-arg, arg-type]
-        return here if self.callback else here
+            return here.frame + word + self.password + self.callback(NAME)  # type: ignore[no-any-return]
+        return here
 
 
 def test_the_names_that_a_functions_code_can_use() -> None:
@@ -172,16 +171,16 @@ def test_ten_thousand_locals() -> None:
     assert size(found) < BYTES
 
 
-def holds_large_values() -> FrameValues:
-    # pytest has the code of a test ask for locals(), and such code is not read on Python 3.11.
-    large, huge, text = [0] * 10_000_000, 1 << 10_000_000, "x" * 10_000_000
+# pytest has the code of a test ask for locals(), and such code is not read on Python 3.11.
+
+
+def holds_large_values(large: list[int], huge: int, text: str) -> FrameValues:
     here = sys._getframe()
-    found = timed("10 million elements, bits and characters", lambda: read(here))
-    return found if large and huge and text else found
+    return timed("10 million elements, bits and characters", lambda: read(here))
 
 
 def test_a_large_list_and_a_huge_number() -> None:
-    found = holds_large_values()
+    found = holds_large_values([0] * 10_000_000, 1 << 10_000_000, "x" * 10_000_000)
     assert found.values["large"] == {"type": "list", "len": 10_000_000}
     assert found.values["huge"] == {"type": "int", "bits": 10_000_001}
     assert found.values["text"]["len"] == 10_000_000
@@ -193,9 +192,9 @@ class Wide:
 
 
 def holds(wide: Wide, count: int) -> FrameValues:
-    wide.__dict__.update({f"name_{n}": n for n in range(count)}, name=1)
-    found = read(sys._getframe())
-    return found if wide.name else found
+    wide.__dict__.update({f"name_{n}": n for n in range(count)})
+    wide.name = 1
+    return read(sys._getframe())
 
 
 @pytest.mark.parametrize(("count", "is_read"), [(10_000, True), (30_000, False)])

@@ -139,5 +139,5 @@ def test_numpy_that_is_none_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     odd = ModuleType("numpy")
     odd.generic = type("generic", (), {"item": lambda _: SystemExit})  # type: ignore[attr-defined]
     for found in (Module("numpy"), odd, ModuleType("numpy"), None):
-        monkeypatch.setitem(sys.modules, "numpy", found)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "numpy", found)
         assert numpy_scalars.rows() == {}

@@ -15,14 +15,14 @@ NUMBERS = ("max_bytes", "heartbeat", "stall_after", "max_failures")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("log_dir", *NUMBERS, "sources", "library", "announce", "keep_runs"):
+    for name in ("log_dir", *NUMBERS, "sources", "values", "library", "announce", "keep_runs"):
         monkeypatch.delenv(PREFIX + name.upper(), raising=False)
 
 
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
-        sources=True, library=(), announce=True, keep_runs=20,
+        sources=True, values="on", library=(), announce=True, keep_runs=20,
     )  # fmt: skip
 
 
@@ -41,6 +41,12 @@ def test_without_a_word_the_defaults_hold() -> None:
         ("sources", "0", False),
         ("sources", "False", False),
         ("sources", "1", True),
+        ("values", "on", "on"),
+        ("values", "All", "all"),
+        ("values", "off", "off"),
+        ("values", "1", "on"),
+        ("values", "0", "off"),
+        ("values", "no", "off"),
         ("announce", "0", False),
         ("keep_runs", "0", 0),
         ("keep_runs", "7", 7),
@@ -77,7 +83,8 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "text", "wanted"),
     [("max_bytes", "1X", "a whole number, or a size such as 512M or 1G"),
      ("max_bytes", "1.5", "a whole number, or a size"), ("max_failures", "2.5", "a whole number"),
-     ("heartbeat", "soon", "a number"), ("sources", "2", "0 or 1")],
+     ("heartbeat", "soon", "a number"), ("sources", "2", "0 or 1"),
+     ("values", "some", "on, all or off")],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
     name: str, text: str, wanted: str, monkeypatch: pytest.MonkeyPatch
@@ -117,7 +124,7 @@ def test_an_unknown_option_is_told_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     "given",
     [{}, {"log_dir": "/a b/c", "max_bytes": 1, "heartbeat": 0.1, "stall_after": 1e9,
-          "max_failures": 1 << 40, "sources": False,
+          "max_failures": 1 << 40, "sources": False, "values": "all",
           "library": (Path("/a b"), Path("/c"))}],
 )  # fmt: skip
 def test_a_child_gets_the_same_options(
@@ -128,8 +135,20 @@ def test_a_child_gets_the_same_options(
         monkeypatch.setenv(name, text)
     child = Config.from_environment()
     assert child.log_dir == mine.log_dir.absolute()
-    options = (*NUMBERS, "sources", "library")
+    options = (*NUMBERS, "sources", "values", "library")
     assert [getattr(child, name) for name in options] == [getattr(mine, name) for name in options]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [(True, "on"), (1, "on"), (False, "off"), (0, "off"), ("all", "all")]
+)
+def test_which_values_are_recorded_can_be_a_truth_value(given: object, value: str) -> None:
+    assert Config.from_environment(values=given).values == value
+
+
+def test_values_that_are_no_choice_are_refused() -> None:
+    with pytest.raises(CollectraceError, match="values='some' is none of on, all, off"):
+        Config.from_environment(values="some")
 
 
 def test_a_child_that_starts_in_another_folder_writes_into_the_same(

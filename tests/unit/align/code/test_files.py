@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from collectrace.align.code import files
@@ -107,7 +109,12 @@ def test_no_text_makes_a_question_raise(name: str) -> None:
 def test_each_distinct_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     parse = files.parse
-    monkeypatch.setattr(files, "parse", lambda *given: parsed.append(given) or parse(*given))
+
+    def counted(*given: Any) -> Any:
+        parsed.append(given)
+        return parse(*given)
+
+    monkeypatch.setattr(files, "parse", counted)
     known = Files(Texts(**{PATH: TEXT}))
     assert len({id(known.file(rank, PATH)) for rank in range(4)}) == 1
     assert len(parsed) == 1

@@ -248,6 +248,23 @@ class Stack(Record):
         "functions of libraries between the innermost frame and torch, outermost first",
         default_factory=list,
     )
+    first_lines: list[int] | None = _opt(
+        "per frame the line at which its function begins, decorators included"
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceFile(Record):
+    """A file of the user's code that frames of a stack lie in, as this process has read it.
+
+    Its text is ``sources/<sha256>.py`` beside the rank file, once for all ranks of a run that have
+    it, unless ``sources=lines`` leaves it out.
+    """
+
+    kind: ClassVar[str] = "source_file"
+    path: str = _doc("as in `path:line`")
+    sha256: str = _doc("of its bytes, in hexadecimal digits; of a notebook's cell, as UTF-8")
+    size: int = _doc("bytes", default=0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -516,9 +533,9 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Answer, Join,
-        NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values, Checkpoint,
-        Exit,
+        Header, Imported, Unfamiliar, Blind, Group, Stack, SourceFile, Source, Unit, Call, Done,
+        Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values,
+        Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -703,7 +720,7 @@ def _rows(value: list[Any]) -> list[Any]:
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
-    "rounds": _members,
+    "rounds": _members, "first_lines": _members,
     "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
     "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,

@@ -158,7 +158,8 @@ def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_pa
 
 SOURCES: Final = (
     "tracer.record.sources:Sources.take", "tracer.record.sources:Source",
-    "tracer.record.sources:_read",
+    "tracer.record.sources:SourceFile", "tracer.record.sources:read",
+    "tracer.record.source_files:Texts.write",
 )  # fmt: skip
 """What the watchdog's thread does, or else the end of the record."""
 

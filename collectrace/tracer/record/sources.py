@@ -6,21 +6,25 @@ Never read while a call is being recorded: the watchdog does it at its next turn
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
-import linecache
 import re
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from collectrace import given, rank_only, source_text
+from collectrace import given, rank_only
+from collectrace.config import FULL
 from collectrace.given import Given
-from collectrace.records import Source
+from collectrace.records import Source, SourceFile
+from collectrace.tracer.record.scopes import now
 from collectrace.tracer.record.sites import UserLine
+from collectrace.tracer.record.source_files import Texts, read
 from collectrace.ways import Span, Ways, described
 
 _MOST_FILES: Final = 500
-"""Files kept parsed."""
+"""Files that are read."""
 
 _MOST_SITES: Final = 20_000
 
@@ -33,34 +37,87 @@ torch/_dynamo/resume_execution.py)."""
 
 
 class Sources:
-    """The source lines of one run's sites."""
+    """The sources of one run's sites; ``level`` is one of ``config.SOURCES``, and not ``off``.
 
-    def __init__(self) -> None:
+    ``patience``: see :class:`Texts`. ``news`` is called when there is something to look up.
+    """
+
+    def __init__(
+        self,
+        level: str = FULL,
+        patience: int = 0,
+        news: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._is_full = level == FULL
+        self.news = news
+        self.texts = Texts(patience)
         self._asked: deque[UserLine] = deque()
         self._known: set[str] = set()
         """Sites asked for."""
-        self._files: dict[str, _File | None] = {}
-        """None: there is no source."""
+        self._files: dict[str, _Read] = {}
 
     def ask(self, lines: Sequence[UserLine]) -> None:
         """Look these up later, unless they are known."""
+        before = len(self._known)
         for line in lines:
             if line.site not in self._known and len(self._known) < _MOST_SITES:
                 self._known.add(line.site)
                 self._asked.append(line)
+        if len(self._known) > before:
+            self.news()
 
-    def take(self) -> Iterator[Source]:
-        """A record for each line that was asked for since, where its source is there."""
-        while self._asked:
+    def take(self, within: float) -> Iterator[SourceFile | Source]:
+        """A record for each file, and each line in one, that was asked for since.
+
+        After ``within`` seconds the rest is left for the next time.
+        """
+        until = time.monotonic() + within
+        while self._asked and time.monotonic() < until:
             asked = self._asked.popleft()
             path, _, number = asked.site.rpartition(":")
             if path not in self._files and len(self._files) < _MOST_FILES:
-                self._files[path] = _read(path)
-            file = self._files.get(path)
-            if file is not None and file.defines(asked) and (lines := file.around(int(number))):
-                ways = file.past(int(number))
-                behind = file.given([*lines, *ways])
-                yield Source(site=asked.site, lines=lines, ways=ways or None, given=behind or None)
+                yield from self._read(path)
+            known = self._files.get(path)
+            if known is not None and (found := known.source(asked, int(number))):
+                yield found
+
+    def _read(self, path: str) -> Iterator[SourceFile]:
+        file = read(path)
+        lines = None if file is None or file.text is None else io.StringIO(file.text).readlines()
+        self._files[path] = _Read(lines or [], is_parsed=self._is_full)
+        if file is not None:
+            if self._is_full:
+                self.texts.add(path, file, now())
+            yield SourceFile(path=path, sha256=file.sha256, size=len(file.data))
+
+
+class _Read:
+    """What is kept of a file: its lines, and what was parsed of it."""
+
+    def __init__(self, lines: list[str], *, is_parsed: bool) -> None:
+        self._lines = lines
+        self._file: _File | None = None
+        self._is_parsed = is_parsed
+        if is_parsed and any(map(str.strip, lines)):
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                self._file = _File(lines)
+
+    def source(self, asked: UserLine, number: int) -> Source | None:
+        """The record of a line; None if the file has no such line, or another function there."""
+        if not self._is_parsed:
+            if number > len(self._lines):
+                return None
+            return Source(site=asked.site, lines=[_line(self._lines, number)])
+        file = self._file
+        if file is None or not file.defines(asked) or not (lines := file.around(number)):
+            return None
+        ways = file.past(number)
+        behind = file.given([*lines, *ways])
+        return Source(site=asked.site, lines=lines, ways=ways or None, given=behind or None)
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return f"{number} {lines[number - 1].rstrip()[:_MOST_TEXT]}"
 
 
 class _File:
@@ -92,7 +149,7 @@ class _File:
         if number > len(self._lines):
             return []
         heads = {span.first for span in self._spans if span.holds(number)} | {number}
-        return [f"{n} {self._lines[n - 1].rstrip()[:_MOST_TEXT]}" for n in sorted(heads)]
+        return [_line(self._lines, n) for n in sorted(heads)]
 
     def past(self, number: int) -> list[str]:
         """The ways past a line, as the record has them."""
@@ -165,41 +222,3 @@ def _without_escapes(text: str) -> str:
     Of ``"\d"`` a compiler warns, on standard error, and has done so once already.
     """
     return _ESCAPE.sub(lambda found: found[0] if found[1] in "\\\n'\"" else "_", text)
-
-
-def _read(path: str) -> _File | None:
-    """None: there is no such file, or it is too large, or not Python."""
-    text = _text(path)
-    if text is None or not text.strip():
-        return None
-    try:
-        return _File(io.StringIO(text).readlines())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _text(path: str) -> str | None:
-    """Return the source that was compiled under a name; None if there is none."""
-    if path == "<stdin>":
-        return None
-    known, is_file = _remembered(path)
-    if known is not None and not is_file:
-        return known
-    data = source_text.read(path)
-    return known if data is None else source_text.decode(data)
-
-
-def _remembered(path: str) -> tuple[str | None, bool]:
-    """Return what linecache has read of a name already, and whether that was a file.
-
-    The cells of a notebook are no files, but known to it. Its functions are not called: they
-    open whatever bears the name, and run loaders of the program.
-    """
-    entry = linecache.cache.get(path)
-    if type(entry) is not tuple or len(entry) != 4:  # one that has not been read yet is shorter
-        return None, False
-    _, changed, lines, _ = entry
-    if type(lines) is not list or not all(type(line) is str for line in lines):
-        return None, False
-    is_small = sum(map(len, lines)) <= source_text.MOST_BYTES
-    return ("".join(lines) if is_small else None), changed is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.reading import arms, code_lines, statements
+from collectrace.records import Source
 from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 
@@ -92,7 +93,7 @@ def shown(lines: list[str]) -> list[str]:
 def test_as_it_was_recorded(text: str, around: list[str], script: Path) -> None:
     sources = Sources()
     sources.ask([UserLine(f"{script}:{number(text)}", "step", "step", 1)])
-    (source,) = sources.take()
+    (source,) = (record for record in sources.take(60) if isinstance(record, Source))
     assert shown(arms.told(source.lines)) == around
 
 

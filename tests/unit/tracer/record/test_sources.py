@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from collectrace import source_text
-from collectrace.tracer.record import sources
+from collectrace.records import Source
+from collectrace.tracer.record import source_files, sources
 from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 
@@ -78,10 +79,15 @@ def line(path: Path | str, number: int, name: str = "<module>", first: int = 1) 
     return UserLine(f"{path}:{number}", name, name, first)
 
 
+def taken(asked: Sources) -> list[Source]:
+    """The records of lines."""
+    return [record for record in asked.take(60) if isinstance(record, Source)]
+
+
 def around(path: Path | str, *numbers: int) -> list[list[str]]:
     asked = Sources()
     asked.ask([line(path, number) for number in numbers])
-    found = {source.site: source.lines for source in asked.take()}
+    found = {source.site: source.lines for source in taken(asked)}
     return [found.get(f"{path}:{number}", []) for number in numbers]
 
 
@@ -228,39 +234,39 @@ def test_a_file_that_was_edited_since_is_not_believed(mine: Path) -> None:
         line(mine, number("reduce(4)"), "<lambda>", number("reduce(4)")),
         line(mine, number("reduce(5)"), "torch_dynamo_resume_in_step_at_5", 3),
     ])  # fmt: skip
-    found = [source.site for source in asked.take()]
+    found = [source.site for source in taken(asked)]
     assert found == [f"{mine}:{number(f'reduce({n})')}" for n in (1, 4, 5)]
 
 
 def test_a_line_beyond_the_end_is_left_out(mine: Path) -> None:
     asked = Sources()
     asked.ask([line(mine, 10_000)])
-    assert list(asked.take()) == []
+    assert taken(asked) == []
 
 
 # -- without notice --------------------------------------------------------------------------
 
 
 def test_nothing_is_read_before_it_is_taken(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_read", None)
+    monkeypatch.setattr(sources, "read", None)
     Sources().ask([line(mine, 1)])
 
 
 def test_each_file_is_parsed_once(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = sources._read
+    real = source_files.read
 
-    def counted(path: str) -> sources._File | None:
+    def counted(path: str) -> source_files.ReadFile | None:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(sources, "_read", counted)
+    monkeypatch.setattr(sources, "read", counted)
     asked = Sources()
     for numbers in ([1, 7], [8], [7, 9]):
         asked.ask([line(mine, number) for number in numbers])
-        list(asked.take())
+        taken(asked)
     assert read == [str(mine)]
-    assert [source.site for source in asked.take()] == [], "each line once"
+    assert [source.site for source in taken(asked)] == [], "each line once"
 
 
 def test_compilers_warnings_are_not_repeated(tmp_path: Path) -> None:
@@ -288,7 +294,7 @@ def bounded(most: int, paths: Sequence[Path], monkeypatch: pytest.MonkeyPatch) -
     for path in paths:
         path.write_text("reduce()\n")
         asked.ask([line(path, 1)])
-    return len(list(asked.take()))
+    return len(taken(asked))
 
 
 def test_files_without_end_fill_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +314,7 @@ def test_what_may_lead_past_a_line_is_told_where_something_does(tmp_path: Path) 
     )
     asked = Sources()
     asked.ask([line(path, number, "load") for number in (2, 5)])
-    assert [source.ways for source in asked.take()] == [
+    assert [source.ways for source in taken(asked)] == [
         None, ["3 return if not path.exists():  # nothing there"],
     ]  # fmt: skip
 
@@ -327,6 +333,6 @@ def test_the_assignments_behind_conditions_around_and_past_a_line(tmp_path: Path
     )
     asked = Sources()
     asked.ask([line(path, 7, "save"), line(path, 8)])
-    assert [source.given for source in asked.take()] == [
+    assert [source.given for source in taken(asked)] == [
         ["6 5 first = rank() == 0", "3 2 late = now() > limit"], None,
     ]  # fmt: skip

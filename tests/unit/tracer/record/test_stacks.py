@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 import torch
 
-from collectrace.records import Checkpoint, Stack, encode
+from collectrace.records import Checkpoint, Source, SourceFile, Stack, encode
 from collectrace.tracer.record import sites, stacks
 from collectrace.tracer.record.repeated import Repeated
 from collectrace.tracer.record.sites import NOWHERE, Place
@@ -297,9 +297,12 @@ def test_new_lines_are_asked_for(mine: Path) -> None:
     sources = Sources()
     numbered, _ = book(sources)
     numbered.number(through(step(mine)))
-    assert [source.site for source in sources.take()] == [f"{mine}:2"]
+    file, source = sources.take(60)
+    assert isinstance(file, SourceFile)
+    assert isinstance(source, Source)
+    assert (file.path, source.site) == (str(mine), f"{mine}:2")
     numbered.number(through(step(mine), step(mine)))
-    assert list(sources.take()) == []
+    assert list(sources.take(60)) == []
 
 
 # -- later segments --------------------------------------------------------------------------

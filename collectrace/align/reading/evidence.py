@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.rows import Rows, Strand
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo
@@ -280,6 +281,8 @@ class RunEvidence:
     """By site: `number leaves text` of what may lead past it (``records.Source``), if anything."""
     given: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By site: `head number text` of the assignments behind its conditions, if there are any."""
+    source_files: SourceFiles = field(default_factory=SourceFiles)
+    """The texts that ranks ran."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

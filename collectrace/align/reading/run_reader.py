@@ -21,6 +21,7 @@ from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
@@ -142,7 +143,12 @@ class RunReader:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
-        evidence = _evidence(choice.name, opened, found, notes)
+        texts = SourceFiles(
+            lambda: {rank: one.reader.records.source_files for rank, one in opened.items()},
+            folder.files,
+            folder.texts,
+        )
+        evidence = _evidence(choice.name, opened, found, notes, texts)
         return replace(
             evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
         )
@@ -228,7 +234,11 @@ class _Opened:
 
 
 def _evidence(
-    run: str, opened: Mapping[int, _Opened], found: RunGroups, notes: Sequence[str]
+    run: str,
+    opened: Mapping[int, _Opened],
+    found: RunGroups,
+    notes: Sequence[str],
+    texts: SourceFiles,
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
@@ -238,7 +248,7 @@ def _evidence(
         for rank in ranks:
             opened[rank].reader.scan()
         again = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(run, opened, again, notes)
+        return _evidence(run, opened, again, notes, texts)
 
     sources = source_lines.by_site(one.reader.records.sources for one in opened.values())
     return RunEvidence(
@@ -251,6 +261,7 @@ def _evidence(
         sources={site: arms.told(one.lines) for site, one in sources.items()},
         ways={site: one.ways for site, one in sources.items() if one.ways},
         given={site: one.given for site, one in sources.items() if one.given},
+        source_files=texts,
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

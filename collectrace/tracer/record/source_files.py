@@ -80,6 +80,8 @@ class Texts:
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
+        self.known: list[str] = []
+        """Hashes of all texts that were added."""
         self._waiting: dict[str, _Waiting] = {}
         """By hash."""
         self._held = 0
@@ -87,8 +89,9 @@ class Texts:
 
     def add(self, path: str, file: ReadFile, now: int) -> None:
         """Take a text that was read now."""
-        if file.sha256 in self._waiting:
+        if file.sha256 in self.known:
             return
+        self.known.append(file.sha256)
         is_held = self._held + len(file.data) <= _MOST_HELD
         data = file.data if is_held else None
         self._waiting[file.sha256] = _Waiting(path, data, now + self._patience)

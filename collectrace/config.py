@@ -125,10 +125,9 @@ class Config:
         if isinstance(values.get("library"), str | os.PathLike):
             raise CollectraceError("library must be a list of folders")
         values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
-        if "values" in values:
-            values["values"] = _given_values(values["values"])
-        if "sources" in values:
-            values["sources"] = _given_sources(values["sources"])
+        for name, level in (("values", _given_values), ("sources", _given_sources)):
+            if name in values:
+                values[name] = level(values[name])
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)

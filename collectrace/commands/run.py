@@ -15,7 +15,14 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from collectrace.config import (
-    OFF, PREFIX, SOURCES, SWITCH, Config, folders, size, which_values,
+    OFF,
+    PREFIX,
+    SOURCES,
+    SWITCH,
+    Config,
+    folders,
+    size,
+    which_values,
 )
 
 HELP: Final = "trace a script"

@@ -17,6 +17,7 @@ from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
+from collectrace.tracer.values.value_records import ValueRecords
 
 HOUR = 3600.0
 
@@ -33,7 +34,7 @@ def recorder(tmp_path: Path) -> Recorder:
 @pytest.fixture
 def watchdog(recorder: Recorder) -> Iterator[Watchdog]:
     """Its heart beats once an hour."""
-    made = Watchdog(recorder, Config(heartbeat=HOUR))
+    made = Watchdog(recorder, Config(heartbeat=HOUR), ValueRecords(recorder, "off", lambda: None))
     made.start()
     yield made
     made.stop()

@@ -125,9 +125,7 @@ class Config:
         if isinstance(values.get("library"), str | os.PathLike):
             raise CollectraceError("library must be a list of folders")
         values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
-        for name, level in (("values", _given_values), ("sources", _given_sources)):
-            if name in values:
-                values[name] = level(values[name])
+        values |= {name: read(values[name]) for name, read in _LEVELS.items() if name in values}
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)
@@ -254,6 +252,12 @@ def folders(text: str) -> tuple[Path, ...]:
     """Folders, separated as in ``PATH``."""
     return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
 
+
+_LEVELS: Final[dict[str, Callable[[Any], str]]] = {
+    "sources": _given_sources,
+    "values": _given_values,
+}
+"""Options that take a word or a truth value."""
 
 _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "log_dir": (Path, "a folder"),

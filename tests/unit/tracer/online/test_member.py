@@ -24,7 +24,8 @@ def acted() -> list[Verdict]:
 @pytest.fixture
 def member(tmp_path: Path, acted: list[Verdict]) -> Member:
     recorder: Any = SimpleNamespace(
-        writer=SimpleNamespace(path=tmp_path / "rank00000.jsonl"), calls=0, active=True, sources=None,
+        writer=SimpleNamespace(path=tmp_path / "rank00000.jsonl"), calls=0, active=True,
+        sources=None,
         book=SimpleNamespace(states={}), works=SimpleNamespace(oldest_incomplete=list),
         count_failure=None,
     )  # fmt: skip

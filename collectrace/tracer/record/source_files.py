@@ -6,6 +6,7 @@ All of it is the watchdog's work, never a call's.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import linecache
 import os
@@ -18,6 +19,9 @@ from collectrace.tracer.record.writer import MODE
 
 _MOST_HELD: Final = 32 << 20
 """Bytes of texts held until they are written; of more the files are read again."""
+
+RESERVE: Final = 16 << 20
+"""Bytes that a text must leave free on the file system: the record comes first."""
 
 _NO_FILES: Final = frozenset({"<stdin>", "<string>"})
 """Names under which any number of texts are compiled."""
@@ -129,7 +133,8 @@ def _write_absent(path: Path, waiting: _Waiting) -> None:
         if again is None or again.sha256 != path.stem:
             return  # it was changed meanwhile
         data = again.data
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_room(path.parents[1], len(data))
+    path.parent.mkdir(exist_ok=True)
     part = path.with_name(f".collectrace-{os.urandom(8).hex()}.part")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     try:
@@ -142,6 +147,19 @@ def _write_absent(path: Path, waiting: _Waiting) -> None:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         raise
+
+
+def _check_room(folder: Path, size: int) -> None:
+    """Check that the file system of a folder has the reserve free after so many bytes more.
+
+    Raises:
+        OSError: it has not, or there is no such folder.
+
+    """
+    found = os.statvfs(folder)
+    # Some network file systems do not know how large they are.
+    if found.f_blocks and found.f_bavail * found.f_frsize < size + RESERVE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _write_all(fd: int, data: bytes) -> None:

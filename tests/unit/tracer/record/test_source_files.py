@@ -144,6 +144,18 @@ def test_what_is_there_is_not_written_again(mine: Path, tmp_path: Path) -> None:
     assert path.stat().st_ino == before.st_ino
 
 
+def test_a_text_leaves_room_for_the_record(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = texts(mine, patience=50)
+    with monkeypatch.context() as full:
+        full.setattr(source_files, "RESERVE", 1 << 60)
+        waits.write(tmp_path, 200, at_once=True)
+        assert not (tmp_path / "sources").exists()
+    waits.write(tmp_path, 250, at_once=False)
+    assert written(tmp_path) == [f"{SHA}.py"]
+
+
 def test_what_cannot_be_written_is_tried_again(mine: Path, tmp_path: Path) -> None:
     (tmp_path / "sources").write_text("in the way")
     tries = texts(mine, patience=50)

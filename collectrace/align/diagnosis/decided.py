@@ -228,14 +228,14 @@ def _given(line: str, name: str, items: Collection[str]) -> Iterator[int | str]:
             )
 
 
-def skipped_by(stack: Sequence[str]) -> str:
+def skipped_by(case: Case, stack: Sequence[str]) -> str:
     """How an exception that was caught would have left out a call: a sentence after a space.
 
     ``stack``: the user's frames above the call where it was made. By the ``try`` around them.
     """
     for frame in stack:
         site = chains.site(frame)
-        for line in code_lines.handlers(site):
+        for line in code_lines.handlers(case.code, site):
             handler = quoted(site.rpartition(":")[0], line)
             return (
                 f" It stands in a `try:`: an exception that was caught by {handler} would have "

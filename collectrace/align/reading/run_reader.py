@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import arms, device_side, groups, source_lines, stack_dumps
+from collectrace.align.reading import device_side, groups, source_lines, stack_dumps
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
@@ -143,12 +144,7 @@ class RunReader:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
-        texts = SourceFiles(
-            lambda: {rank: one.reader.records.source_files for rank, one in opened.items()},
-            folder.files,
-            folder.texts,
-        )
-        evidence = _evidence(choice.name, opened, found, notes, texts)
+        evidence = _evidence(choice.name, opened, found, notes, folder)
         return replace(
             evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
         )
@@ -238,7 +234,7 @@ def _evidence(
     opened: Mapping[int, _Opened],
     found: RunGroups,
     notes: Sequence[str],
-    texts: SourceFiles,
+    folder: Folder,
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
@@ -248,9 +244,10 @@ def _evidence(
         for rank in ranks:
             opened[rank].reader.scan()
         again = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(run, opened, again, notes, texts)
+        return _evidence(run, opened, again, notes, folder)
 
-    sources = source_lines.by_site(one.reader.records.sources for one in opened.values())
+    recorded = {rank: one.reader.records for rank, one in opened.items()}
+    texts = SourceFiles(recorded, folder.files, folder.texts)
     return RunEvidence(
         run=run,
         world_size=world,
@@ -258,10 +255,8 @@ def _evidence(
         missing=tuple(rank for rank in range(world) if rank not in logs),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
-        sources={site: arms.told(one.lines) for site, one in sources.items()},
-        ways={site: one.ways for site, one in sources.items() if one.ways},
-        given={site: one.given for site, one in sources.items() if one.given},
         source_files=texts,
+        code=CodeFiles(texts, source_lines.by_site(one.sources for one in recorded.values())),
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

@@ -415,7 +415,7 @@ def _one_branch(case: Case, candidate: Candidate) -> str:
 def _skipped_by(case: Case, makers: Sequence[int], candidate: Candidate) -> str:
     """How an exception may have left out on the suspects what others made."""
     side = next((s for s in candidate.sides if s.ranks == tuple(makers)), None)
-    return decided.skipped_by(case, side.stack or ()) if side is not None else ""
+    return decided.skipped_by(case.code, side.stack or ()) if side is not None else ""
 
 
 def _skipped(candidate: Candidate, found: Edit) -> str:

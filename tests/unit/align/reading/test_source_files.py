@@ -13,9 +13,11 @@ import pytest
 
 from collectrace import source_text
 from collectrace.align.reading.evidence import RunEvidence
+from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.run_reader import read
 from collectrace.align.reading.source_files import SourceFiles, SourceText
-from collectrace.records import SourceFile
+from collectrace.align.reading.vocabulary import Vocabulary
+from collectrace.records import Imported, SourceFile, Stack
 from tests.support.synthetic import Run
 
 PATH = "/job/train.py"
@@ -118,8 +120,8 @@ def test_what_is_no_text_is_not_used(tmp_path: Path) -> None:
 
 
 def _paths(evidence: RunEvidence) -> Iterator[str]:
-    for known in evidence.source_files._recorded().values():
-        yield from known
+    for known in evidence.source_files._ranks.values():
+        yield from known.source_files
 
 
 # -- this machine ----------------------------------------------------------------------------
@@ -195,11 +197,85 @@ def test_of_logs_that_are_read_in_part(tmp_path: Path) -> None:
 
 def test_few_texts_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collectrace.align.reading.source_files._MOST_KEPT", len(TEXT))
+    records = RankRecords(0, Vocabulary())
+    records.source_files = {PATH: hash_of(TEXT), "/job/b.py": hash_of(OTHER)}
     files = SourceFiles(
-        lambda: {0: {PATH: hash_of(TEXT), "/job/b.py": hash_of(OTHER)}},
+        {0: records},
         read(written(tmp_path, TEXT)).source_files._blobs[hash_of(TEXT)],
     )
     for _ in range(2):
         assert files.text_of(0, PATH) is not None
         assert files.text_of(0, "/job/b.py") is None
     assert files._kept <= len(TEXT)
+
+
+# -- what the ranks ran is not known ----------------------------------------------------------
+
+
+def ran(tmp_path: Path, first_line: int, text: str | None = TEXT) -> RunEvidence:
+    """A rank was in a function ``reduce`` that began at a line; and the text that it recorded."""
+    run = Run(1)
+    rank = run.rank(0)
+    if text is not None:
+        rank.record(SourceFile(path=PATH, sha256=hash_of(text), size=len(text)))
+    rank.record(Stack(stack=1, frames=[f"{PATH}:3 Net.reduce"], first_lines=[first_line]))
+    rank.call("all_reduce", site=f"{PATH}:3", stack=1)
+    folder = run.write(tmp_path)
+    (folder / "sources").mkdir()
+    for one in (TEXT, METHOD):
+        (folder / "sources" / f"{hash_of(one)}.py").write_text(one)
+    return read(folder)
+
+
+METHOD = "class Net:\n    @no_grad\n    def reduce(self): self.all_reduce()\n"
+
+
+@pytest.mark.parametrize(("first_line", "is_right"), [(2, True), (3, False), (1, False)])
+def test_a_text_in_which_functions_begin_elsewhere_was_changed(
+    first_line: int, is_right: bool, tmp_path: Path
+) -> None:
+    evidence = ran(tmp_path, first_line, METHOD)
+    assert (told(evidence, 0) is not None) is is_right
+    assert bool(evidence.code.at(f"{PATH}:3").statements) is is_right
+    notes = evidence.source_files.notes
+    assert [note.partition(":")[0] for note in notes] == ["source changed"] * (not is_right)
+    assert all("train.py" in note for note in notes)
+
+
+@pytest.mark.parametrize("text", [None, "lost()\n"], ids=["off", "lost"])
+def test_a_text_that_is_missing_is_told_of(text: str | None, tmp_path: Path) -> None:
+    evidence = ran(tmp_path, 2, text)
+    assert evidence.source_files.notes == (), "nobody has asked for it"
+    assert not evidence.code.at(f"{PATH}:3").statements
+    [note] = evidence.source_files.notes
+    assert note.startswith("the text of train.py was not recorded")
+
+
+def test_a_line_of_a_file_that_ranks_ran_in_two_versions_is_not_known(tmp_path: Path) -> None:
+    evidence = read(written(tmp_path, TEXT, OTHER))
+    assert not evidence.code.at(f"{PATH}:1").statements
+    evidence = read(written(tmp_path / "alike", TEXT, TEXT))
+    assert list(evidence.code.at(f"{PATH}:2").statements) == ["1 if rank == 0:", "2     reduce()"]
+
+
+@pytest.mark.parametrize("is_dump", [True, False])
+def test_a_file_of_this_machine_is_used_for_the_frames_of_dumps_alone(
+    is_dump: bool, tmp_path: Path
+) -> None:
+    mine = tmp_path / "train.py"
+    run = Run(1)
+    rank = run.rank(0)
+    if is_dump:
+        rank.record(Imported(tool="PyTorch Flight Recorder"))
+    rank.record(Stack(stack=1, frames=[f"{mine}:2 <module>"]))
+    rank.call("all_reduce", site=f"{mine}:2", stack=1)
+    folder = run.write(tmp_path)
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text(TEXT)
+    evidence = read(folder)
+    assert not evidence.code.at(f"{tmp_path}/other.py:2").statements
+    found = evidence.code.at(f"{mine}:2").statements
+    assert list(found) == (["1 if rank == 0:", "2     reduce()"] if is_dump else [])
+    assert told(evidence, 0, str(mine)) == ((TEXT, False) if is_dump else None)
+    notes = evidence.source_files.notes
+    assert ["on this machine" in note for note in notes] == [True] * is_dump

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 import torch
 
-from collectrace.records import Checkpoint, Source, SourceFile, Stack, encode
+from collectrace.records import Checkpoint, SourceFile, Stack, encode
 from collectrace.tracer.record import sites, stacks
 from collectrace.tracer.record.repeated import Repeated
 from collectrace.tracer.record.sites import NOWHERE, Place
@@ -292,15 +292,14 @@ def test_a_stack_that_could_not_be_written_is_written_when_it_comes_again(mine: 
     assert [stack.stack for stack in tries] == [1, 2]
 
 
-def test_new_lines_are_asked_for(mine: Path) -> None:
+def test_new_files_are_asked_for(mine: Path) -> None:
     mine.write_text("def step(call):\n    return call()\n")
     sources = Sources()
     numbered, _ = book(sources)
     numbered.number(through(step(mine)))
-    file, source = sources.take(60)
+    [file] = sources.take(60)
     assert isinstance(file, SourceFile)
-    assert isinstance(source, Source)
-    assert (file.path, source.site) == (str(mine), f"{mine}:2")
+    assert file.path == str(mine)
     numbered.number(through(step(mine), step(mine)))
     assert list(sources.take(60)) == []
 

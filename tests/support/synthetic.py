@@ -300,7 +300,8 @@ class Run:
     """Some ranks, and how their files are laid out.
 
     ``checkpoint`` and ``segment`` are bytes between checkpoints and per segment; ``keep`` is how
-    many segments a rank may keep (the first and the latest), ``None`` all.
+    many segments a rank may keep (the first and the latest), ``None`` all. ``texts``: whether the
+    texts of files that exist are recorded.
     """
 
     def __init__(
@@ -316,10 +317,11 @@ class Run:
         checkpoint: int = 65536,
         segment: int | None = None,
         keep: int | None = None,
+        texts: bool = True,
         **header: Any,
     ) -> None:
         self.world, self.name, self.backend, self.device = world, name, backend, device
-        self.start, self.step = start, step
+        self.start, self.step, self.texts = start, step, texts
         self.checkpoint, self.segment, self.keep = checkpoint, segment, keep
         self.ranks = [self._rank(rank, header) for rank in range(world)]
         if default_group:
@@ -383,7 +385,8 @@ class Run:
                 stem = pending / f"{rank.header.host}-{rank.header.pid}"
             else:
                 stem = folder / f"rank{rank.rank:05d}"
-            _record_texts(rank, folder / SOURCES)
+            if self.texts:
+                _record_texts(rank, folder / SOURCES)
             self._file(rank).write(stem.with_name(f"{stem.name}.jsonl"))
         return folder
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from collectrace import source_text
+from collectrace.align import align
 from collectrace.align.reading.evidence import RunEvidence
 from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.run_reader import read
@@ -279,3 +280,29 @@ def test_a_file_of_this_machine_is_used_for_the_frames_of_dumps_alone(
     assert told(evidence, 0, str(mine)) == ((TEXT, False) if is_dump else None)
     notes = evidence.source_files.notes
     assert ["on this machine" in note for note in notes] == [True] * is_dump
+
+
+# -- one process, several runs ----------------------------------------------------------------
+
+
+def test_a_run_knows_nothing_of_the_texts_of_another(tmp_path: Path) -> None:
+    """Both name one path; a file lies there as well."""
+    mine = tmp_path / "train.py"
+    found = []
+    for name, condition in (("first", "if a:"), ("second", "if b:"), ("third", None)):
+        run = Run(2, name, texts=condition is not None)
+        mine.write_text(f"{condition}\n    reduce()\nbroadcast()\n")
+        for rank in run:
+            line, op = (2, "all_reduce") if rank.rank else (3, "broadcast")
+            rank.record(Stack(stack=1, frames=[f"{mine}:{line} <module>"]))
+            call = rank.call(op, shape=[4], site=f"{mine}:{line}", stack=1)
+            rank.beat(60, rank.inside(call))
+        run.write(tmp_path / name)
+        mine.write_text("if of_this_machine:\n    reduce()\nbroadcast()\n")
+        found.append(align(tmp_path / name).findings[0])
+    for finding, condition in zip(found, ("`if a:`", "`if b:`", None), strict=True):
+        assert [one for one in ("`if a:`", "`if b:`") if one in finding.cause] == [
+            one for one in (condition,) if one
+        ]
+        assert bool(finding.sources) is (condition is not None)
+        assert "of_this_machine" not in str(finding)

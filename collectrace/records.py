@@ -269,7 +269,10 @@ class SourceFile(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Source(Record):
-    """A line of the user's code that calls were made from, and the statements it is inside of."""
+    """A line of the user's code that calls were made from, where its file's text is not recorded.
+
+    With ``sources=lines`` it is the line alone. Older tracers wrote the statements around it, too.
+    """
 
     kind: ClassVar[str] = "source"
     site: str = _doc("`path:line`")

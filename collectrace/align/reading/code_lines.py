@@ -25,7 +25,7 @@ def of_site(code: CodeFiles, site: str | None) -> SourceLine | None:
 def way_out(code: CodeFiles, file: str, number: int) -> int | None:
     """The first ``break`` or ``return`` by which a loop, at a line, can be left before its end.
 
-    None where there is none, or the file cannot be read.
+    None if there is none, or the text of the file is not known.
     """
     return code.spans(file).ways_out.get(number)
 
@@ -33,7 +33,7 @@ def way_out(code: CodeFiles, file: str, number: int) -> int | None:
 def handlers(code: CodeFiles, site: str | None) -> list[str]:
     """The ``except`` clauses of each ``try`` whose body a line is in, as ``number text``.
 
-    Innermost first, of the file as it is now; empty where it cannot be read.
+    Innermost first; empty if the text of the file is not known.
     """
     file, number = chains.split(site)
     lines = code.lines(file)
@@ -56,7 +56,7 @@ _YIELD: Final = re.compile(r"\byield\b")
 def counted(code: CodeFiles, site: str | None) -> set[str]:
     """The names that are counted up by a number in the loops around a line: ``step += 1``.
 
-    Of its own function; of the file as it is now.
+    Of its own function.
     """
     file, number = chains.split(site)
     spans, lines = code.spans(file), code.lines(file)
@@ -73,8 +73,7 @@ _COUNTED: Final = re.compile(r"\s*([A-Za-z_][\w.]*) \+= \d+\b(?!\.)")
 def loop_before(code: CodeFiles, site: str | None, inside: str | None) -> int | None:
     """The first line of the outermost loop that ``inside`` is in and ``site`` stands behind.
 
-    None where there is none, or the two are not in one function. It holds for the file as it is
-    now, which may have been changed since the run.
+    None if there is none, or the two are not in one function.
     """
     file, number = chains.split(site)
     other_file, within = chains.split(inside)
@@ -88,7 +87,7 @@ def loop_before(code: CodeFiles, site: str | None, inside: str | None) -> int | 
 
 
 def bindings(code: CodeFiles, site: str | None) -> Bindings:
-    """What the file of a line gives each name, as the file is now."""
+    """What the file of a line gives each name."""
     return code.spans(chains.split(site)[0]).bindings
 
 
@@ -96,7 +95,7 @@ def is_fork(code: CodeFiles, site: str | None, line: str) -> bool:
     """Whether an ``if``, given as ``number text``, has another way for whom it does not let in.
 
     An ``else``; or what stands behind it, where its own way ends in leaving. So it is taken to
-    where the file cannot be read, or is another by now.
+    if the text of the file is not known.
     """
     file, _ = chains.split(site)
     at, source = statements.number_of(line), code.lines(file)
@@ -111,8 +110,8 @@ def is_called_either_way(
 ) -> bool:
     """Whether an ``if`` of a site's file, given as ``number text``, calls the same in every arm.
 
-    Whatever it decides, it does not decide about that. False where the file cannot be read, or is
-    another by now.
+    Whatever it decides, it does not decide about that. False if the text of the file is not
+    known.
     """
     file, _ = chains.split(site)
     head, source = statements.head_of(line), code.lines(file)
@@ -125,7 +124,7 @@ def is_called_either_way(
 def parting_if(code: CodeFiles, site: str | None, other: str | None) -> str | None:
     """The innermost ``if`` of which two lines stand in different branches, as ``number text``.
 
-    None where there is none, or the file cannot be read.
+    None if there is none, or the text of the file is not known.
     """
     file, number = chains.split(site)
     other_file, other_number = chains.split(other)

@@ -51,7 +51,7 @@ def before(
 
 
 def _is_on_the_way(code: CodeFiles, file: str, line: str, around: Collection[str]) -> bool:
-    """Whether a guard is still there, and stands under no other conditions than those around."""
+    """Whether a guard stands under no other conditions than those around."""
     own = code.at(f"{file}:{statements.number_of(line)}").statements
     if not own or statements.code_of(own[-1]) != statements.code_of(line):
         return False

@@ -16,8 +16,8 @@ _LEAVES: Final = (ast.Return, ast.Break)
 def leaves_on_success(code: CodeFiles, site: str) -> bool:
     """Whether the innermost loop around a line is left once the ``try`` around that has passed.
 
-    By a ``return`` or a ``break`` in its body behind the line, in its ``else``, or behind it. By
-    the file as it is now; False where it cannot be read.
+    By a ``return`` or a ``break`` in its body behind the line, in its ``else``, or behind it. False
+    if the text of the file is not known.
     """
     file, number = chains.split(site)
     tree = code.parsed(file)

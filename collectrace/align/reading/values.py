@@ -1,6 +1,6 @@
 """Names in a program that hold what a collective gives to its root, and what reads them.
 
-By the source as it is now, within one function: no flow of values is followed beyond a name.
+By the source, within one function: no flow of values is followed beyond a name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read_by(code: CodeFiles, site: str) -> dict[int, str]:
     """The conditions behind a collective to a root that read its result, and by which name.
 
     By the number of their lines. Not those before which the name is set anew, by what does not
-    read it. Empty where the file cannot be read, or the line holds no such call.
+    read it. Empty if the text of the file is not known, or the line holds no such call.
     """
     file, number = chains.split(site)
     tree = code.parsed(file)

@@ -251,6 +251,10 @@ class Stack(Record):
     first_lines: list[int] | None = _opt(
         "per frame the line at which its function begins, decorators included"
     )
+    libraries: list[str] | None = _opt(
+        "`inside path:line function` of the frames of libraries, innermost first, at most 24; "
+        "`inside`: how many of `frames` lie further inside; torch and Python are none"
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -724,7 +728,8 @@ _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
     "rounds": _members, "first_lines": _members,
-    "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
+    "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
+    "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
     "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,

@@ -15,7 +15,6 @@ from typing import Final
 from collectrace.config import FULL
 from collectrace.records import Source, SourceFile
 from collectrace.tracer.record.scopes import now
-from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.source_files import Texts, read
 
 _MOST_FILES: Final = 500
@@ -25,6 +24,9 @@ _MOST_SITES: Final = 20_000
 
 _MOST_TEXT: Final = 200
 """Characters of a line."""
+
+_MOST_OF_LIBRARIES: Final = 16 << 20
+"""Bytes of the files of libraries, all together."""
 
 
 class Sources:
@@ -42,22 +44,32 @@ class Sources:
         self._is_full = level == FULL
         self.news = news
         self.texts = Texts(patience)
-        self._asked: deque[UserLine] = deque()
+        self._asked: deque[str] = deque()
+        """Sites."""
         self._known: set[str] = set()
         """Sites asked for or, where texts are recorded as a whole, paths."""
         self._lines: dict[str, Sequence[str]] = {}
         """By path, of the files that were read; empty where the text is recorded as a whole."""
+        self._of_libraries: set[str] = set()
+        """Paths."""
+        self._left_for_libraries = _MOST_OF_LIBRARIES
 
-    def ask(self, lines: Sequence[UserLine]) -> None:
-        """Look these up later, unless they are known."""
+    def ask(self, sites: Sequence[str]) -> None:
+        """Look up these lines of the user's code later, unless they are known."""
         before = len(self._known)
-        for line in lines:
-            key = line.site.rpartition(":")[0] if self._is_full else line.site
+        for site in sites:
+            key = site.rpartition(":")[0] if self._is_full else site
             if key not in self._known and len(self._known) < _MOST_SITES:
                 self._known.add(key)
-                self._asked.append(line)
+                self._asked.append(site)
         if len(self._known) > before:
             self.news()
+
+    def ask_library(self, sites: Sequence[str]) -> None:
+        """Look up these lines of libraries later: their files, if texts are recorded as a whole."""
+        if self._is_full:
+            self._of_libraries.update(site.rpartition(":")[0] for site in sites)
+            self.ask(sites)
 
     def take(self, within: float) -> Iterator[SourceFile | Source]:
         """Yield a record for each file that was asked for since, and for each line by itself.
@@ -66,7 +78,7 @@ class Sources:
         """
         until = time.monotonic() + within
         while self._asked and time.monotonic() < until:
-            site = self._asked.popleft().site
+            site = self._asked.popleft()
             path, _, digits = site.rpartition(":")
             if path not in self._lines and len(self._lines) < _MOST_FILES:
                 yield from self._read(path)
@@ -81,7 +93,17 @@ class Sources:
         if file is None:
             return
         if self._is_full:
-            self.texts.add(path, file, now())
+            if self._has_room(path, len(file.data)):
+                self.texts.add(path, file, now())
         elif file.text is not None:
             self._lines[path] = io.StringIO(file.text).readlines()
         yield SourceFile(path=path, sha256=file.sha256, size=len(file.data))
+
+    def _has_room(self, path: str, size: int) -> bool:
+        """Whether the text of a file is recorded: those of libraries are, up to a size."""
+        if path not in self._of_libraries:
+            return True
+        if size > self._left_for_libraries:
+            return False
+        self._left_for_libraries -= size
+        return True

@@ -49,7 +49,9 @@ class Stacks:
         frames = [f"{line.site} {line.function}" for line in lines]
         path = place.path()
         first_lines = [line.first_line for line in lines]
-        key: _Key = (*frames, "", *path, *first_lines)
+        of_libraries = place.library_lines()
+        libraries = [f"{one.inside} {one.site} {one.function}" for one in of_libraries]
+        key: _Key = (*frames, "", *path, *first_lines, *libraries)
         found = self._numbers.get(key)
         if found is not None or not (frames or path):
             return found
@@ -61,8 +63,11 @@ class Stacks:
                 self._numbers.clear()
             # A signal handler may issue a call in the midst of this: it gets another number.
             self.known = found = next(self._next)
-            self._write(Stack(stack=found, frames=frames, path=path, first_lines=first_lines))
+            stack = Stack(stack=found, frames=frames, path=path, first_lines=first_lines)
+            stack.libraries = libraries or None
+            self._write(stack)
             self._numbers[key] = found
         if self._sources is not None:
-            self._sources.ask(lines)
+            self._sources.ask([one.site for one in lines])
+            self._sources.ask_library([one.site for one in of_libraries])
         return found

@@ -14,7 +14,6 @@ from collectrace.config import FULL, Config
 from collectrace.log_folder import PENDING
 from collectrace.tracer.life.watchdog import Watchdog
 from collectrace.tracer.record.recorder import Recorder
-from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.values.value_records import ValueRecords
@@ -43,7 +42,7 @@ def watchdog(recorder: Recorder) -> Iterator[Watchdog]:
 def ask(recorder: Recorder, path: Path) -> None:
     path.write_text(f"# {path.name}\n")
     assert recorder.sources is not None
-    recorder.sources.ask([UserLine(f"{path}:1", "<module>", "<module>", 1)])
+    recorder.sources.ask([f"{path}:1"])
 
 
 def until(there: Any) -> None:

@@ -17,7 +17,6 @@ from collectrace import source_text
 from collectrace.config import LINES
 from collectrace.records import Source, SourceFile
 from collectrace.tracer.record import source_files, sources
-from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.source_files import Texts, read
 from collectrace.tracer.record.sources import Sources
 
@@ -32,8 +31,8 @@ def mine(tmp_path: Path) -> Path:
     return path
 
 
-def line(path: Path | str, number: int) -> UserLine:
-    return UserLine(f"{path}:{number}", "<module>", "<module>", 1)
+def line(path: Path | str, number: int) -> str:
+    return f"{path}:{number}"
 
 
 def written(folder: Path) -> list[str]:
@@ -86,6 +85,29 @@ def test_lines_alone_are_not_parsed(mine: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     asked.texts.write(tmp_path, 1 << 62, at_once=True)
     assert not (tmp_path / "sources").exists()
+
+
+def test_files_of_libraries_are_recorded_up_to_a_size(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_MOST_OF_LIBRARIES", 30)
+    for name, size in ("small", 20), ("large", 11), ("smaller", 10):
+        (tmp_path / f"{name}.py").write_bytes(b"#" * size)
+    asked = Sources()
+    asked.ask([line(mine, 3)])
+    asked.ask_library([line(tmp_path / f"{name}.py", 1) for name in ("small", "large", "smaller")])
+    found = [record for record in asked.take(60) if isinstance(record, SourceFile)]
+    assert [Path(record.path).stem for record in found] == [
+        mine.stem, "small", "large", "smaller"
+    ]  # fmt: skip
+    asked.texts.write(tmp_path, 1 << 62, at_once=True)
+    assert len(written(tmp_path)) == 3
+
+
+def test_lines_of_libraries_are_not_recorded_by_themselves(mine: Path) -> None:
+    asked = Sources(LINES)
+    asked.ask_library([line(mine, 3)])
+    assert list(asked.take(60)) == []
 
 
 def test_news_comes_with_each_new_line_and_never_twice(mine: Path) -> None:

@@ -14,14 +14,13 @@ from collectrace import source_text
 from collectrace.config import LINES
 from collectrace.records import Source
 from collectrace.tracer.record import source_files, sources
-from collectrace.tracer.record.sites import UserLine
 from collectrace.tracer.record.sources import Sources
 
 PROGRAM: Final = "import torch\n\nif first:\n    reduce()\n"
 
 
-def line(path: Path | str, number: int, name: str = "<module>", first: int = 1) -> UserLine:
-    return UserLine(f"{path}:{number}", name, name, first)
+def line(path: Path | str, number: int) -> str:
+    return f"{path}:{number}"
 
 
 def taken(asked: Sources) -> list[Source]:

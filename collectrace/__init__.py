@@ -25,7 +25,7 @@ def enable(
     heartbeat: float | None = None,
     stall_after: float | None = None,
     max_failures: int | None = None,
-    sources: bool | None = None,
+    sources: str | bool | None = None,
     values: str | bool | None = None,
     library: Iterable[str | PathLike[str]] | None = None,
     announce: bool | None = None,

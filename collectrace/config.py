@@ -28,6 +28,12 @@ VALUES_ON: Final = "on"
 VALUES_ALL: Final = "all"
 VALUES_OFF: Final = "off"
 _VALUES: Final = (VALUES_ON, VALUES_ALL, VALUES_OFF)
+FULL: Final = "full"
+LINES: Final = "lines"
+OFF: Final = "off"
+
+SOURCES: Final = (FULL, LINES, OFF)
+"""What can be recorded of the program's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,11 @@ class Config:
     """Internal failures after which the tracer switches itself off. A tracer that fails on every
     call costs time and tells nothing."""
 
-    sources: bool = True
-    """Whether the record holds the lines of the program's text that calls come from, and the
-    statements around these. They tell which condition a call hangs on; who may see the log can
-    read them."""
+    sources: str = FULL
+    """What is recorded of the program's text. ``full``: the user's files from which calls come,
+    each written once per run; they show which condition a call depends on. ``lines``: the lines of
+    the calls and of their callers alone. ``off``: nothing. Who may see the log can read them.
+    ``True`` and 1 mean ``full``, ``False`` and 0 mean ``off``."""
 
     values: str = VALUES_ON
     """Whether the record holds what variables of the program's functions held when the rank
@@ -118,8 +125,7 @@ class Config:
         if isinstance(values.get("library"), str | os.PathLike):
             raise CollectraceError("library must be a list of folders")
         values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
-        if "values" in values:
-            values["values"] = _given_values(values["values"])
+        values |= {name: read(values[name]) for name, read in _LEVELS.items() if name in values}
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)
@@ -227,10 +233,31 @@ def _given_values(given: Any) -> str:
         raise CollectraceError(f"values={given!r} is none of {', '.join(_VALUES)}") from None
 
 
+def _sources(value: object) -> str:
+    """One of :data:`SOURCES`, by its name or by a truth value."""
+    text = str(value).strip().lower()
+    if text in SOURCES:
+        return text
+    return FULL if _truth(text) else OFF
+
+
+def _given_sources(value: object) -> str:
+    try:
+        return _sources(value)
+    except ValueError:
+        raise CollectraceError(f"sources={value!r} is none of {', '.join(SOURCES)}") from None
+
+
 def folders(text: str) -> tuple[Path, ...]:
     """Folders, separated as in ``PATH``."""
     return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
 
+
+_LEVELS: Final[dict[str, Callable[[Any], str]]] = {
+    "sources": _given_sources,
+    "values": _given_values,
+}
+"""Options that take a word or a truth value."""
 
 _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "log_dir": (Path, "a folder"),
@@ -238,7 +265,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "heartbeat": (float, "a number"),
     "stall_after": (float, "a number"),
     "max_failures": (int, "a whole number"),
-    "sources": (_truth, "0 or 1"),
+    "sources": (_sources, "full, lines or off"),
     "values": (which_values, "on, all or off"),
     "library": (folders, "a list of folders"),
     "announce": (_truth, "0 or 1"),

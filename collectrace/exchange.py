@@ -46,6 +46,13 @@ MOST_TURNS: Final = 10**9
 T = TypeVar("T")
 
 
+TEXTS: Final = -2
+"""In place of a file's index: the list of texts of the program, by their hashes."""
+
+MOST_TEXT: Final = 4 << 20
+"""Bytes of the program's text that are asked for in one turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Announced:
     """The run that is on."""
@@ -69,7 +76,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to one rank: which files it has (``file`` -1), or bytes of one of them."""
+    """A question to one rank: which files it has (``file`` -1), or bytes of one of them.
+
+    With ``file`` :data:`TEXTS`: which texts of the program it has, from the one numbered ``start``
+    on; with ``TEXTS - 1 - n``: bytes of the n-th of them.
+    """
 
     number: int
     file: int = -1

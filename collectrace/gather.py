@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from collectrace.errors import CollectraceError
+from collectrace.log_folder import is_source
 
 WAYS: Final[dict[str, str]] = {
     "ssh": "ssh -o BatchMode=yes -- {host}",
@@ -149,14 +150,20 @@ def _unpack(stream: IO[bytes], to: Path) -> tuple[int, int]:
         for member in archive:
             parts = PurePosixPath(member.name).parts
             is_safe = all(part != ".." and not part.startswith("/") for part in parts)
-            is_log = bool(parts) and _LOG.fullmatch(parts[-1]) is not None
-            if not (member.isreg() and is_safe and is_log and len(parts) <= _DEEPEST):
+            if not (member.isreg() and is_safe and _is_log(PurePosixPath(member.name))):
                 continue
             data = archive.extractfile(member)
             if data is not None:
                 _keep_longer(data, to.joinpath(*parts), member.size)
                 files, size = files + 1, size + member.size
     return files, size
+
+
+def _is_log(path: PurePosixPath) -> bool:
+    """Whether a path is that of a log file, or of the program's text beside it."""
+    if is_source(path):
+        return len(path.parts) <= _DEEPEST + 1
+    return _LOG.fullmatch(path.name) is not None and len(path.parts) <= _DEEPEST
 
 
 def _keep_longer(data: IO[bytes], path: Path, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 from typing import Final
 
 STAMP: Final = "%Y%m%d-%H%M%S"
@@ -15,8 +16,22 @@ PENDING: Final = "pending"
 """The folder of provisional files, of ranks that have not got past ``init_process_group``; and the
 id of a run that has nothing else."""
 
+SOURCES: Final = "sources"
+"""The folder beside the rank files of a run that holds the program's text."""
+
+SOURCE_FILE: Final = re.compile(r"([0-9a-f]{64})\.py")
+"""SHA-256 of what the file holds."""
+
+PART: Final = re.compile(r"\.collectrace-[0-9a-f]+\.part")
+"""A file that is being written, and is to get its own name when it is whole."""
+
 RANK_FILE: Final = re.compile(r"rank(\d{1,9})(?:\.(\d{1,9}))?\.jsonl")
 """Rank, and ordinal of a segment; the first segment has none."""
+
+
+def is_source(path: PurePath) -> bool:
+    """Whether a path is that of a file with the program's text."""
+    return path.parent.name == SOURCES and SOURCE_FILE.fullmatch(path.name) is not None
 
 
 def rank_file(rank: int) -> str:

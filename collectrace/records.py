@@ -248,11 +248,35 @@ class Stack(Record):
         "functions of libraries between the innermost frame and torch, outermost first",
         default_factory=list,
     )
+    first_lines: list[int] | None = _opt(
+        "per frame the line at which its function begins, decorators included"
+    )
+    libraries: list[str] | None = _opt(
+        "`inside path:line function` of the frames of libraries, innermost first, at most 24; "
+        "`inside`: how many of `frames` lie further inside; torch and Python are none"
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceFile(Record):
+    """A file of the user's code that frames of a stack lie in, as this process has read it.
+
+    Its text is ``sources/<sha256>.py`` beside the rank file, once for all ranks of a run that have
+    it, unless ``sources=lines`` leaves it out.
+    """
+
+    kind: ClassVar[str] = "source_file"
+    path: str = _doc("as in `path:line`")
+    sha256: str = _doc("of its bytes, in hexadecimal digits; of a notebook's cell, as UTF-8")
+    size: int = _doc("bytes", default=0)
 
 
 @dataclass(slots=True, kw_only=True)
 class Source(Record):
-    """A line of the user's code that calls were made from, and the statements it is inside of."""
+    """A line of the user's code that calls were made from, where its file's text is not recorded.
+
+    With ``sources=lines`` it is the line alone. Older tracers wrote the statements around it, too.
+    """
 
     kind: ClassVar[str] = "source"
     site: str = _doc("`path:line`")
@@ -516,9 +540,9 @@ class Exit(Record):
 KINDS: Final[dict[str, type[Record]]] = {
     cls.kind: cls
     for cls in (
-        Header, Imported, Unfamiliar, Blind, Group, Stack, Source, Unit, Call, Done, Answer, Join,
-        NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values, Checkpoint,
-        Exit,
+        Header, Imported, Unfamiliar, Blind, Group, Stack, SourceFile, Source, Unit, Call, Done,
+        Answer, Join, NoSync, Batch, Epoch, Sync, Unwaited, Raised, Removed, Alive, Stall, Values,
+        Checkpoint, Exit,
     )
 }  # fmt: skip
 
@@ -703,8 +727,9 @@ def _rows(value: list[Any]) -> list[Any]:
 _DEEP: Final[dict[str, Any]] = {
     "in": _parts(Activity), "functions": _parts(FrameValues), "values": _values,
     "shape": _ints, "out_shape": _ints, "splits": _ints, "ranks": _members,
-    "rounds": _members,
-    "dtype": _strings, "frames": _strings, "path": _strings, "lines": _strings,
+    "rounds": _members, "first_lines": _members,
+    "dtype": _strings, "frames": _strings, "libraries": _strings, "path": _strings,
+    "lines": _strings,
     "ways": _strings, "given": _strings, "argv": _strings, "causes": _strings, "through": _strings,
     "targets": _strings, "ops": _strings, "runs": _strings, "joinables": _strings,
     "env": _string_map, "versions": _string_map, "stacks": _stacks,

@@ -5,6 +5,7 @@ Such a name may be anything: code can be compiled under the name of a device or 
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import stat
@@ -59,6 +60,10 @@ def _read(fd: int, most: int, until: float) -> bytes | None:
     return b"".join(parts)
 
 
+_SLOW: Final = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape"})
+"""Encodings of no program, whose time may grow with the square of the length."""
+
+
 def decode(data: bytes) -> str | None:
     """Return the text of a Python file, lines ended by a newline alone; None if it has none.
 
@@ -66,6 +71,8 @@ def decode(data: bytes) -> str | None:
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        if codecs.lookup(encoding).name.replace("-", "_") in _SLOW:
+            return None
         return io.TextIOWrapper(io.BytesIO(data), encoding).read()
     except (SyntaxError, LookupError, ValueError):
         return None

@@ -151,7 +151,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
             missing_ranks=evidence.missing,
             damaged_lines=evidence.damaged_lines,
             dropped=sum(log.dropped for log in logs),
-            notes=(*evidence.notes, *comparison.notes, *lost),
+            notes=(*evidence.notes, *comparison.notes, *lost, *evidence.source_files.notes),
             imported=tuple(dict.fromkeys(log.imported.tool for log in logs if log.imported))
             or None,
             other_runs=evidence.other_runs or None,

@@ -14,7 +14,16 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from collectrace.config import PREFIX, SWITCH, Config, folders, size, which_values
+from collectrace.config import (
+    OFF,
+    PREFIX,
+    SOURCES,
+    SWITCH,
+    Config,
+    folders,
+    size,
+    which_values,
+)
 
 HELP: Final = "trace a script"
 
@@ -42,9 +51,13 @@ def add_arguments(parser: ArgumentParser) -> None:
             help=f"{words} (default: {usual}, or {PREFIX}{name.upper()})",
         )
     parser.add_argument(
-        "--no-sources", dest="sources", action="store_false", default=None,
-        help=f"keep lines of the script's text out of the record (or {PREFIX}SOURCES=0)",
+        "--sources", choices=SOURCES, default=None,
+        help=f"what to record of the script's text (default: {default.sources}, or "
+        f"{PREFIX}SOURCES)",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-sources", dest="sources", action="store_const", const=OFF, help="--sources off"
+    )
     parser.add_argument(
         "--no-announce", dest="announce", action="store_false", default=None,
         help=f"do not say on standard error where it records (or {PREFIX}ANNOUNCE=0)",

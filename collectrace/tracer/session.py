@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from collectrace import records
-from collectrace.config import Config
+from collectrace.config import OFF, Config
 from collectrace.errors import DivergenceError
 from collectrace.exchange import Announced, Verdict
 from collectrace.log_folder import PENDING, STAMP, rank_file
@@ -33,6 +33,7 @@ from collectrace.tracer.online.member import Member, endpoint
 from collectrace.tracer.record import groups
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import local, now
+from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.writer import Writer
 from collectrace.tracer.values.value_records import ValueRecords
 
@@ -115,7 +116,10 @@ class Session:
         self.over = self.by_hand = self._finished = False
         name = f"{socket.gethostname()}-{os.getpid()}-{Session.runs}.jsonl"
         writer = Writer(self.config.log_dir / PENDING / name, self.config.max_bytes, self._preamble)
-        self.recorder = Recorder(writer, self.config.max_failures, sources=self.config.sources)
+        sources = None
+        if self.config.sources != OFF:
+            sources = Sources(self.config.sources, int(self.config.heartbeat * 1e9))
+        self.recorder = Recorder(writer, self.config.max_failures, sources=sources)
         self.recorder.global_rank = rank
         if self.unfamiliar.ops or self.unfamiliar.targets:
             self.recorder.repeat(replace(self.unfamiliar, t=now()))
@@ -177,6 +181,9 @@ class Session:
             return
         self.rank, self.world_size = rank, world_size
         recorder.global_rank, recorder.world_size = rank, world_size
+        # Somebody is to write at once, on every machine: its folder may be on a disk of its own.
+        local_rank = groups.environment_int("LOCAL_RANK")
+        recorder.writes_texts = (rank if local_rank is None else local_rank) == 0
         self.run = self._agree(store)
         path = self.config.log_dir / self.run / rank_file(rank)
         with recorder.lock:
@@ -249,7 +256,7 @@ class Session:
             self._member.end()
         if self._watchdog is not None:
             self._watchdog.stop()
-            self._watchdog.write_sources()
+            self._watchdog.write_sources(at_last=True)
             self._watchdog.write_blind_spots()
         recorder.active = False
         last.in_ = activities(recorder)

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import collectrace
-from collectrace.records import Exit, Source
+from collectrace.records import Exit
 from collectrace.tracer.switch import current
 from tests.process.test_python_groups import through
 from tests.support import trainings
@@ -157,8 +157,8 @@ def test_training_notices_nothing_wherever_the_tracer_fails(ranks: Ranks, tmp_pa
 # -- beside the calls -----------------------------------------------------------------------
 
 SOURCES: Final = (
-    "tracer.record.sources:Sources.take", "tracer.record.sources:Source",
-    "tracer.record.sources:_read",
+    "tracer.record.sources:Sources.take", "tracer.record.sources:SourceFile",
+    "tracer.record.sources:read", "tracer.record.source_files:Texts.write",
 )  # fmt: skip
 """What the watchdog's thread does, or else the end of the record."""
 
@@ -172,14 +172,14 @@ def without_sources(folder: str) -> None:
             collectrace.disable()
 
 
-def test_source_lines_that_fail_are_left_out(ranks: Ranks, tmp_path: Path) -> None:
+def test_sources_that_fail_are_left_out(ranks: Ranks, tmp_path: Path) -> None:
     ran = ranks.run(without_sources, 1, str(tmp_path), trace=False, fails=True)
     assert ran.output().count("internal failure while reading source lines") == len(SOURCES)
     for place in SOURCES:
         [path] = (tmp_path / place).glob("*/rank00000.jsonl")
         log = read_log(path)
         assert [call.void for call in log.calls] == [None] * 3
-        assert log.of(Source) == []
+        assert list(path.parent.glob("sources/*")) == []
         assert log.exit is not None
         assert (log.exit.reason, log.exit.failures) == ("disabled", 1)
 

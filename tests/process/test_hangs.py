@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from collectrace import dumps
+from collectrace.log_folder import SOURCES
 from collectrace.records import Exit, Stall
 from tests.support.real_ranks import Ran, Ranks
 
@@ -244,7 +245,8 @@ def _well() -> None:
 
 def test_a_run_that_ends_well_leaves_nothing_but_rank_files(ranks: Ranks) -> None:
     ran = ranks.run(_well)
-    assert {p.name for p in ran.logs.rglob("*") if p.is_file()} == {
+    files = (path for path in ran.logs.rglob("*") if path.is_file())
+    assert {path.name for path in files if path.parent.name != SOURCES} == {
         "rank00000.jsonl",
         "rank00001.jsonl",
     }

@@ -5,16 +5,14 @@ from __future__ import annotations
 import _thread
 import functools
 import os
-import signal
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -23,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import collectrace
 from collectrace.align.reading.run_reader import read
-from collectrace.records import Call, Checkpoint, Group, Source, Stack
+from collectrace.records import Call, Checkpoint, Group, Stack
 from tests.support import rank_file_checks
 from tests.support.real_ranks import Log, Ranks
 
@@ -352,64 +350,20 @@ def branches() -> None:
             )
 
 
-def sources(log: Log) -> dict[str, Sequence[str]]:
-    return {source.site: source.lines for source in log.of(Source)}
-
-
-def test_what_is_around_a_line_is_written_with_it(ranks: Ranks) -> None:
-    log = ranks.run(branches).log()
+def test_what_is_around_a_line_is_known_by_its_text(ranks: Ranks) -> None:
+    ran = ranks.run(branches)
+    log = ran.log()
     [call] = user_calls(log)
     assert call.site is not None
     number = int(call.site.rpartition(":")[2])
-    assert sources(log)[call.site] == [
+    evidence = read(ran.logs)
+    assert list(evidence.code.at(call.site).statements) == [
         f"{number - 3} def branches() -> None:",
         f"{number - 2}     for epoch in range(2):",
         f"{number - 1}         if epoch == 1:",
         f"{number}             dist.all_reduce(",
     ]
     # Of every frame above it, too.
-    frames = [frame.partition(" ")[0] for frame in stacks(log)[call.stack or 0].frames]
-    assert set(frames) <= sources(log).keys()
-
-
-def killed() -> None:
-    branches()
-    time.sleep(5)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_source_lines_do_not_wait_for_the_end(ranks: Ranks) -> None:
-    log = ranks.run(killed, 1, exits=(-signal.SIGKILL,)).log()
-    assert log.exit is None
-    [call] = user_calls(log)
-    assert call.site in sources(log)
-
-
-def test_source_lines_can_be_left_out(ranks: Ranks) -> None:
-    ran = ranks.run(branches, env={"COLLECTRACE_SOURCES": "0"})
-    log = ran.log()
-    assert sources(log) == {}
-    assert functions(log, user_calls(log)[0]) == ["branches"]
-    assert b"epoch ==" not in log.path.read_bytes()
-
-
-SCRIPT: Final = """\
-import os, torch, torch.distributed as dist
-dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/store", rank=0, world_size=1)
-if dist.get_rank() == 0:
-    dist.all_reduce(torch.ones(1))
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.parametrize(
-    ("option", "lines"),
-    [((), [["3 if dist.get_rank() == 0:", "4     dist.all_reduce(torch.ones(1))"]]),
-     (("--no-sources",), [])],
-)  # fmt: skip
-def test_a_script_can_be_run_without(
-    ranks: Ranks, option: tuple[str, ...], lines: list[list[str]]
-) -> None:
-    ran = ranks.script(SCRIPT, launch=("-m", "collectrace", "run", *option))
-    assert list(sources(ran.log()).values()) == lines
-    assert stacks(ran.log())[1].frames == [f"{ran.folder}/script.py:4 <module>"]
+    for frame in stacks(log)[call.stack or 0].frames:
+        assert evidence.code.at(frame.partition(" ")[0]).statements
+    assert evidence.source_files.notes == ()

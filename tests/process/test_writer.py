@@ -370,7 +370,7 @@ def test_runs_in_one_folder_never_mix(ranks: Ranks, tmp_path: Path) -> None:
     assert "pending" not in {run.name for run in runs}
     for count, run in zip((1, 2, 3, 4), runs, strict=True):
         files = [rank_file_checks.read(run / f"rank{rank:05}.jsonl") for rank in range(2)]
-        assert len(list(run.iterdir())) == 2
+        assert len(list(run.glob("rank*"))) == 2
         for file in files:
             rank_file_checks.check_whole(file, 2)
             assert file.header.run == run.name

@@ -9,11 +9,13 @@
 
 Every rank has the default group ``"0"`` of the whole world, asked for and ready, unless the run is
 made with ``default_group=False``. Sequence numbers, digests, programs, pairs, checkpoints and
-times are kept as the tracer keeps them. Every record advances its rank's clock by ``Run.step``.
+times are kept as the tracer keeps them, and so are the texts of files that calls come from, if the
+files exist. Every record advances its rank's clock by ``Run.step``.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, Final, TypeVar
 
 from collectrace import ops
 from collectrace.chain import Chain, RankFile
+from collectrace.log_folder import SOURCES
 from collectrace.records import (
     FORMAT,
     Activity,
@@ -36,6 +39,9 @@ from collectrace.records import (
     Join,
     NoSync,
     Record,
+    Source,
+    SourceFile,
+    Stack,
     Stall,
     Sync,
 )
@@ -294,7 +300,8 @@ class Run:
     """Some ranks, and how their files are laid out.
 
     ``checkpoint`` and ``segment`` are bytes between checkpoints and per segment; ``keep`` is how
-    many segments a rank may keep (the first and the latest), ``None`` all.
+    many segments a rank may keep (the first and the latest), ``None`` all. ``texts``: whether the
+    texts of files that exist are recorded.
     """
 
     def __init__(
@@ -310,10 +317,11 @@ class Run:
         checkpoint: int = 65536,
         segment: int | None = None,
         keep: int | None = None,
+        texts: bool = True,
         **header: Any,
     ) -> None:
         self.world, self.name, self.backend, self.device = world, name, backend, device
-        self.start, self.step = start, step
+        self.start, self.step, self.texts = start, step, texts
         self.checkpoint, self.segment, self.keep = checkpoint, segment, keep
         self.ranks = [self._rank(rank, header) for rank in range(world)]
         if default_group:
@@ -377,6 +385,8 @@ class Run:
                 stem = pending / f"{rank.header.host}-{rank.header.pid}"
             else:
                 stem = folder / f"rank{rank.rank:05d}"
+            if self.texts:
+                _record_texts(rank, folder / SOURCES)
             self._file(rank).write(stem.with_name(f"{stem.name}.jsonl"))
         return folder
 
@@ -396,6 +406,31 @@ class Run:
             else:
                 file.raw(item)
         return file
+
+
+def _record_texts(rank: Rank, folder: Path) -> None:
+    """Record the texts of the files that a rank's calls come from, unless a test has done so."""
+    known = {item.path for item in rank.items if isinstance(item, SourceFile)}
+    sites = (site.partition(" ")[0] for item in rank.items for site in _sites(item))
+    for path in sorted({site.rpartition(":")[0] for site in sites} - known):
+        if not path.endswith(".py") or not Path(path).is_file():
+            continue
+        data = Path(path).read_bytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        record = SourceFile(t=rank.header.t, path=path, sha256=sha256, size=len(data))
+        rank.items.insert(0, record)
+        folder.mkdir(exist_ok=True)
+        (folder / f"{sha256}.py").write_bytes(data)
+
+
+def _sites(item: Record | bytes | _Lost) -> Sequence[str]:
+    match item:
+        case Stack(frames=frames):
+            return frames
+        case Call(site=str(site)) | Group(site=str(site)) | Source(site=site):
+            return [site]
+        case _:
+            return ()
 
 
 # -- harm ------------------------------------------------------------------------------------------

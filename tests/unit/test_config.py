@@ -22,7 +22,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_word_the_defaults_hold() -> None:
     assert Config.from_environment() == Config(
         log_dir=Path("logs"), max_bytes=1 << 30, heartbeat=5.0, stall_after=60.0, max_failures=20,
-        sources=True, values="on", library=(), announce=True, keep_runs=20,
+        sources="full", values="on", library=(), announce=True, keep_runs=20,
     )  # fmt: skip
 
 
@@ -38,9 +38,10 @@ def test_without_a_word_the_defaults_hold() -> None:
         ("heartbeat", "0.5", 0.5),
         ("stall_after", "120", 120.0),
         ("max_failures", "3", 3),
-        ("sources", "0", False),
-        ("sources", "False", False),
-        ("sources", "1", True),
+        ("sources", "0", "off"),
+        ("sources", "False", "off"),
+        ("sources", "1", "full"),
+        ("sources", "Lines", "lines"),
         ("values", "on", "on"),
         ("values", "All", "all"),
         ("values", "off", "off"),
@@ -83,7 +84,7 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "text", "wanted"),
     [("max_bytes", "1X", "a whole number, or a size such as 512M or 1G"),
      ("max_bytes", "1.5", "a whole number, or a size"), ("max_failures", "2.5", "a whole number"),
-     ("heartbeat", "soon", "a number"), ("sources", "2", "0 or 1"),
+     ("heartbeat", "soon", "a number"), ("sources", "2", "full, lines or off"),
      ("values", "some", "on, all or off")],
 )  # fmt: skip
 def test_a_variable_that_cannot_be_read_is_named_with_what_it_must_be(
@@ -124,7 +125,7 @@ def test_an_unknown_option_is_told_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     "given",
     [{}, {"log_dir": "/a b/c", "max_bytes": 1, "heartbeat": 0.1, "stall_after": 1e9,
-          "max_failures": 1 << 40, "sources": False, "values": "all",
+          "max_failures": 1 << 40, "sources": "lines", "values": "all",
           "library": (Path("/a b"), Path("/c"))}],
 )  # fmt: skip
 def test_a_child_gets_the_same_options(
@@ -158,6 +159,20 @@ def test_a_child_that_starts_in_another_folder_writes_into_the_same(
     told = Config(library=(Path("here"),)).to_environment()
     assert told["COLLECTRACE_LOG_DIR"] == str(tmp_path / "logs")
     assert told["COLLECTRACE_LIBRARY"] == str(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [(True, "full"), (1, "full"), (False, "off"), (0, "off"), ("lines", "lines"), ("0", "off")],
+)
+def test_sources_by_name_or_by_truth(given: object, meant: str) -> None:
+    assert Config.from_environment(sources=given).sources == meant
+
+
+@pytest.mark.parametrize("given", [2, "all", ""])
+def test_other_sources_are_refused(given: object) -> None:
+    with pytest.raises(CollectraceError, match="none of full, lines, off"):
+        Config.from_environment(sources=given)
 
 
 def test_one_folder_is_no_list_of_folders() -> None:

@@ -56,6 +56,19 @@ def test_again_brings_what_is_new_and_never_less(hosts: dict[str, Path], tmp_pat
     assert here.read_bytes() == whole
 
 
+def test_the_programs_text_comes_along(hosts: dict[str, Path], tmp_path: Path) -> None:
+    name = f"{'0a' * 32}.py"
+    (hosts["node1"] / "run-1" / "sources").mkdir()
+    (hosts["node1"] / "run-1" / "sources" / name).write_text("# train\n")
+    (hosts["node1"] / "run-1" / "sources" / "train.py").write_text("# train\n")
+    (hosts["node1"] / "run-1" / name).write_text("# train\n")
+    one = gather.gather(gather.Source("node1", str(hosts["node1"])), tmp_path / "all", HERE)
+    assert (one.files, one.problem) == (3, "")
+    assert [str(p.relative_to(tmp_path / "all")) for p in tmp_path.glob("all/**/*.py")] == [
+        f"node1/run-1/sources/{name}"
+    ]
+
+
 def test_what_is_no_log_stays_away(tmp_path: Path) -> None:
     evil = tmp_path / "evil.tar"
     data = b"{}\n"

@@ -27,7 +27,7 @@ FLOORS = (
     {"signature", "findings"},
     {"overview"},
     {"records", "roles", "config", "exceptions", "exchange"},
-    {"tabular", "given"},
+    {"tabular"},
     {
         "ops",
         "errors",
@@ -37,8 +37,6 @@ FLOORS = (
         "log_folder",
         "printable",
         "job_store",
-        "ways",
-        "rank_only",
         "source_text",
     },
 )

@@ -5,8 +5,8 @@
 
 ``tests/corpus/index.jsonl`` has a line for each run; ``tests/corpus/<script>.tar.xz`` holds the log
 folders of a script and of its twin and, below ``files/``, the files of the checkout that the
-program is made of. Paths of the checkout stand as ``neutral.REPOSITORY`` and are put back as a
-folder is unpacked, so that a log finds the program as it was recorded, wherever the reader lies.
+program is made of. Paths of the checkout stand as ``neutral.REPOSITORY``. A run is judged by the
+texts that its log holds: no file lies where its paths lead, on whatever machine it is unpacked.
 ``tools/record_corpus`` writes all of it.
 """
 
@@ -21,12 +21,14 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from collectrace.align import alignment
 from collectrace.align.reading import run_reader
 from collectrace.findings import Alignment
+from collectrace.log_folder import SOURCES, is_source
+from collectrace.records import SourceFile, encode
 from tests.zoo import neutral
 from tests.zoo.case import Case, collection
 
@@ -234,16 +236,42 @@ def with_run(
 
 
 def unpack(files: Mapping[str, bytes], folder: Path) -> Path:
-    """Write what an archive holds, its program where the logs say; return the log folder."""
+    """Write the logs that an archive holds; return their folder."""
     root = str(folder / "files").encode()
-    for name, content in files.items():
+    logs = folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for name, content in _with_texts(files).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_log = name.startswith(LOGS)
-        path.write_bytes(content.replace(neutral.REPOSITORY, root) if is_log else content)
-    logs = folder / "logs"
-    logs.mkdir(exist_ok=True)
+        is_text = is_source(PurePosixPath(name))
+        path.write_bytes(content if is_text else content.replace(neutral.REPOSITORY, root))
     return logs
+
+
+def _with_texts(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the logs of an archive, with the program's text as tracers record it.
+
+    Those of the time before texts were recorded get that of the files below ``files/``.
+    """
+    logs = {name: content for name, content in files.items() if name.startswith(LOGS)}
+    if any(is_source(PurePosixPath(name)) for name in logs):
+        return logs
+    found = {}
+    for name, content in logs.items():
+        found[name] = content
+        head, newline, rest = content.partition(b"\n")
+        if not name.endswith(".jsonl") or not newline:
+            continue
+        for program in (one for one in files if one.startswith(_FILES)):
+            path = neutral.REPOSITORY.decode() + "/" + program.removeprefix(_FILES)
+            if f'"{path}:'.encode() not in rest:
+                continue
+            sha256 = hashlib.sha256(files[program]).hexdigest()
+            record = SourceFile(path=path, sha256=sha256, size=len(files[program]))
+            head += newline + encode(record).rstrip()
+            found[str(PurePosixPath(name).parent / SOURCES / f"{sha256}.py")] = files[program]
+        found[name] = head + newline + rest
+    return found
 
 
 def align(logs: Path, living: Sequence[int] = ()) -> Alignment:

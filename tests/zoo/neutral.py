@@ -12,8 +12,10 @@ import re
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
+
+from collectrace.log_folder import is_source
 
 REPOSITORY: Final = b"/<REPOSITORY>"
 """Stands for the root of the checkout that the run was recorded in."""
@@ -69,7 +71,11 @@ def neutral(files: Files, roots: Sequence[Path], folder: Path) -> dict[str, byte
         text = _T.sub(lambda m: b'"%b":%d' % (m[1], max(0, int(m[2]) - shift)), text)
         return _SINCE_1970.sub(lambda m: b'"%b":%d' % (m[1], int(m[2]) - since_1970), text)
 
-    return {names.file(name): rewrite(files[name]) for name in sorted(files)}
+    # A text of the program is known by its hash, and holds no more of the machine than the script.
+    return {
+        names.file(name): text if is_source(PurePosixPath(name)) else rewrite(text)
+        for name, text in sorted(files.items())
+    }
 
 
 class _Names:
@@ -118,13 +124,14 @@ def without_times(files: Files) -> dict[str, list[bytes]]:
             if not line.startswith(_CLOCKED)
         ]
         for name, text in files.items()
-        if not name.endswith(_BESIDE)
+        if not name.endswith(_BESIDE) and not is_source(PurePosixPath(name))
     }
 
 
 _BESIDE: Final = (".flight.json", ".stacks.txt", ".ends.txt")
 _CLOCKED: Final = tuple(
-    b'{"kind":"%b"' % kind for kind in (b"alive", b"checkpoint", b"done", b"stall", b"source")
+    b'{"kind":"%b"' % kind
+    for kind in (b"alive", b"checkpoint", b"done", b"stall", b"source", b"source_file")
 )
 """What the watchdog writes when its turn comes."""
 _NUMBERS: Final = re.compile(rb'"(wait|ns|bytes|pending)":\d+')

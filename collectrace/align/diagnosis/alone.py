@@ -45,4 +45,5 @@ def _is_right_above(case: Case, one: Condition) -> bool:
     if not between:
         return True
     ways = (statements.number_of(way) for way in case.ways(one.site))
-    return not code_lines.handlers(one.site) and not any(number in between for number in ways)
+    caught = code_lines.handlers(case.code, one.site)
+    return not caught and not any(number in between for number in ways)

@@ -94,7 +94,7 @@ def _loops(case: Case, frames: Sequence[str], stack: Sequence[str]) -> list[Loop
     """The loops that frames are in, and another stack as well; innermost first."""
     both = set(case.loops(stack))
     return [
-        LoopLine(frame, line)
+        LoopLine(frame, line, case.code)
         for frame in frames
         for line in reversed(statements.loops(case.statements(chains.site(frame))))
         if (chains.file(frame), line) in both

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Final
 
-from collectrace import rank_only, words
+from collectrace import words
 from collectrace.align.diagnosis.standpoint import Standpoint, sites, standpoints
 from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.by_rank import ByRank, by_rank
@@ -19,7 +19,15 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.caught import by_handler
 from collectrace.align.judging.parted import have_met, parted
-from collectrace.align.reading import arms, chains, code_lines, guards, rank_tests, statements
+from collectrace.align.reading import (
+    arms,
+    chains,
+    code_lines,
+    guards,
+    rank_only,
+    rank_tests,
+    statements,
+)
 from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
 from collectrace.signature import stands_at_its_line
@@ -266,7 +274,7 @@ def between(
         foreign.update(entered[n] if entered else ())
         own = [(*one, False) for one in above[n] if one[:2] not in foreign and one[2] not in arms]
         for m, other in enumerate(points):
-            own += [(*fork, True) for fork in _fork(point, other, met) if m != n]
+            own += [(*fork, True) for fork in _fork(case, point, other, met) if m != n]
         around = [
             _condition(case, point.ranks, point.call, site, line, forks=forks)
             for _, line, site, forks in reversed(own)
@@ -295,7 +303,7 @@ def _is_made_anyway(
     names = guards.names_called(" ".join(case.statements(site)[-1:]))
     callee = _callee(point.stack, site)
     names = {callee} if callee in names else names
-    return bool(names) and code_lines.is_called_either_way(site, line, names)
+    return bool(names) and code_lines.is_called_either_way(case.code, site, line, names)
 
 
 def _callee(stack: Sequence[str], site: str) -> str:
@@ -347,7 +355,9 @@ def _above(case: Case, point: Standpoint) -> list[tuple[str, str, str]]:
     return found
 
 
-def _fork(point: Standpoint, other: Standpoint, met: Arms) -> list[tuple[str, str, str]]:
+def _fork(
+    case: Case, point: Standpoint, other: Standpoint, met: Arms
+) -> list[tuple[str, str, str]]:
     """The ``if`` of which two stand in different branches, in the outermost frames that differ.
 
     As :func:`_above` has it.
@@ -359,7 +369,7 @@ def _fork(point: Standpoint, other: Standpoint, met: Arms) -> list[tuple[str, st
     for site, there in pairs:
         if (site, there) in met:
             continue
-        fork = code_lines.parting_if(site, there)
+        fork = code_lines.parting_if(case.code, site, there)
         if fork is not None:
             return [((site or "").rpartition(":")[0], fork, site or "")]
     return []

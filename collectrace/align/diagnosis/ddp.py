@@ -146,7 +146,7 @@ def alone(case: Case, candidate: Candidate) -> Reason | None:
 
     Behind a loop that ended early it proves nothing, nor behind a backward() that was begun.
     """
-    if _is_past_a_backward(case, candidate) or loop_lines.is_behind(candidate):
+    if _is_past_a_backward(case, candidate) or loop_lines.is_behind(case, candidate):
         return None
     return _own_call(case, candidate, lone_line.told(case, candidate))
 

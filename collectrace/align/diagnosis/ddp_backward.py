@@ -289,7 +289,7 @@ def either(case: Case, candidate: Candidate) -> Reason | None:
     if apart is None or "before" in _places(case, candidate, apart):
         return None
     who, others = apart.who, apart.others
-    if _is_behind_its_loop(apart):
+    if _is_behind_its_loop(case, apart):
         way = f"Or the loop around that backward() was over on {who}, and not on {others}."
         fix = ONE_LENGTH
     else:
@@ -305,12 +305,12 @@ def either(case: Case, candidate: Candidate) -> Reason | None:
     )
 
 
-def _is_behind_its_loop(apart: _Apart) -> bool:
+def _is_behind_its_loop(case: Case, apart: _Apart) -> bool:
     """Whether the other call's line stands behind a loop that the backward() is in."""
     (side, call), (bucket, within) = apart.outside[0], apart.inside[0]
     here, there = chains.outermost_apart(side.stack or (), bucket.stack or ())
     sites = (chains.site(here), chains.site(there)) if here else (call.site, within.site)
-    return code_lines.loop_before(*sites) is not None
+    return code_lines.loop_before(case.code, *sites) is not None
 
 
 def left_out(case: Case, candidate: Candidate) -> Reason | None:

@@ -19,6 +19,7 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import around
 from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.statements import Asks, Origin
 from collectrace.records import Call
 from collectrace.signature import is_asked, is_user
@@ -228,14 +229,14 @@ def _given(line: str, name: str, items: Collection[str]) -> Iterator[int | str]:
             )
 
 
-def skipped_by(stack: Sequence[str]) -> str:
+def skipped_by(code: CodeFiles, stack: Sequence[str]) -> str:
     """How an exception that was caught would have left out a call: a sentence after a space.
 
     ``stack``: the user's frames above the call where it was made. By the ``try`` around them.
     """
     for frame in stack:
         site = chains.site(frame)
-        for line in code_lines.handlers(site):
+        for line in code_lines.handlers(code, site):
             handler = quoted(site.rpartition(":")[0], line)
             return (
                 f" It stands in a `try:`: an exception that was caught by {handler} would have "

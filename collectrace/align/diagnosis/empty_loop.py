@@ -51,7 +51,7 @@ def _found(case: Case, candidate: Candidate) -> tuple[Standpoint, Standpoint, Lo
         apart = inside.stack[: len(inside.stack) - chains.shared(inside.stack, gone.stack)]
         around = set(case.loops(gone.stack))
         loops = (
-            LoopLine(frame, line)
+            LoopLine(frame, line, case.code)
             for frame in apart
             for line in reversed(statements.loops(case.statements(chains.site(frame))))
             if (chains.file(frame), line) not in around

@@ -186,7 +186,7 @@ def _source(case: Case, site: str | None) -> SourceLine | None:
     """A line, as it was recorded or is found now, with the conditions and loops around it."""
     lines = case.statements(site)
     if not lines:
-        return code_lines.of_site(site)
+        return code_lines.of_site(case.code, site)
     around = statements.blocks(lines)
     return SourceLine(
         site=site or "", text=statements.code_of(lines[-1]), enclosing=tuple(around) or None

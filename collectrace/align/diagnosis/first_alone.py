@@ -14,7 +14,7 @@ from collectrace import words
 from collectrace.align.diagnosis.wording import Reason, called, quoted
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
-from collectrace.align.reading import chains, code_files, code_lines, guards, statements
+from collectrace.align.reading import chains, guards, statements
 from collectrace.findings import Side
 from collectrace.ops import BARRIERS
 from collectrace.records import Call
@@ -83,15 +83,15 @@ def _release(case: Case, held: Side, gone: Side) -> str | None:
     conditions = [
         n for n in statements.branches(case.statements(site)) if _asks_rank(case, site, n)
     ]
-    lines = code_files.lines(chains.file(stack[0]))
+    lines = case.code.lines(chains.file(stack[0]))
     for condition in conditions:
-        for n in guards.counterparts(site, BARRIERS, condition, is_guard=False):
+        for n in guards.counterparts(case.code, site, BARRIERS, condition, is_guard=False):
             there = f"{chains.file(stack[0])}:{n}"
-            function = statements.function(code_lines.enclosing(there))
+            function = statements.function(case.statements(there))
             between = lines[chains.line(stack[0]) : n - 1]
             if function != chains.method(stack[0]) or not any(map(_YIELDS.match, between)):
                 continue
-            heads = (statements.code_of(line) for line in code_lines.enclosing(there))
+            heads = (statements.code_of(line) for line in case.statements(there))
             if not any(head.startswith("finally") for head in heads):
                 return there
     return None

@@ -276,7 +276,7 @@ class Order:
                     yield way
         if not self._is_again:
             return
-        is_driven = code_lines.has_yielded(chains.site(self._here))
+        is_driven = code_lines.has_yielded(self._case.code, chains.site(self._here))
         for frame in self.left.stack[len(self.apart) :]:
             for way in of_frame(self._case, frame):
                 leads_on = way.leaves in ("pass", "continue") and way.is_handler
@@ -304,7 +304,7 @@ class Order:
         for frame in reversed(self.apart):
             for line in self._loops(frame):
                 if line not in self._beyond or chains.file(frame) != chains.file(self.there):
-                    return LoopLine(frame, line)
+                    return LoopLine(frame, line, self._case.code)
         return None
 
     def _were_through(self, loops: Collection[str]) -> bool:
@@ -314,7 +314,9 @@ class Order:
         """
         frame = self._frame(self.gone)
         turns = [
-            inner.turns for line in loops if is_fixed(self._case, inner := LoopLine(frame, line))
+            inner.turns
+            for line in loops
+            if is_fixed(self._case, inner := LoopLine(frame, line, self._case.code))
         ]
         if len(turns) != len(loops) or len(turns) != 1 or not turns[0]:
             return False

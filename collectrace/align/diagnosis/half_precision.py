@@ -11,7 +11,7 @@ from collectrace import words
 from collectrace.align.diagnosis.wording import Reason, called
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, code_files, project_files
+from collectrace.align.reading import chains, project_files
 
 HALF: Final = frozenset({"float16", "bfloat16"})
 
@@ -51,9 +51,9 @@ _BY_ITS_MAKING: Final = Reason(
 def _may_be_autocast(case: Case) -> bool:
     """Whether a program names it, or what may enter it; so, too, where it cannot be read."""
     known = {chains.file(frame) for frame in case.frames}
-    if not known or not all(any(code_files.lines(file)) for file in known):
+    if not known or not all(any(case.code.lines(file)) for file in known):
         return True
-    trees = (code_files.parsed(file) for file in project_files.reached(known))
+    trees = (case.code.parsed(file) for file in project_files.reached(case.code, known))
     return any(
         _AUTOCAST.search(name)
         for tree in trees

@@ -252,7 +252,8 @@ def _has_left(case: Case, side: Side, candidate: Candidate) -> bool:
     if _came_before(case, side, candidate) or chosen_by_rank(case, candidate):
         return False
     return any(
-        other.call is not None and code_lines.loop_before(call.site, other.call.site) is not None
+        other.call is not None
+        and code_lines.loop_before(case.code, call.site, other.call.site) is not None
         for other in candidate.sides
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from collectrace import words
@@ -20,6 +20,7 @@ from collectrace.align.diagnosis.wording import (
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.records import Call
 
 
@@ -31,6 +32,8 @@ class LoopLine:
     """``path:line function`` of the frame."""
     line: str
     """``number text`` of the loop's first line."""
+    code: CodeFiles = field(compare=False, repr=False)
+    """The files of the run."""
 
     @property
     def file(self) -> str:
@@ -72,10 +75,10 @@ class LoopLine:
     def turns(self) -> int:
         """How often it goes by the numbers written there; 0: not known, or there is a way out.
 
-        Nor is it known where its file cannot be read, or is another by now.
+        Nor is it known if the text of its file is not.
         """
         found = _NUMBERED.search(self.line)
-        known = code_lines.of_site(self.site)
+        known = code_lines.of_site(self.code, self.site)
         if found is None or known is None or known.text not in self.line or self.way_out:
             return 0
         return len(range(*(int(n) for n in found[1].split(","))))
@@ -83,14 +86,14 @@ class LoopLine:
     @property
     def way_out(self) -> str:
         """``train.py:14``: the first line that can end it before its end; empty: none is seen."""
-        found = code_lines.way_out(self.file, statements.number_of(self.line))
+        found = code_lines.way_out(self.code, self.file, statements.number_of(self.line))
         return "" if found is None else words.site(f"{self.file}:{found}")
 
     @property
     def left_by(self) -> str:
         """```if done:` (train.py:13)``: the condition before that line; empty: none is seen."""
-        found = code_lines.way_out(self.file, statements.number_of(self.line))
-        around = code_lines.enclosing(f"{self.file}:{found}") if found is not None else []
+        found = code_lines.way_out(self.code, self.file, statements.number_of(self.line))
+        around = self.code.at(f"{self.file}:{found}").statements if found is not None else []
         inside = around[around.index(self.line) + 1 :] if self.line in around else []
         conditions = statements.branches(inside)
         return quoted(self.file, conditions[-1]) if conditions else ""
@@ -199,7 +202,7 @@ def loop_of_one(case: Case, inside: Standpoint, gone: Standpoint) -> LoopLine | 
     for frame in reversed(apart):
         for file, line in case.loops((frame,)):
             if (file, line) not in around:
-                return LoopLine(frame, line)
+                return LoopLine(frame, line, case.code)
     return None
 
 
@@ -221,7 +224,7 @@ def loops_around(case: Case, stack: Sequence[str]) -> Iterator[LoopLine]:
     """The loops around a stack, innermost first."""
     for frame in stack:
         for line in reversed(statements.loops(case.statements(chains.site(frame)))):
-            yield LoopLine(frame, line)
+            yield LoopLine(frame, line, case.code)
 
 
 def innermost_loop(case: Case, stack: Sequence[str]) -> LoopLine | None:
@@ -360,7 +363,7 @@ def without_order(case: Case, stack: Sequence[str]) -> LoopLine | None:
             _, line = around[-1]
             goes = statements.turn_names(statements.code_of(line))
             is_ordered = not goes or " range(" in line or has_own_order(line)
-            return None if is_ordered else LoopLine(frame, line)
+            return None if is_ordered else LoopLine(frame, line, case.code)
     return None
 
 
@@ -372,14 +375,16 @@ def around_both(case: Case, gone: Sequence[str], inside: Sequence[str]) -> LoopL
         mine, theirs = (statements.loops(case.statements(chains.site(f))) for f in (here, there))
         both = [line for line in mine if line in theirs]
         if both:
-            return LoopLine(here, both[-1])
+            return LoopLine(here, both[-1], case.code)
     return innermost_loop(case, gone[len(gone) - common :])
 
 
-def is_behind(candidate: Candidate) -> bool:
+def is_behind(case: Case, candidate: Candidate) -> bool:
     """Whether one of two sides stands behind a loop that the other is in, by the lines alone.
 
     Whether a loop around both brings the one back is for the caller to ask.
     """
     sites = [call.site for _, call in called(candidate)]
-    return len(sites) == 2 and any(code_lines.loop_before(*p) for p in (sites, sites[::-1]))
+    return len(sites) == 2 and any(
+        code_lines.loop_before(case.code, *p) for p in (sites, sites[::-1])
+    )

@@ -193,7 +193,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
             why, fix = past.sentence, past.fix
         else:
             why = why or _skipped(candidate, found)
-            why += _skipped_by(found.others, candidate)
+            why += _skipped_by(case, found.others, candidate)
         instead = _other_op(candidate, found)
         elsewhere = _from_elsewhere(case, candidate, found)
         went = _went_on_to(case, candidate, found)
@@ -350,7 +350,8 @@ def _left(case: Case, candidate: Candidate, found: Edit) -> Reason | None:
         if set(found.others) <= set(candidate.suspects):
             told = (
                 f"{words.upper(others)} left out {what}, which {who} issued, and went on{with_}, "
-                f"as in the {habit.equal_rounds} before.{why}{_skipped_by(found.ranks, candidate)}"
+                f"as in the {habit.equal_rounds} before.{why}"
+                f"{_skipped_by(case, found.ranks, candidate)}"
             )
         turn = _one_turn_more(case, candidate, found, what) if not why else None
         if turn is not None:
@@ -411,10 +412,10 @@ def _one_branch(case: Case, candidate: Candidate) -> str:
     return EVERY_RANK if known else _ONE_BRANCH
 
 
-def _skipped_by(makers: Sequence[int], candidate: Candidate) -> str:
+def _skipped_by(case: Case, makers: Sequence[int], candidate: Candidate) -> str:
     """How an exception may have left out on the suspects what others made."""
     side = next((s for s in candidate.sides if s.ranks == tuple(makers)), None)
-    return decided.skipped_by(side.stack or ()) if side is not None else ""
+    return decided.skipped_by(case.code, side.stack or ()) if side is not None else ""
 
 
 def _skipped(candidate: Candidate, found: Edit) -> str:

@@ -173,7 +173,9 @@ def _left_out(case: Case, candidate: Candidate, found: Leap, mine: Call, theirs:
     known = way(case, candidate)
     if known is not None:
         return Reason(told + known.cause, known.fix, "some ranks")
-    why = decided.sentence(case, candidate) + decided.skipped_by(found.others.stack or ())
+    why = decided.sentence(case, candidate) + decided.skipped_by(
+        case.code, found.others.stack or ()
+    )
     fix = decided.fix(case, candidate)
     if not fix and again is not None and gone_past.of_sides(case, candidate) is None:
         turn = f"If {who} had one more turn of {again.quoted}: {words.lower(ONE_LENGTH)}"
@@ -208,7 +210,7 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         told = f"{stands}, in which {who} made no call this time."
         if gone_past.of_sides(case, candidate) is not None:
             return Reason(told, EVERY_RANK)  # what leads past it is told of besides
-        why = decided.skipped_by(found.others.stack or ())
+        why = decided.skipped_by(case.code, found.others.stack or ())
         return Reason(told + why, f"{EVERY_RANK}\n{_NO_TURN}")
     if not is_straight(case, found):
         return None
@@ -225,7 +227,7 @@ def way(case: Case, candidate: Candidate) -> Reason | None:
         "(an all_reduce of a flag, MIN; an error that was caught counts as no): then every rank "
         "takes the same way. Or let a rank that has nothing take part with zeros."
     )
-    handler = decided.skipped_by(found.others.stack or ())
+    handler = decided.skipped_by(case.code, found.others.stack or ())
     if handler or gone_past.of_sides(case, candidate) is not None:
         return Reason(handler, agree)  # what leads past it is told of besides
     seen = undecided.of_sides(case, candidate)

@@ -114,7 +114,7 @@ def reason(case: Case, candidate: Candidate) -> Reason | None:
     condition = decided.of_round(case, (found.rank,), found.call, stack)
     ways = ways_told.of_round(case, stack)
     why = (condition.cause if condition is not None else "") + (
-        ways.cause if ways is not None else decided.skipped_by(stack)
+        ways.cause if ways is not None else decided.skipped_by(case.code, stack)
     )
     fixes = [one.fix for one in (condition, ways) if one is not None]
     whole = (

@@ -72,7 +72,7 @@ def _retry(case: Case, point: Standpoint) -> _Retry | None:
     within = around[around.index(loop.line) + 1 :]
     if not any(statements.code_of(line).startswith("try:") for line in within):
         return None
-    if not retries.leaves_on_success(chains.site(loop.frame)):
+    if not retries.leaves_on_success(case.code, chains.site(loop.frame)):
         return None  # each turn of it is for something else
     handlers = [
         way

@@ -240,7 +240,7 @@ def _deciders(case: Case, around: Around, ways: Sequence[ways_past.WayPast] = ()
     for frame, own in around.items():
         file, site = chains.file(frame), chains.site(frame)
         inside = statements.loops(own)
-        around_it = (LoopLine(frame, line) for line in reversed(inside))
+        around_it = (LoopLine(frame, line, case.code) for line in reversed(inside))
         loops += [one.quoted for one in around_it if loop_lines.may_differ(case, one)]
         deciding = [
             line

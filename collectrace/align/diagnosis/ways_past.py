@@ -19,7 +19,7 @@ from collectrace.align.diagnosis.wording import place_of_line, quoted
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains, guards, statements
 from collectrace.align.reading.statements import Origin
-from collectrace.ways import LEAVES, Leaves
+from collectrace.align.reading.ways import LEAVES, Leaves
 
 MOST: Final = 3
 """Ways that are named; where there are more, they tell nothing."""
@@ -245,7 +245,7 @@ def _leads_to_same(case: Case, way: WayPast) -> bool:
     if not statements.tells_ranks_apart(spelled):
         return False
     names = guards.names_called(" ".join(case.statements(way.site)[-1:]))
-    return guards.has_counterpart(way.site, names, spelled, is_guard=True)
+    return guards.has_counterpart(case.code, way.site, names, spelled, is_guard=True)
 
 
 def _is_alike(condition: str) -> bool:

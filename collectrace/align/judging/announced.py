@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from collectrace import ops
 from collectrace.align.judging.case import Case, once_of
 from collectrace.align.matching import programs
-from collectrace.align.reading import chains, code_files
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
 from collectrace.align.reading.rows import Rows
 from collectrace.findings import GroupInfo
@@ -106,7 +106,7 @@ def was_told(case: Case, rank: int) -> bool:
 def may_be_by_store(case: Case) -> bool:
     """Whether a file of the job's uses a store, by which ranks tell what no record has."""
     files = {chains.file(frame) for frame in case.frames}
-    return any(_STORE.search(line) for file in files for line in code_files.lines(file))
+    return any(_STORE.search(line) for file in files for line in case.code.lines(file))
 
 
 def rows_of(log: RankLog, key: programs.Key) -> Rows:

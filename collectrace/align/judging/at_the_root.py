@@ -50,7 +50,7 @@ def at_the_root(case: Case, candidate: Candidate) -> AtTheRoot | None:
     call, rank = calls[0], candidate.sides[0].ranks[0]
     if call.op not in ops.TO_ROOT or call.root is None or not is_user(call) or not call.site:
         return None
-    reading = values.read_by(call.site)
+    reading = values.read_by(case.code, call.site)
     deciding = _deciding(case, candidate, call) if reading else []
     if not deciding or not set(map(statements.number_of, deciding)) <= set(reading):
         return None  # something else may have decided

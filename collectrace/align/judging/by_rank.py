@@ -295,7 +295,7 @@ def _is_one_sided(case: Case, candidate: Candidate, mine: Place, line: _Line, se
     """
     file, text = line
     is_guard = bool(_guarded(case, mine, line))
-    if not is_guard and code_lines.is_fork(f"{file}:0", text):
+    if not is_guard and code_lines.is_fork(case.code, f"{file}:0", text):
         return False
     if candidate.stream is None:
         return False
@@ -371,7 +371,7 @@ def is_past(case: Case, mine: Sequence[str], others: Sequence[str]) -> bool:
     here, there = (case.statements(chains.site(frame)) for frame in (own, theirs))
     if statements.function(here) != statements.function(there):
         return False
-    if code_lines.parting_if(chains.site(own), chains.site(theirs)) is not None:
+    if code_lines.parting_if(case.code, chains.site(own), chains.site(theirs)) is not None:
         return False
     if set(statements.loops(here)) & set(statements.loops(there)):
         return True

@@ -21,6 +21,7 @@ from collectrace.align.ranks.waitgraph import WaitGraph
 from collectrace.align.reading import chains, code_lines, guards, statements
 from collectrace.align.reading.bindings import Bindings
 from collectrace.align.reading.chains import Chains
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import (
     LOOK_BACK,
     ChannelKey,
@@ -138,12 +139,14 @@ class Case:
             if len(came) == len(ranks):
                 yield came
 
-    def statements(self, site: str | None) -> Sequence[str]:
-        """The statements around a line, as ``number text``, itself last; empty: it is not known.
+    @property
+    def code(self) -> CodeFiles:
+        """The files of the program as the ranks ran them."""
+        return self.evidence.code
 
-        What was recorded counts more than the file as it is now.
-        """
-        return self.evidence.sources.get(site or "") or code_lines.enclosing(site)
+    def statements(self, site: str | None) -> Sequence[str]:
+        """The statements around a line, as ``number text``, itself last; empty: it is not known."""
+        return self.code.at(site).statements
 
     def branches(self, stack: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
         """The conditions around each frame of a stack: its ``path:line``; file, ``number text``."""
@@ -168,29 +171,17 @@ class Case:
         return found
 
     def ways(self, site: str | None) -> Sequence[str]:
-        """What may lead past a line without enclosing it, as ``number leaves text``.
-
-        As recorded; else, where the line is still the same, by the file as it is now.
-        """
-        recorded = self.evidence.ways.get(site or "")
-        if recorded or not self._is_still_there(site):
-            return recorded or ()
-        return code_lines.ways(site)
+        """What may lead past a line without enclosing it, as ``number leaves text``."""
+        return self.code.at(site).ways
 
     def guards(self, site: str | None) -> list[str]:
         """The guards on the rank that every way to a line comes by, as ``number text``."""
         ways = self.ways(site)
-        return guards.before(site, ways, self.assigned(site)) if ways else []
+        return guards.before(self.code, site, ways, self.assigned(site)) if ways else []
 
     def assigned(self, site: str | None) -> Sequence[str]:
-        """The assignments behind the conditions around and past a line, as ``head number text``.
-
-        As recorded; else, where the line is still the same, by the file as it is now.
-        """
-        recorded = self.evidence.given.get(site or "")
-        if recorded or not self._is_still_there(site):
-            return recorded or ()
-        return code_lines.assignments(site, [*self.statements(site), *self.ways(site)])
+        """The assignments behind the conditions around and past a line, as ``head number text``."""
+        return self.code.at(site).given
 
     def origin(self, site: str | None, line: str) -> Origin:
         """What a condition around or past a line looks at; it is given as ``number text``."""
@@ -216,13 +207,8 @@ class Case:
         return any(keeps_out(line, assigned, rank, is_guard=is_guard) for rank in ranks)
 
     def bindings(self, site: str | None) -> Bindings:
-        """What the file of a line gives each name; nothing where the line is another by now."""
-        return code_lines.bindings(site) if self._is_still_there(site) else Bindings()
-
-    def _is_still_there(self, site: str | None) -> bool:
-        """Whether a line can be read, and is as it was recorded."""
-        known, now = self.evidence.sources.get(site or ""), code_lines.of_site(site)
-        return now is not None and (not known or known[-1].partition(" ")[2].strip() == now.text)
+        """What the file of a line gives each name."""
+        return code_lines.bindings(self.code, site)
 
     def failed(self, rank: int, stream: StreamKey | None) -> list[Done]:
         """A rank's collectives of a stream that raised while others took part, or may have."""

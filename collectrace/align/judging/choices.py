@@ -15,7 +15,6 @@ from collectrace import exceptions
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import (
     chains,
-    code_files,
     code_lines,
     project_files,
     rank_tests,
@@ -158,8 +157,8 @@ def _is_derived(case: Case, frames: Sequence[str], name: str) -> bool:
     ``frames``: that of the method that is known, and its caller's.
     """
     own = chains.file(frames[0])
-    files = project_files.reached({chains.file(one) for one in (*frames, *case.frames)})
-    return any(name in code_files.spans(file).bindings.derived for file in files if file != own)
+    files = project_files.reached(case.code, {chains.file(one) for one in (*frames, *case.frames)})
+    return any(name in case.code.spans(file).bindings.derived for file in files if file != own)
 
 
 def is_error_handler(case: Case, way: str, stack: Sequence[str]) -> bool:
@@ -189,7 +188,7 @@ def fork(case: Case, one: str, two: str) -> str | None:
     As they are where who has been at the one returns, or begins the next turn, before the other.
     None: no run of the function is seen to go past one of them.
     """
-    found = code_lines.parting_if(one, two)
+    found = code_lines.parting_if(case.code, one, two)
     if found is not None:
         return found
     for inside, behind in ((one, two), (two, one)):

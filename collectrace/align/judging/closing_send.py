@@ -65,7 +65,9 @@ def comes_later(case: Case, issue: ChannelIssue) -> Call | None:
     if not here or around != others or chains.scope(here) != chains.scope(there):
         return None
     sites = chains.site(here), chains.site(there)
-    is_behind = chains.line(there) > chains.line(here) and code_lines.parting_if(*sites) is None
+    is_behind = (
+        chains.line(there) > chains.line(here) and code_lines.parting_if(case.code, *sites) is None
+    )
     loops = [statements.loops(case.statements(site)) for site in sites]
     return usual if is_behind and loops[0] == loops[1] else None
 

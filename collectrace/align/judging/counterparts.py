@@ -12,9 +12,9 @@ from typing import Final
 
 from collectrace import ops, words
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains, code_files, code_lines, guards, statements
-from collectrace.align.reading.code_files import Called
+from collectrace.align.reading import chains, code_lines, guards, statements
 from collectrace.align.reading.guards import Let
+from collectrace.align.reading.spans import Called
 from collectrace.records import Call
 from collectrace.signature import is_user
 
@@ -66,7 +66,7 @@ def has_counterpart(case: Case, mine: Conditional, others: Sequence[Sequence[str
     called = guards.names_called(" ".join(case.statements(mine.site)[-1:]))
     told = {chains.method(mine.stack[mine.at - 1])} if mine.at else mine.names
     if guards.has_counterpart(
-        mine.site, called & told or called, mine.line, is_guard=mine.is_guard
+        case.code, mine.site, called & told or called, mine.line, is_guard=mine.is_guard
     ):
         return True
     return _Program(case, mine, others).leaves_out_a_counterpart()
@@ -83,7 +83,7 @@ class _Program:
         self._came = {chains.site(frame) for frame in case.frames}
         self._calls: dict[str, list[tuple[str, Called]]] = {}
         for file in sorted({chains.file(frame) for frame in case.frames}):
-            for one in code_files.spans(file).calls:
+            for one in case.code.spans(file).calls:
                 self._calls.setdefault(one.name, []).append((file, one))
 
     def leaves_out_a_counterpart(self) -> bool:
@@ -113,8 +113,8 @@ class _Program:
 
     def _is_explained(self, site: str, seen: set[str]) -> bool:
         """Whether nobody left out a line: it is for the same ranks, or they are not there yet."""
-        here = code_lines.enclosing(site)
-        if self._mine.let in set(guards.let_to(site)) or self._is_beside(site):
+        here = self._case.statements(site)
+        if self._mine.let in set(guards.let_to(self._case.code, site)) or self._is_beside(site):
             return True
         function = chains.file(site), statements.function(here)
         if function in self._within:
@@ -129,7 +129,7 @@ class _Program:
 
     def _is_beside(self, site: str) -> bool:
         """Whether a line is in another branch of an ``if`` that the call itself is in."""
-        return code_lines.parting_if(self._mine.site, site) is not None
+        return code_lines.parting_if(self._case.code, self._mine.site, site) is not None
 
     def _is_ahead(self, site: str, here: Sequence[str], frame: str) -> bool:
         """Whether who is at a frame comes to a line of its function only from there."""
@@ -142,10 +142,10 @@ class _Program:
 
     def _let_to(self, site: str, seen: set[str]) -> set[Let]:
         """Whom the conditions on the rank around a line let through; else those around callers."""
-        found = set(guards.let_to(site))
+        found = set(guards.let_to(self._case.code, site))
         if found:
             return found if self._mine.let not in found else set()
-        callers = self._callers(statements.function(code_lines.enclosing(site)))
+        callers = self._callers(statements.function(self._case.statements(site)))
         new = [one for one in callers if one not in seen]
         seen.update(new)
         return {let for one in new for let in self._let_to(one, seen)}

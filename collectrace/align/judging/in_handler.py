@@ -93,7 +93,9 @@ def _handler(case: Case, frame: str, within: str) -> str:
         return ""
     around = statements.own(case.statements(chains.site(frame)))
     heads = [line for line in around if statements.code_of(line).startswith("except")]
-    numbers = {statements.number_of(line) for line in code_lines.handlers(chains.site(within))}
+    numbers = {
+        statements.number_of(line) for line in code_lines.handlers(case.code, chains.site(within))
+    }
     return next((line for line in heads if statements.number_of(line) in numbers), "")
 
 

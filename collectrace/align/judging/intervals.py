@@ -126,7 +126,7 @@ def _counters(case: Case, frame: str) -> set[str]:
     return {
         *(name for head in turns if head for name in re.findall(r"\w+", head[1]) if name != "_"),
         *(head[1] for head in limited if head),
-        *code_lines.counted(site),
+        *code_lines.counted(case.code, site),
     }
 
 

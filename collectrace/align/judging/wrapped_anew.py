@@ -57,7 +57,7 @@ def _goes_on(case: Case, candidate: Candidate, mine: Side, others: Side) -> bool
     if stream is None or seq is None or not part_in_loop(case, here, there):
         return False
     own, theirs = (chains.site(frame) for frame in chains.outermost_apart(here, there))
-    if code_lines.parting_if(own, theirs) is not None:
+    if code_lines.parting_if(case.code, own, theirs) is not None:
         return False
     before = [case.call(side.ranks[0], stream, seq - 1) for side in (mine, others)]
     last, met = (

@@ -39,6 +39,7 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
         *map(seen, of_agreement),
         seen(sampler.sampler_epoch),
         *case.faults.attempt("observations", [], unwaited_work, case),
+        seen(config_skew.source_skew),
         seen(config_skew.config_skew),
     ]
     return [finding for finding in found if finding is not None]

@@ -1,4 +1,4 @@
-"""Ranks that were not started alike: versions, variables, arguments."""
+"""Ranks that were not started alike: versions, variables, arguments, the program's text."""
 
 from __future__ import annotations
 
@@ -62,6 +62,35 @@ def config_skew(case: Case) -> Finding | None:
         "different variables change timeouts and transports; different arguments may do anything.",
         fix="Start every rank with the same environment and the same arguments.",
     )
+
+
+def source_skew(case: Case) -> Finding | None:
+    """Return a warning about files of which ranks ran different texts; None: there are none."""
+    skewed = case.evidence.source_files.skewed()
+    if not skewed:
+        return None
+    paths = list(skewed)[:_MOST]
+    texts = (_versions(list(skewed[path].values())) for path in paths)
+    parts = [f"{words.site(path)} ({told})" for path, told in zip(paths, texts, strict=True)]
+    more = f"; and {len(skewed) - _MOST} more files" if len(skewed) > _MOST else ""
+    return Finding(
+        kind="config_skew",
+        severity="warning",
+        headline=f"the ranks ran different code: {'; '.join(parts)}{more}",
+        cause="Each rank recorded the hash of the file, and the hashes differ. Ranks that run "
+        "different code may issue different collectives. No lines of such a file are shown: a "
+        "number means another line on another rank.",
+        fix="Start every rank from the same checkout. If the file was edited while the job was "
+        "starting, start the job again.",
+        notes=tuple(path for path in paths if "/" in path),
+    )
+
+
+def _versions(ranks: Sequence[Sequence[int]]) -> str:
+    """``one version on rank 1, another on ranks 0,2``."""
+    told = [f"another on {words.ranks(one)}" for one in ranks[1:_MOST]]
+    more = [f"{len(ranks) - _MOST} more"] if len(ranks) > _MOST else []
+    return ", ".join((f"one version on {words.ranks(ranks[0])}", *told, *more))
 
 
 def settings(headers: Mapping[int, Header]) -> Iterator[tuple[str, str, Values, str]]:

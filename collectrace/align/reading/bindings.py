@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from collectrace.ways import Span
+from collectrace.align.reading.ways import Span
 
 
 class Scope(NamedTuple):

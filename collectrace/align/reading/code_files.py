@@ -1,249 +1,97 @@
-"""Files of the user's code, where they can still be read: their text, and what is parsed of it.
-
-Sites come from logs and may name anything: only Python files of usual size are read.
-"""
+"""The files of the user's code as the ranks of a run ran them, by the paths that sites name."""
 
 from __future__ import annotations
 
 import ast
-import io
-import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from collectrace import rank_only, source_text
-from collectrace.align.reading import bindings
-from collectrace.align.reading.bindings import Bindings
-from collectrace.given import Given
-from collectrace.ways import Ways
+from collectrace.align.reading import arms, chains, given, spans
+from collectrace.align.reading.source_files import SourceFiles
+from collectrace.align.reading.spans import Spans
+from collectrace.align.reading.ways import described
+from collectrace.records import Source
 
-_DEEPEST: Final = 4 << 10
-"""Characters of a line; beyond it a file is data, or meant to exhaust the parser."""
-
-
-@lru_cache(maxsize=64)
-def lines(file: str) -> Sequence[str]:
-    """The lines of a Python file; one that is empty where it cannot be read, or is none."""
-    # Not splitlines(): to the parser a form feed, or U+2028, ends no line.
-    return tuple(_read(file).split("\n"))
+_LONGEST: Final = 200
+"""Characters of a line that are told."""
 
 
-def _read(file: str) -> str:
-    data = source_text.read(file) if file.endswith(".py") else None
-    if data is None:
-        return ""
-    return io.TextIOWrapper(io.BytesIO(data), "utf-8", errors="replace").read()
+class Line(NamedTuple):
+    """What is known of a line of the user's code."""
+
+    statements: Sequence[str] = ()
+    """The statements around it, as ``number text``, itself last: the first line of each ``if``,
+    ``for``, ``while``, ``with``, ``try``, function and class that it is inside of, outermost first.
+    An ``else`` is told as ``arms`` has it."""
+    ways: Sequence[str] = ()
+    """What may lead past it without enclosing it, as ``number leaves text``."""
+    given: Sequence[str] = ()
+    """The assignments behind the conditions among these, as ``head number text``."""
 
 
-def parsed(file: str) -> ast.Module | None:
-    """What a Python file says, nothing where it cannot be read; None where it cannot be parsed."""
-    if max(map(len, lines(file))) > _DEEPEST:
-        return None
-    try:
-        with warnings.catch_warnings():
-            # Of "\\d" a compiler warns, on standard error; the program has been told.
-            warnings.simplefilter("ignore")
-            return ast.parse("\n".join(lines(file)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+class CodeFiles:
+    """The files of one run.
 
+    A site names no rank. So nothing is known of a file of which the ranks ran different texts.
 
-class Called(NamedTuple):
-    """A call in a file."""
-
-    name: str
-    """Of the function or method."""
-    of: str
-    """The last name of what it is asked of: ``dist``; empty: it is called by its name alone."""
-    first: int
-    """Its lines, both included."""
-    last: int
-
-
-@dataclass(frozen=True)
-class Spans:
-    """What is asked of a file: first and last line of each loop and function, and more."""
-
-    loops: tuple[tuple[int, int], ...] = ()
-    functions: tuple[tuple[int, int], ...] = ()
-    blocks: tuple[tuple[int, int, int, int], ...] = ()
-    """Of each compound statement its own line, that of its part (``else:``, else the same), and the
-    first and last line of what that encloses."""
-    forked: frozenset[int] = frozenset()
-    """Lines of each ``if`` that has an ``else`` or an ``elif``."""
-    leaving: frozenset[int] = frozenset()
-    """Lines of each ``if`` whose body ends in leaving: a loop's turn, a function, the process.
-
-    But for those behind which the others leave as well, without a call."""
-    bare: frozenset[int] = frozenset()
-    """Lines of those that have no ``else``, and call nothing before, or print it."""
-    tries: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
-    """Of each ``try`` the first and last line of its body, and the lines of its ``except``."""
-    ways_out: Mapping[int, int] = field(default_factory=dict)
-    """By the line of a loop that of its first ``break`` or ``return``."""
-    calls: tuple[Called, ...] = ()
-    """Every call of a function or method."""
-    either_way: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """By the line of each ``if`` with an ``else``, the names that all of its branches call."""
-    ways: Ways = field(default_factory=lambda: Ways(ast.Module([], [])))
-    given: Given = field(default_factory=lambda: Given(ast.Module([], [])))
-    bindings: Bindings = field(default_factory=Bindings)
-
-
-@lru_cache(maxsize=64)
-def spans(file: str) -> Spans:
-    """What is asked of a file; of one that cannot be parsed, or is too deep, nothing is known."""
-    tree = parsed(file)
-    try:
-        return _spans(tree, lines(file)) if tree is not None else Spans()
-    except RecursionError:
-        return Spans()
-
-
-def _spans(tree: ast.Module, lines: Sequence[str]) -> Spans:
-    nodes = list(ast.walk(tree))
-    return Spans(
-        tuple(_span(n) for n in nodes if isinstance(n, _LOOPS)),
-        tuple(_span(n) for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
-        tuple(block for n in nodes for block in _blocks(n, lines)),
-        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and n.orelse),
-        frozenset(line for n in nodes for line in _leaving(n)),
-        frozenset(n.lineno for n in nodes if isinstance(n, ast.If) and _is_bare(n)),
-        tuple(
-            (n.body[0].lineno, _span(n.body[-1])[1], tuple(h.lineno for h in n.handlers))
-            for n in nodes
-            if isinstance(n, ast.Try) and n.handlers
-        ),
-        {
-            n.lineno: min(ways)
-            for n in nodes
-            if isinstance(n, _LOOPS) and (ways := list(_ways_out(n.body, breaks=True)))
-        },
-        tuple(_called(n) for n in nodes if isinstance(n, ast.Call)),
-        _either_way(nodes),
-        Ways(tree),
-        Given(tree),
-        bindings.of(tree),
-    )
-
-
-def _leaving(node: ast.AST) -> Iterator[int]:
-    """The lines of each ``if`` of a statement's blocks that leaves what is behind it to others."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if not isinstance(block, list):
-            continue
-        for n, one in enumerate(block):
-            rest = block[n + 1 :]
-            is_whole = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            leaves_too = _leaves(rest[-1]) if rest else is_whole
-            ends = leaves_too and _calls(rest) <= _PRINT
-            if isinstance(one, ast.If) and _leaves(one.body[-1]) and not ends:
-                yield one.lineno
-
-
-def _leaves(node: ast.stmt) -> bool:
-    """Whether nothing behind a statement is come to from it."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        called = node.value.func
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-        return name in ("exit", "_exit", "quit", "abort")
-    return isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break)
-
-
-def _is_bare(node: ast.If) -> bool:
-    """Whether an ``if`` does nothing but leave, or go on."""
-    return _leaves(node.body[-1]) and not node.orelse and _calls(node.body) <= _PRINT
-
-
-def _called(node: ast.Call) -> Called:
-    first, last = node.lineno, node.end_lineno or node.lineno
-    if isinstance(node.func, ast.Attribute):
-        return Called(node.func.attr, _last_name(node.func.value) or "?", first, last)
-    return Called(_last_name(node.func), "", first, last)
-
-
-def _last_name(node: ast.AST) -> str:
-    return getattr(node, "attr", getattr(node, "id", ""))
-
-
-def _either_way(nodes: Sequence[ast.AST]) -> dict[int, frozenset[str]]:
-    """Return the names that all branches of each ``if`` call, by the line of the ``if``.
-
-    ``nodes`` has each node before its children. So no depth of nesting exhausts the stack.
+    ``texts``: those of the run. ``recorded``: what an older tracer, or one that records no texts,
+    has written of single lines, by site; it counts if the text of the file is not known.
     """
-    found: dict[int, frozenset[str]] = {}
-    for node in reversed(nodes):
-        if isinstance(node, ast.If) and node.orelse:
-            found[node.lineno] = _surely(node.body, found) & _surely(node.orelse, found)
-    return found
 
+    def __init__(
+        self, texts: SourceFiles | None = None, recorded: Mapping[str, Source] | None = None
+    ) -> None:
+        self._sources = texts or SourceFiles()
+        self._recorded = recorded or {}
+        self._texts: dict[str, str] = {}
+        self._lines: dict[str, Line] = {}
 
-def _surely(block: Sequence[ast.stmt], either_way: Mapping[int, frozenset[str]]) -> frozenset[str]:
-    """Return the names that a block calls, whatever the conditions and loops in it decide."""
-    parts = [part for one in block for part in ast.iter_child_nodes(one)]
-    inner = (either_way.get(one.lineno, ()) for one in block if isinstance(one, ast.If))
-    return frozenset(_calls([part for part in parts if not isinstance(part, _IN_BLOCKS)])).union(
-        *inner
-    )
+    def text(self, file: str) -> str:
+        """Return the text of a file; empty if it is not known."""
+        found = self._texts.get(file)
+        if found is None:
+            known = self._sources.shared(file)
+            found = self._texts[file] = known.text if known is not None else ""
+        return found
 
+    def lines(self, file: str) -> Sequence[str]:
+        """Return the lines of a file; one that is empty if they are not known."""
+        return spans.lines(self.text(file))
 
-_IN_BLOCKS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
+    def parsed(self, file: str) -> ast.Module | None:
+        """Return what a file says, nothing if it is not known; None if it cannot be parsed."""
+        return spans.parsed(self.text(file))
 
+    def spans(self, file: str) -> Spans:
+        """Return what is asked of a file."""
+        return spans.of(self.text(file))
 
-def _calls(block: Sequence[ast.AST]) -> set[str]:
-    """The names of what some statements call."""
-    called = [one for part in block for one in ast.walk(part) if isinstance(one, ast.Call)]
-    return {_last_name(one.func) for one in called}
+    def at(self, site: str | None) -> Line:
+        """Return what is known of a line, given as ``path:line``."""
+        site = site or ""
+        found = self._lines.get(site)
+        if found is None:
+            found = self._lines[site] = self._line(site)
+        return found
 
-
-_PRINT: Final = frozenset({"print", "debug", "info", "warning", "warn"})
-
-
-_LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
-
-
-def _ways_out(body: Sequence[ast.AST], *, breaks: bool) -> Iterator[int]:
-    """Lines of ``return`` and, where they end the loop in question, of ``break``."""
-    for node in body:
-        if isinstance(node, ast.Return) or (breaks and isinstance(node, ast.Break)):
-            yield node.lineno
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
-            inside = list(ast.iter_child_nodes(node))
-            yield from _ways_out(inside, breaks=breaks and not isinstance(node, _LOOPS))
-
-
-def _blocks(node: ast.AST, lines: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """What a compound statement encloses: an ``else`` with the line of its ``if`` and its own.
-
-    A ``finally`` has its own line alone. They are no nodes of the tree.
-    """
-    line = getattr(node, "lineno", None)
-    if line is None or isinstance(node, ast.expr):
-        return
-    end = line
-    for at in rank_only.lines_of(node):
-        yield at, at, at + 1, getattr(node, "end_lineno", None) or at
-    for name in ("body", "orelse", "finalbody"):
-        inside = getattr(node, name, None)
-        if isinstance(inside, list) and inside and isinstance(inside[0], ast.stmt):
-            last = inside[-1]
-            above = range(inside[0].lineno, end, -1)
-            part = next((n for n in above if _PARTS[name].match(lines[n - 1])), line)
-            head = part if name == "finalbody" else line
-            yield head, part, inside[0].lineno, last.end_lineno or last.lineno
-            end = (getattr(node, "handlers", None) or inside)[-1].end_lineno or end
-
-
-_PARTS: Final = {
-    "body": re.compile(r"(?!)"),
-    "orelse": re.compile(r"\s*else\s*:"),
-    "finalbody": re.compile(r"\s*finally\s*:"),
-}
-
-
-def _span(node: ast.stmt) -> tuple[int, int]:
-    return node.lineno, node.end_lineno or node.lineno
+    def _line(self, site: str) -> Line:
+        file, number = chains.split(site)
+        lines = self.lines(file)
+        known = self._recorded.get(site)
+        if known is not None and not self.text(file):
+            return Line(arms.told(known.lines), known.ways or (), known.given or ())
+        if not 0 < number <= len(lines) or not lines[number - 1].strip():
+            return Line()
+        parsed = self.spans(file)
+        heads = parsed.enclosing.heads(number)
+        ways = parsed.ways.past(number)
+        conditions = dict.fromkeys((*heads, *(way.head for way in ways)))
+        return Line(
+            arms.told([f"{n} {lines[n - 1].rstrip()[:_LONGEST]}" for n in heads]),
+            [described(way, lines, _LONGEST) for way in ways],
+            [
+                given.described(head, n, lines, _LONGEST)
+                for head in conditions
+                for n in parsed.given.of(head)
+            ],
+        )

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.recorded_values import Occasion
 from collectrace.align.reading.rows import Rows, Strand
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.findings import GroupInfo
@@ -274,12 +276,10 @@ class RunEvidence:
     groups: Mapping[str, GroupInfo] = field(default_factory=dict)
     """By a name that is unique in the run; the logs use it too."""
     conflicts: Sequence[GroupConflict] = ()
-    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By site: `number text` of the statements around a line of the user's code, itself last."""
-    ways: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By site: `number leaves text` of what may lead past it (``records.Source``), if anything."""
-    given: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By site: `head number text` of the assignments behind its conditions, if there are any."""
+    source_files: SourceFiles = field(default_factory=SourceFiles)
+    """The texts that ranks ran."""
+    code: CodeFiles = field(default_factory=CodeFiles)
+    """The same by the lines that calls came from."""
     damaged_lines: int = 0
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = ()

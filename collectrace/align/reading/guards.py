@@ -11,7 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from collectrace.align.reading import chains, code_files, code_lines, statements
+from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.rank_names import is_asked
 from collectrace.align.reading.rank_tests import lets_by_rank, parsed, spelled_out
 
@@ -19,44 +20,49 @@ _LEAVE: Final = ("return", "continue")
 """By what. Who raises, or leaves a loop that others go on in, may be the one at fault."""
 
 
-def before(site: str | None, ways: Sequence[str], assigned: Sequence[str]) -> list[str]:
+def before(
+    code: CodeFiles, site: str | None, ways: Sequence[str], assigned: Sequence[str]
+) -> list[str]:
     """The guards on the rank that every way to a line comes by, as ``number text``.
 
-    None where the file cannot be read, or is another by now; nor a guard that looks at a rank's
+    None where the text of the file is not known; nor a guard that looks at a rank's
     data as well.
 
     Args:
+        code: the files of the run.
         site: the line.
         ways: what may lead past it, as a ``source`` record has it.
         assigned: the assignments that these go back to, as that has them.
 
     """
     file, _ = chains.split(site)
-    bare = code_files.spans(file).bare
-    known = _on_the_rank(site, ways, assigned)
+    bare = code.spans(file).bare
+    known = _on_the_rank(code, site, ways, assigned)
     found = {line: spelled for line, spelled in known if statements.number_of(line) in bare}
-    here = code_lines.enclosing(site) if found else []
+    here = code.at(site).statements if found else []
     around = set(statements.deciding(here))
     return [
         line
         for line, spelled in found.items()
-        if here and _is_on_the_way(file, line, around) and lets_by_rank(spelled, is_guard=True)
+        if here
+        and _is_on_the_way(code, file, line, around)
+        and lets_by_rank(spelled, is_guard=True)
     ]
 
 
-def _is_on_the_way(file: str, line: str, around: Collection[str]) -> bool:
-    """Whether a guard is still there, and stands under no other conditions than those around."""
-    own = code_lines.enclosing(f"{file}:{statements.number_of(line)}")
+def _is_on_the_way(code: CodeFiles, file: str, line: str, around: Collection[str]) -> bool:
+    """Whether a guard stands under no other conditions than those around."""
+    own = code.at(f"{file}:{statements.number_of(line)}").statements
     if not own or statements.code_of(own[-1]) != statements.code_of(line):
         return False
     return set(statements.deciding(own)) <= set(around)
 
 
 def _on_the_rank(
-    site: str | None, ways: Sequence[str], assigned: Sequence[str]
+    code: CodeFiles, site: str | None, ways: Sequence[str], assigned: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """As ``number text`` those ways before a line that ask for the rank; and as spelled out."""
-    bindings, before = code_lines.bindings(site), chains.split(site)[1]
+    bindings, before = code_lines.bindings(code, site), chains.split(site)[1]
     for way in ways:
         leaves, line = statements.way_of(way)
         is_before = leaves in _LEAVE and 0 < statements.number_of(line) < before
@@ -65,29 +71,34 @@ def _on_the_rank(
             yield line, spelled
 
 
-def has_counterpart(site: str, names: Collection[str], line: str, *, is_guard: bool) -> bool:
+def has_counterpart(
+    code: CodeFiles, site: str, names: Collection[str], line: str, *, is_guard: bool
+) -> bool:
     """Whether another line calls the same for the ranks that a condition does not let through.
 
     Args:
+        code: the files of the run.
         site: a line that stands under a condition on the rank, or behind a guard.
         names: what it calls; looked for in its file.
         line: the condition, or the guard, as ``number text``.
         is_guard: which of the two.
 
     """
-    return next(counterparts(site, names, line, is_guard=is_guard), None) is not None
+    return next(counterparts(code, site, names, line, is_guard=is_guard), None) is not None
 
 
-def counterparts(site: str, names: Collection[str], line: str, *, is_guard: bool) -> Iterator[int]:
+def counterparts(
+    code: CodeFiles, site: str, names: Collection[str], line: str, *, is_guard: bool
+) -> Iterator[int]:
     """The lines that :func:`has_counterpart` asks for, by their numbers."""
     file, number = chains.split(site)
     if not names:
         return
     mine = let_by(line, is_guard=is_guard)
     calls = re.compile(rf"(?<!def )\b({'|'.join(map(re.escape, names))})\(")
-    for n, text in enumerate(code_files.lines(file), 1):
+    for n, text in enumerate(code.lines(file), 1):
         if n != number and calls.search(text):
-            let = set(let_to(f"{file}:{n}"))
+            let = set(let_to(code, f"{file}:{n}"))
             if let and mine not in let:
                 yield n
 
@@ -101,20 +112,20 @@ def let_by(line: str, *, is_guard: bool) -> Let:
     return _lets_through(statements.code_of(line), turned=is_guard)
 
 
-def let_to(site: str) -> Iterator[Let]:
+def let_to(code: CodeFiles, site: str) -> Iterator[Let]:
     """Whom the conditions on the rank around a line, and the guards before it, let through."""
     file, _ = chains.split(site)
-    here, ways = code_lines.enclosing(site), code_lines.ways(site)
-    assigned = code_lines.assignments(site, [*here, *ways])
-    bindings = code_lines.bindings(site)
+    here, ways = code.at(site).statements, code.at(site).ways
+    assigned = code.at(site).given
+    bindings = code_lines.bindings(code, site)
     for line in statements.branches(here):
         head = spelled_out(statements.head_of(line), assigned, bindings)
         if statements.asks(head) == "rank":
             is_contrary = statements.head_of(line) != line
             yield _lets_through(statements.code_of(head), turned=is_contrary)
     around = set(statements.deciding(here))
-    for line, spelled in _on_the_rank(site, ways, assigned):
-        if _is_on_the_way(file, line, around):
+    for line, spelled in _on_the_rank(code, site, ways, assigned):
+        if _is_on_the_way(code, file, line, around):
             yield _lets_through(statements.code_of(spelled), turned=True)
 
 

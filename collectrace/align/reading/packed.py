@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol, cast
@@ -138,8 +138,8 @@ def inflate(name: str, path: Path, spool: Spool) -> SpooledBlob:
         raise LogError(f"cannot read {path}: {problem.strerror or problem}") from None
 
 
-def unpack(path: Path, suffixes: tuple[str, ...] = ("",)) -> list[SpooledBlob]:
-    """The files in an archive that have one of these suffixes, or one with ``.gz`` behind it.
+def unpack(path: Path, is_wanted: Callable[[str], bool] = lambda _: True) -> list[SpooledBlob]:
+    """The files in an archive with such names, a ``.gz`` behind them left out.
 
     Raises:
         LogError: it cannot be read, is no archive, or is too large unpacked.
@@ -151,7 +151,7 @@ def unpack(path: Path, suffixes: tuple[str, ...] = ("",)) -> list[SpooledBlob]:
         with tarfile.open(path, "r|*") as archive:
             for member in _members(archive):
                 name = _plain(member.name)
-                if not name.removesuffix(GZIP).endswith(suffixes):
+                if not is_wanted(name.removesuffix(GZIP)):
                     continue
                 stream = archive.extractfile(member)
                 if stream is None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from collectrace.align.reading.evidence import Answered, ChannelKey, StreamKey
 from collectrace.align.reading.recorded_values import RecordedValues
 from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.source_files import is_hash
 from collectrace.align.reading.vocabulary import MAX_SEQ, NO_ITERATION, Vocabulary
 from collectrace.errors import DamagedRecord
 from collectrace.ops import ALL_TO_ALL, ANY_SOURCE, POINT_TO_POINT, ends
@@ -33,6 +34,7 @@ from collectrace.records import (
     Raised,
     Record,
     Source,
+    SourceFile,
     Stack,
     Stall,
     Sync,
@@ -107,6 +109,8 @@ class RankRecords:
         """(stack records written before an offset, that offset), as checkpoints tell."""
         self.sources: dict[str, Source] = {}
         """By site."""
+        self.source_files: dict[str, str] = {}
+        """By path the hash of the text."""
         self.unit: str | None = DDP_FORWARD
         """What the calls' iterations count, of ``records.UNITS``; None: not one of them."""
         self.unfamiliar: Unfamiliar | None = None
@@ -277,7 +281,7 @@ class RankRecords:
             self._checkpoint(record, offset)
         elif isinstance(record, Done | Answer):
             self._of_call(record, offset)
-        elif isinstance(record, Stack | Source | Unit | Unfamiliar | Blind | Imported):
+        elif isinstance(record, Stack | SourceFile | Source | Unit | Unfamiliar | Blind | Imported):
             self._of_calls(record)
         elif calls_only:
             return
@@ -302,13 +306,18 @@ class RankRecords:
         if self.first_t is None:
             self.first_t = record.t
 
-    def _of_calls(self, record: Stack | Source | Unit | Unfamiliar | Blind | Imported) -> None:
+    def _of_calls(
+        self, record: Stack | SourceFile | Source | Unit | Unfamiliar | Blind | Imported
+    ) -> None:
         """What is written once and told of many calls."""
         if isinstance(record, Imported):
             self.imported = record
             return
         if isinstance(record, Stack):
             self.stacks[record.stack] = record
+        elif isinstance(record, SourceFile):
+            if is_hash(record.sha256):
+                self.source_files[record.path] = record.sha256
         elif isinstance(record, Unit):
             self.unit = record.of if record.of in UNITS else None
         elif isinstance(record, Unfamiliar):

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
-from collectrace import rank_only
-from collectrace.align.reading import statements
+from collectrace.align.reading import rank_only, statements
 from collectrace.align.reading.bindings import Answer, Bindings, assignments
 from collectrace.align.reading.rank_names import RANK, WORLD, is_asked
 

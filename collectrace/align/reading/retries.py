@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final
 
-from collectrace.align.reading import chains, code_files
+from collectrace.align.reading import chains
+from collectrace.align.reading.code_files import CodeFiles
 
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES: Final = (ast.Return, ast.Break)
 
 
-@lru_cache(maxsize=64)
-def leaves_on_success(site: str) -> bool:
+def leaves_on_success(code: CodeFiles, site: str) -> bool:
     """Whether the innermost loop around a line is left once the ``try`` around that has passed.
 
-    By a ``return`` or a ``break`` in its body behind the line, in its ``else``, or behind it. By
-    the file as it is now; False where it cannot be read.
+    By a ``return`` or a ``break`` in its body behind the line, in its ``else``, or behind it. False
+    if the text of the file is not known.
     """
     file, number = chains.split(site)
-    tree = code_files.parsed(file)
+    tree = code.parsed(file)
     if tree is None:
         return False
     try:

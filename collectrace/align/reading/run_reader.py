@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectrace import words
-from collectrace.align.reading import arms, device_side, groups, source_lines, stack_dumps
+from collectrace.align.reading import device_side, groups, source_lines, stack_dumps
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.align.reading.evidence import RankLog, RunEvidence
 from collectrace.align.reading.group_names import GroupNames
 from collectrace.align.reading.groups import RunGroups
@@ -21,6 +22,7 @@ from collectrace.align.reading.rank_reader import RankReader
 from collectrace.align.reading.runs import Choice, choose, names
 from collectrace.align.reading.segments import PAGE
 from collectrace.align.reading.source import Folder, open_folder
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.stack_dumps import StackDumps
 from collectrace.align.reading.strands import prove
 from collectrace.align.reading.vocabulary import Vocabulary
@@ -142,7 +144,7 @@ class RunReader:
                 opened[rank].reader.scan()
             found = groups.identify({rank: one.reader for rank, one in opened.items()})
         notes = [*folder.notes, *choice.notes, *doubled, *unusable]
-        evidence = _evidence(choice.name, opened, found, notes)
+        evidence = _evidence(choice.name, opened, found, notes, folder)
         return replace(
             evidence, other_runs=choice.others, earlier=choice.earlier, is_live=folder.is_far
         )
@@ -228,7 +230,11 @@ class _Opened:
 
 
 def _evidence(
-    run: str, opened: Mapping[int, _Opened], found: RunGroups, notes: Sequence[str]
+    run: str,
+    opened: Mapping[int, _Opened],
+    found: RunGroups,
+    notes: Sequence[str],
+    folder: Folder,
 ) -> RunEvidence:
     prove(chain for one in opened.values() if one.reader.scanned for chain in one.reader.chains())
     logs: dict[int, RankLog] = {rank: one.log(found.of(rank)) for rank, one in opened.items()}
@@ -238,9 +244,10 @@ def _evidence(
         for rank in ranks:
             opened[rank].reader.scan()
         again = groups.identify({rank: one.reader for rank, one in opened.items()})
-        return _evidence(run, opened, again, notes)
+        return _evidence(run, opened, again, notes, folder)
 
-    sources = source_lines.by_site(one.reader.records.sources for one in opened.values())
+    recorded = {rank: one.reader.records for rank, one in opened.items()}
+    texts = SourceFiles(recorded, folder.files, folder.texts)
     return RunEvidence(
         run=run,
         world_size=world,
@@ -248,9 +255,8 @@ def _evidence(
         missing=tuple(rank for rank in range(world) if rank not in logs),
         groups=found.groups,
         conflicts=tuple(found.conflicts),
-        sources={site: arms.told(one.lines) for site, one in sources.items()},
-        ways={site: one.ways for site, one in sources.items() if one.ways},
-        given={site: one.given for site, one in sources.items() if one.given},
+        source_files=texts,
+        code=CodeFiles(texts, source_lines.by_site(one.sources for one in recorded.values())),
         damaged_lines=sum(log.damaged for log in logs.values()),
         notes=(
             *notes,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from collectrace.align.reading import packed
 from collectrace.errors import LogError, NotThere
 from collectrace.foreign import convert as foreign
 from collectrace.foreign import documented
-from collectrace.log_folder import PENDING, RANK_FILE, rank_file
+from collectrace.log_folder import PENDING, RANK_FILE, SOURCES, is_source, rank_file
 
 _DEPTH: Final = 4
 """Folders below the given one that are looked into: a run, or a host and its runs."""
@@ -26,7 +26,10 @@ _DEPTH: Final = 4
 _SUFFIXES: Final = (".jsonl", ".txt", ".flight.json", ".flight.pickle", ".flight.pkl")
 """Rank files, and what signal handlers and torch's Flight Recorder wrote beside them."""
 
-_LOGS: Final = (*_SUFFIXES, *(suffix + packed.GZIP for suffix in _SUFFIXES))
+
+def _is_log(name: str) -> bool:
+    """Whether a name is that of a file of a log folder, which holds the program's text as well."""
+    return name.endswith(_SUFFIXES) or is_source(PurePosixPath(name))
 
 
 class Blob(Protocol):
@@ -117,6 +120,8 @@ class Folder:
     """On what was found in it."""
     tool: str | None = None
     """Whose traces these are, converted; None: they are rank files as they lie there."""
+    texts: Callable[[int], Mapping[str, Blob]] = lambda _: {}
+    """The program's text that a rank itself can be asked for, by hash."""
 
 
 def open_folder(path: str | os.PathLike[str], depth: int = _DEPTH) -> Folder:
@@ -152,7 +157,7 @@ def _open_file(path: Path) -> Folder:
     """An archive; or the folder of a rank file, which is told by its name or by what it holds."""
     whole = path.resolve()
     if packed.is_archive(path.name):
-        files = _by_name(packed.unpack(path, _SUFFIXES))
+        files = _by_name(packed.unpack(path, _is_log))
         stem = path.name.partition(".tar")[0].removesuffix(".tgz")
         if not any(_is_rank_file(blob.name) for blob in files):
             everything = packed.unpack(path)
@@ -177,9 +182,13 @@ def _open_file(path: Path) -> Folder:
         # Renamed on its way here: its header says whose it is.
         alone = _blob(rank_file(0) + path.name[len(name) :], path, packed.Spool())
         return Folder(str(path), whole.parent.name, [alone], None, is_fixed=path.name != name)
-    beside = _by_name(_walk(path.parent, "", 0, {whole.parent}, packed.Spool()))
+    spool = packed.Spool()
+    beside = [*_walk(path.parent, "", 0, {whole.parent}, spool)]
+    if (texts := path.parent / SOURCES).is_dir():
+        beside += _walk(texts, f"{SOURCES}/", 0, {whole.parent}, spool)
     label = str(path.parent)
-    return Folder(label, whole.parent.name, beside, str(whole.parent.parent), file=name)
+    files = _by_name(beside)
+    return Folder(label, whole.parent.name, files, str(whole.parent.parent), file=name)
 
 
 def _converted(
@@ -271,7 +280,7 @@ def _walk(
                     if depth > 0 and real not in seen and not entry.name.startswith("."):
                         seen.add(real)
                         yield from _walk(Path(entry.path), name + "/", depth - 1, seen, spool)
-                elif entry.name.endswith(_LOGS) and entry.is_file():
+                elif _is_log(name.removesuffix(packed.GZIP)) and entry.is_file():
                     yield _blob(name, Path(entry.path), spool)
             except OSError:
                 # Renamed or rotated away while we looked, and what took its place is listed by
@@ -301,7 +310,7 @@ def _open_remote(url: str, depth: int) -> Folder:
         RemoteBlob(name.removeprefix(root).lstrip("/"), int(info.get("size") or 0), name, store)
         for name, info in sorted(found.items())
     ]
-    files = [blob for blob in everything if blob.name.endswith(_SUFFIXES)]
+    files = [blob for blob in everything if _is_log(blob.name)]
     if not any(_is_rank_file(blob.name) for blob in files):
         others = foreign.candidates(everything)
         if others:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
-from collectrace import rank_only
-from collectrace.align.reading import arms, chains
+from collectrace.align.reading import arms, chains, rank_only
 from collectrace.align.reading.bindings import assignments
 from collectrace.align.reading.rank_names import RANK, is_asked
 

@@ -15,26 +15,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectrace import exchange, words
+from collectrace.align.reading.asked_files import PATIENCE, PAUSE, AskedTexts, Ranks, StoreBlob
 from collectrace.align.reading.source import Blob, Folder
-from collectrace.align.reading.unasked import LeftBlob, alike_blobs, is_of, left_blobs
+from collectrace.align.reading.unasked import alike_blobs, is_of
 from collectrace.errors import LogError, NotNow, NotThere
-from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Ask, Keys, Listing, Turn
+from collectrace.exchange import LARGEST_ANSWER, SCHEME, Announced, Keys, Listing, Turn
 from collectrace.job_store import JobStore, StoreError
-
-_PATIENCE: Final = 5.0
-"""Seconds without any answer after which those ranks that were asked count as silent."""
 
 _TO_COME: Final = 2.0
 """Seconds, beyond a heartbeat, in which a rank must have said that it will answer."""
-
-_PAUSE: Final = 0.02
-"""Seconds between two looks for answers of a few ranks."""
-
-_RANKS_PER_SECOND: Final = 5000
-"""Keys that are looked at in a second: the store has one thread, and it is the job's."""
-
-_MOST_BYTES: Final = 128 << 20
-"""Bytes that are asked for in one turn."""
 
 _AHEAD: Final = 32 << 20
 """Bytes that are asked for before anything is read, divided among the ranks: of a file that is
@@ -55,148 +44,6 @@ _URL: Final = re.compile(
     r"tcpstore://(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?]+):(?P<port>\d{1,5})"
     r"(?:/(?P<run>[^/?]+)?/?)?(?:\?turn=(?P<turn>\d{1,9}))?"
 )
-
-
-@dataclass(slots=True)
-class Ranks:
-    """The ranks of a run, asked in one turn."""
-
-    store: JobStore
-    keys: Keys
-    turn: int
-    asked: dict[int, int] = field(default_factory=dict)
-    """By rank, the number of its latest ask."""
-    first: int = field(default_factory=lambda: time.time_ns() // 1000)
-    """The asks of a turn that is gone through again must have numbers that are higher."""
-    received: int = 0
-    """Bytes of files."""
-
-    def ended(self, among: Sequence[int]) -> dict[int, list[LeftBlob]]:
-        """The files of those ranks that have ended, and left them."""
-        values = self.store.read_all([Keys.left(rank) for rank in among])
-        found = {}
-        for rank, value in zip(among, values, strict=True):
-            with suppress(ValueError):
-                if value is not None and (blobs := left_blobs(self.keys.run, rank, value)):
-                    found[rank] = blobs
-        return found
-
-    def present(self, among: Sequence[int], patience: float) -> dict[int, bytes]:
-        """What those ranks say who will answer; waits for the others ``patience`` seconds."""
-        waiting, found = list(among), dict[int, bytes]()
-        until = time.monotonic() + patience
-        while waiting:
-            cards = self.store.read_all([self.keys.card(self.turn, rank) for rank in waiting])
-            came = zip(waiting, cards, strict=True)
-            found |= {rank: card for rank, card in came if card is not None}
-            waiting = [rank for rank in waiting if rank not in found]
-            if not waiting or time.monotonic() > until:
-                break
-            time.sleep(_pause(len(waiting)))
-        return dict(sorted(found.items()))
-
-    def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
-        """Bytes of files: rank, file, start and stop of each, of a rank one at a time.
-
-        None: it does not answer, or not as it should.
-        """
-        found: list[bytes | None] = [None] * len(asks)
-        waiting: dict[int, int] = {}  # rank: index of its ask
-        for n, (rank, file, start, stop) in enumerate(asks):
-            number = self.asked[rank] = self.asked.get(rank, self.first) + 1
-            ask = exchange.encode(Ask(number, file, start, stop))
-            self.store.set(self.keys.ask(self.turn, rank), ask)
-            waiting[rank] = n
-        until = time.monotonic() + _PATIENCE
-        while waiting and time.monotonic() < until:
-            ranks = list(waiting)
-            keys = [self.keys.answer(self.turn, rank) for rank in ranks]
-            for rank, value in zip(ranks, self.store.read_all(keys), strict=True):
-                if value is None:
-                    continue
-                try:
-                    data = exchange.unpack(value, self.asked[rank])
-                except ValueError:
-                    del waiting[rank]  # it is not listened to any more
-                    continue
-                if data is not None:
-                    found[waiting.pop(rank)] = data
-                    self.received += len(data)
-                    until = time.monotonic() + _PATIENCE
-            if self.received > _MOST_BYTES:
-                raise LogError(
-                    f"the ranks' files are too long to be read through the store: "
-                    f"more than {_MOST_BYTES >> 20} MiB were asked for; read the files themselves"
-                )
-            if waiting:
-                time.sleep(_pause(len(waiting)))
-        return found
-
-
-def _pause(ranks: int) -> float:
-    return max(_PAUSE, ranks / _RANKS_PER_SECOND)
-
-
-@dataclass(slots=True)
-class StoreBlob:
-    """A file of one rank."""
-
-    name: str
-    size: int
-    rank: int
-    file: int
-    """Index in the rank's list."""
-    ranks: Ranks
-    reach: int
-    """Bytes of a stretch of it that is asked for as a whole where one look follows another: an
-    answer takes its time, however short it is."""
-    parts: dict[int, bytes] = field(default_factory=dict)
-    """What is known of it, by offset."""
-    near: set[int] = field(default_factory=set)
-    """Ordinals of the stretches in which the next look is to bring the whole."""
-
-    def read(self, start: int, stop: int) -> bytes:
-        """See :class:`collectrace.align.reading.source.Blob`."""
-        stop = min(stop, self.size)
-        found = []
-        while start < stop:
-            part = self.known(start) or self._fetch(start, stop)
-            found.append(part[: stop - start])
-            start += len(found[-1])
-        return b"".join(found)
-
-    def remember(self, earlier: StoreBlob | None) -> None:
-        """Take over what was known of the ends of this file when it was shorter."""
-        if earlier is not None and earlier.size <= self.size:
-            for offset, part in earlier.parts.items():
-                if offset == 0 or offset + len(part) > earlier.size - self.reach:
-                    self.parts[offset] = part
-
-    def known(self, start: int) -> bytes:
-        """What is known from an offset on; nothing, where that is not known."""
-        for offset, part in self.parts.items():
-            if offset <= start < offset + len(part):
-                return part[start - offset :]
-        return b""
-
-    def _fetch(self, start: int, stop: int) -> bytes:
-        """Ask for what is not known from an offset on, and perhaps for what is near."""
-        first, stop = start, min(stop, start + LARGEST_ANSWER)
-        stretch = start // self.reach
-        if stretch in self.near:
-            self.near |= {stretch - 1, stretch + 1}
-            first, stop = stretch * self.reach, min((stretch + 1) * self.reach, self.size)
-        self.near.add(stretch)
-        try:
-            (part,) = self.ranks.ask([(self.rank, self.file, first, stop)])
-        except StoreError as problem:
-            raise LogError(str(problem)) from None
-        if part is None:
-            raise NotNow(f"rank {self.rank} has stopped answering; ask again")
-        if len(part) != stop - first:  # nothing is concluded from a part
-            raise NotNow(f"{self.name} of rank {self.rank} went while it was read; ask again")
-        self.parts[first] = part
-        return part[start - first :]
 
 
 @dataclass(slots=True)
@@ -242,6 +89,7 @@ def opened(
             try:
                 yield _folder(url, ranks, announced, memory)
             finally:
+                ranks.is_over = True
                 exchange.close_turn(store, keys, turn)
                 exchange.clean_up(store, keys, turn.number, announced.world_size)
         finally:
@@ -252,9 +100,9 @@ def opened(
 
 def _announced(store: JobStore, url: str) -> Announced:
     """The run that is on; waits for a job that has only just begun."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + PATIENCE
     while (value := store.read(exchange.ANNOUNCED)) is None and time.monotonic() < until:
-        time.sleep(_PAUSE)
+        time.sleep(PAUSE)
     if value is None:
         raise NotThere(
             f"{url}: no job compares notes at this store; it must run with COLLECTRACE_ONLINE=1"
@@ -269,14 +117,14 @@ def _announced(store: JobStore, url: str) -> Announced:
 
 
 def _turn(store: JobStore, keys: Keys) -> Turn:
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + PATIENCE
     while True:
         turn = exchange.open_turn(store, keys, "a reader outside the job")
         if turn is not None:
             return turn
         if time.monotonic() > until:
             raise NotNow("somebody else is asking the ranks; try again in a minute")
-        time.sleep(_PAUSE)
+        time.sleep(PAUSE)
 
 
 def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Folder:
@@ -318,7 +166,7 @@ def _folder(url: str, ranks: Ranks, announced: Announced, memory: Memory) -> Fol
         )
     return Folder(
         url, run, [blob for rank in sorted(read) for blob in read[rank]], None, is_fixed=True,
-        is_far=True, notes=tuple(notes),
+        is_far=True, notes=tuple(notes), texts=AskedTexts(ranks, listed).of,
     )  # fmt: skip
 
 

@@ -1,16 +1,16 @@
 """Names in a program that hold what a collective gives to its root, and what reads them.
 
-By the source as it is now, within one function: no flow of values is followed beyond a name.
+By the source, within one function: no flow of values is followed beyond a name.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final
 
-from collectrace.align.reading import chains, code_files
+from collectrace.align.reading import chains
+from collectrace.align.reading.code_files import CodeFiles
 
 _RESULTS: Final = {
     "reduce": (0, "tensor"),
@@ -24,15 +24,14 @@ _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-@lru_cache(maxsize=64)
-def read_by(site: str) -> dict[int, str]:
+def read_by(code: CodeFiles, site: str) -> dict[int, str]:
     """The conditions behind a collective to a root that read its result, and by which name.
 
     By the number of their lines. Not those before which the name is set anew, by what does not
-    read it. Empty where the file cannot be read, or the line holds no such call.
+    read it. Empty if the text of the file is not known, or the line holds no such call.
     """
     file, number = chains.split(site)
-    tree = code_files.parsed(file)
+    tree = code.parsed(file)
     try:
         return _read_by(tree, number) if tree is not None else {}
     except RecursionError:

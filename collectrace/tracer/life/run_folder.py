@@ -6,20 +6,23 @@ import contextlib
 import re
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from collectrace import records
 from collectrace.config import Config
-from collectrace.log_folder import RUN_ID
+from collectrace.log_folder import PART, RUN_ID, SOURCE_FILE, SOURCES
 from collectrace.tracer.life.telling import announce
 from collectrace.tracer.record.recorder import Recorder
 
 _OURS: Final = re.compile(
     r"rank\d+(\+\d+)?(\.\d+)?\.(jsonl|stacks\.txt|ends\.txt|flight\.json)"
-    r"|verdict\.\d+\.[a-z]+|\.collectrace-[0-9a-f]+\.part"
+    rf"|verdict\.\d+\.[a-z]+|{PART.pattern}"
 )
-"""Files that the tracer writes; a folder that holds anything else is kept."""
+_TEXTS: Final = re.compile(rf"{SOURCE_FILE.pattern}|{PART.pattern}")
+"""Files that the tracer writes, there and in the folder of sources; a folder that holds anything
+else is kept."""
 
 _TAIL: Final = 64 << 10
 """Bytes at a file's end in which its last line is looked for."""
@@ -64,7 +67,7 @@ def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
     names = sorted(
         entry.name
         for entry in log_dir.iterdir()
-        if RUN_ID.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        if RUN_ID.fullmatch(entry.name) and _is_folder(entry)
     )
     beyond = names[: max(0, len(names) - keep)]
     return [name for name in beyond if name != current and _remove(log_dir / name)]
@@ -73,7 +76,11 @@ def remove_old(log_dir: Path, keep: int, current: str) -> list[str]:
 def _remove(folder: Path) -> bool:
     try:
         files = list(folder.iterdir())
-        if not all(_OURS.fullmatch(file.name) and _is_plain(file) for file in files):
+        sources = folder / SOURCES
+        texts = list(sources.iterdir()) if sources in files and _is_folder(sources) else None
+        if texts is not None:
+            files.remove(sources)
+        if not _are(_OURS, files) or not _are(_TEXTS, texts or ()):
             return False
         last: dict[str, Path] = {}  # per rank the segment that is written to
         for file in sorted(files, key=_segment):
@@ -81,16 +88,25 @@ def _remove(folder: Path) -> bool:
                 last[file.name.partition(".")[0]] = file
         if not all(map(_is_over, last.values())):
             return False
-        for file in files:
+        for file in (*(texts or ()), *files):
             file.unlink()
+        if texts is not None:
+            sources.rmdir()
         folder.rmdir()
     except OSError:
         return False  # another job removes it, or it is somebody else's
     return True
 
 
-def _is_plain(file: Path) -> bool:
-    return file.is_file() and not file.is_symlink()
+def _are(names: re.Pattern[str], files: Iterable[Path]) -> bool:
+    """Whether all are regular files that bear such names."""
+    return all(
+        names.fullmatch(file.name) and file.is_file() and not file.is_symlink() for file in files
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _segment(file: Path) -> tuple[str, int]:

@@ -25,6 +25,7 @@ from typing import Final
 
 from collectrace import dumps
 from collectrace.dumps import Dump
+from collectrace.tracer.record.writer import MODE
 
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
@@ -101,7 +102,7 @@ class StackDumps:
         """Open the files and register the handlers, but for those that the user has."""
         try:
             self._files = [
-                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
                 for path in self._paths
             ]
         except OSError:

@@ -18,6 +18,7 @@ from collectrace.records import Activity
 from collectrace.tracer.life.telling import tell
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.writer import MODE
 from collectrace.tracer.user_text import thread_name
 
 _STACK_LINES: Final = 60
@@ -101,6 +102,7 @@ class Stalls:
         if json.loads(text).get("entries"):
             path: Path = self._recorder.writer.path.with_suffix(".flight.json")
             with contextlib.suppress(OSError):  # the rank file has the same trouble, and says so
+                path.touch(MODE)
                 path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 

@@ -6,7 +6,9 @@ which neither blocks nor synchronises.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from collectrace import records
@@ -31,6 +33,11 @@ _WORK_AGE: Final = 2
 _CALL_AGE: Final = 4
 """Heartbeats after which a call counts as complete if a later one of its stream is."""
 
+_AT_ONCE: Final = 1.0
+"""Seconds in which sources are read before the heart beats again."""
+_AT_LAST: Final = 5.0
+"""Seconds that the end of the record may take for them."""
+
 _STOP_TIMEOUT: Final = 5.0
 """Seconds to wait for the thread's end. It sleeps nearly always, and wakes at once."""
 
@@ -49,12 +56,21 @@ class Watchdog:
         self._stack_dumps: StackDumps | None = None
         self._last_turn = now()
         """When this thread last ran."""
-        self._stop = threading.Event()
+        self._news: SimpleQueue[None] = SimpleQueue()
+        """Wakes the thread. Unlike an event's, its ``put`` may be interrupted by another: a signal
+        handler of the program may issue a call in the midst of it."""
+        if recorder.sources is not None:
+            recorder.sources.news = self.wake
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._watch, name="collectrace", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
+
+    def wake(self) -> None:
+        """Have the thread look for new sources now: the process may end in a moment."""
+        self._news.put(None)
 
     @property
     def stalls(self) -> int:
@@ -72,7 +88,8 @@ class Watchdog:
 
     def stop(self) -> None:
         """End the thread, and wait a little for it: it may be in the middle of a slow write."""
-        self._stop.set()
+        self._is_stopped = True
+        self.wake()
         if self._switch is not None:
             self._switch.set(0)
         if self._thread.is_alive():
@@ -80,19 +97,36 @@ class Watchdog:
 
     def _watch(self) -> None:
         polls = 0
-        while not self._stop.wait(self._heartbeat / _POLLS):
-            polls += 1
+        pause = int(self._heartbeat / _POLLS * 1e9)
+        due = now() + pause
+        while not self._is_stopped:
+            self._wait(due)
+            if self._is_stopped:
+                break
+            is_due = now() >= due
+            if is_due:
+                polls += 1
+                due = now() + pause
             try:
                 self._reset_switch()
-                self.poll()
+                if is_due:
+                    self.poll()
                 self.write_sources()
-                self.write_blind_spots()
-                if polls % _POLLS == 0 and self._recorder.active:
-                    self._beat()
+                if is_due:
+                    self.write_blind_spots()
+                    if polls % _POLLS == 0 and self._recorder.active:
+                        self._beat()
             except Exception as problem:
                 self._recorder.count_failure(problem, "watching")
         if self._switch is not None:
             self._switch.remove()
+
+    def _wait(self, due: int) -> None:
+        """Wait until ``due``, ns, or until there is news."""
+        with contextlib.suppress(Empty):
+            self._news.get(timeout=max(0, due - now()) / 1e9)
+            while True:
+                self._news.get_nowait()
 
     def _reset_switch(self) -> None:
         """Set the dead man's switch again; write the stacks if it went off meanwhile."""
@@ -122,14 +156,21 @@ class Watchdog:
         for record in works.unwaited_records():
             self._recorder.write(record)
 
-    def write_sources(self) -> None:
-        """Write what is around the lines that calls have come from since."""
+    def write_sources(self, *, at_last: bool = False) -> None:
+        """Write the sources of the lines that calls have come from since.
+
+        ``at_last``: the process ends, and nothing can be left for later.
+        """
         recorder = self._recorder
         if recorder.sources is None or not recorder.active:
             return
         try:
-            for record in recorder.sources.take():
+            for record in recorder.sources.take(_AT_LAST if at_last else _AT_ONCE):
                 recorder.write_repeated(record)
+            folder = recorder.folder
+            if folder is not None:
+                at_once = at_last or recorder.writes_texts
+                recorder.sources.texts.write(folder, now(), at_once=at_once)
         except Exception as problem:
             recorder.sources = None  # no evidence is lost, and it must not fail again and again
             recorder.count_failure(problem, "reading source lines")

@@ -5,8 +5,17 @@ from __future__ import annotations
 import contextlib
 
 from collectrace import exchange
-from collectrace.exchange import LARGEST_ANSWER, MOST_FILES, Ask, Keys, Listing
+from collectrace.exchange import (
+    LARGEST_ANSWER,
+    MOST_FILES,
+    MOST_TEXT,
+    TEXTS,
+    Ask,
+    Keys,
+    Listing,
+)
 from collectrace.job_store import JobStore
+from collectrace.log_folder import SOURCES
 from collectrace.tracer.online.own_files import OwnFiles
 
 
@@ -18,6 +27,9 @@ class Answers:
         self._answered = 0
         """Number of the latest ask that was answered."""
         self._names: tuple[str, ...] = ()
+        self._texts: tuple[tuple[str, int], ...] = ()
+        """Hashes and sizes of the program's text, as they were listed."""
+        self._text_left = MOST_TEXT
 
     def begin(self, store: JobStore, stands: bytes) -> None:
         """Say that this rank will answer, and where it ``stands``, see :meth:`exchange.Keys.card`.
@@ -46,6 +58,8 @@ class Answers:
                 store.set(self._keys.answer(self._turn, self._rank), answer)
 
     def _answer(self, ask: Ask) -> bytes:
+        if ask.file <= TEXTS:
+            return self._answer_text(ask)
         if ask.file < 0:
             files = self._files.list()[-MOST_FILES:]
             self._names = tuple(name for name, _ in files)
@@ -54,3 +68,18 @@ class Answers:
             raise ValueError("no such file")
         stop = min(ask.stop, ask.start + LARGEST_ANSWER)
         return self._files.read(self._names[ask.file], ask.start, stop)
+
+    def _answer_text(self, ask: Ask) -> bytes:
+        if ask.file == TEXTS:
+            if ask.start == 0:
+                self._texts = self._files.texts()
+            page = self._texts[max(0, ask.start) :][:MOST_FILES]
+            return exchange.encode(
+                Listing(tuple(sha256 for sha256, _ in page), tuple(size for _, size in page))
+            )
+        number = TEXTS - 1 - ask.file
+        stop = min(ask.stop, ask.start + LARGEST_ANSWER)
+        if number >= len(self._texts) or not 0 <= stop - ask.start <= self._text_left:
+            raise ValueError("no such text")
+        self._text_left -= stop - ask.start
+        return self._files.read(f"{SOURCES}/{self._texts[number][0]}.py", ask.start, stop)

@@ -107,7 +107,9 @@ class Member:
         self._recorder, self._announced, self._rank = recorder, announced, rank
         self._at, self._stalls, self._act, self._values = at, stalls, act, values
         self._keys = Keys(announced.run)
-        self._files = OwnFiles(recorder.writer.path)
+        sources = recorder.sources
+        texts = () if sources is None else sources.texts.known
+        self._files = OwnFiles(recorder.writer.path, lambda: list(texts))
         self._agreement = Agreement(announced.run, self._files.digests)
         self._store: JobStore | None = None
         self._lost = 0

@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from collectrace import exchange
 from collectrace.exchange import MOST_FILES, Left
+from collectrace.log_folder import SOURCES
 
 _PAGE: Final = 80 << 10
 """Bytes looked at in one place. A checkpoint, which names every stream, comes every 64 KiB."""
@@ -28,10 +30,14 @@ _MOST_LOOKS: Final = 40
 
 
 class OwnFiles:
-    """The files of one rank, beside ``path``, that of its first segment."""
+    """The files of one rank, beside ``path``, that of its first segment.
 
-    def __init__(self, path: Path) -> None:
+    ``texts``: the hashes of the program's text that this rank has recorded.
+    """
+
+    def __init__(self, path: Path, texts: Callable[[], Iterable[str]] = tuple) -> None:
         self._folder = path.parent
+        self._texts = texts
         stem = re.escape(path.stem)
         self._segments = re.compile(rf"{stem}(?:\.(\d+))?\.jsonl")
         self._all = re.compile(rf"{stem}(?:\.\d+)?\.(?:jsonl|stacks\.txt|ends\.txt)")
@@ -45,6 +51,14 @@ class OwnFiles:
                     if self._all.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                         found.append((entry.name, entry.stat().st_size))
         return sorted(found)
+
+    def texts(self) -> tuple[tuple[str, int], ...]:
+        """Hashes and sizes, bytes, of the recorded texts that lie in the run's folder by now."""
+        found = []
+        for sha256 in sorted(set(self._texts())):
+            with contextlib.suppress(OSError):  # not written yet
+                found.append((sha256, (self._folder / SOURCES / f"{sha256}.py").stat().st_size))
+        return tuple(found)
 
     def read(self, name: str, start: int, stop: int) -> bytes:
         """Bytes of one of them; fewer where it ends before, none where it is gone."""

@@ -23,6 +23,7 @@ from collectrace.tracer.record.make_template import Origin, make_template, void_
 from collectrace.tracer.record.models import Models
 from collectrace.tracer.record.run_record import MAX_TEXT, RunRecord
 from collectrace.tracer.record.scopes import Scope, ThreadState, now
+from collectrace.tracer.record.sources import Sources
 from collectrace.tracer.record.template import IGNORED, Issued, Template
 from collectrace.tracer.record.works import Works
 from collectrace.tracer.record.writer import Writer
@@ -56,7 +57,9 @@ class Recorder(RunRecord):
     handler of the program raised meanwhile.
     """
 
-    def __init__(self, writer: Writer, max_failures: int, *, sources: bool = True) -> None:
+    def __init__(
+        self, writer: Writer, max_failures: int, *, sources: Sources | None = None
+    ) -> None:
         super().__init__(writer, max_failures, sources=sources)
         self.iteration = 0
         """Ordinal of the step in progress, by ``unit``: of the latest DDP forward, those shadowed

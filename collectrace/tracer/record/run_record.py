@@ -6,10 +6,12 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from collectrace import records
 from collectrace.chain import CHECKPOINT_EVERY
+from collectrace.log_folder import PENDING
 from collectrace.tracer.guard import is_users
 from collectrace.tracer.record import groups
 from collectrace.tracer.record.groups import GroupBook, GroupState
@@ -33,7 +35,9 @@ class RunRecord:
     After ``max_failures`` failures of the tracer's own it records no more.
     """
 
-    def __init__(self, writer: Writer, max_failures: int, *, sources: bool = True) -> None:
+    def __init__(
+        self, writer: Writer, max_failures: int, *, sources: Sources | None = None
+    ) -> None:
         self.writer = writer
         self.book = GroupBook()
         self.lock = threading.RLock()
@@ -47,9 +51,11 @@ class RunRecord:
         """None until the ranks have met."""
         self.world_size: int | None = None
         """Likewise."""
-        self.sources = Sources() if sources else None
+        self.sources = sources
         """None: the record is to hold no line of the program's text."""
         self.stacks = Stacks(self.write_repeated, self.lock, self.sources)
+        self.writes_texts = False
+        """Whether this rank writes the program's text without waiting for others to do so."""
         self._repeated = Repeated()
         self.calls = 0
         """Calls recorded."""
@@ -58,6 +64,12 @@ class RunRecord:
         self.failures = 0
         """Internal failures."""
         self._max_failures = max_failures
+
+    @property
+    def folder(self) -> Path | None:
+        """The run's folder; None until the ranks have met."""
+        folder = self.writer.path.parent
+        return None if folder.name == PENDING else folder
 
     def write(self, record: records.Record) -> None:
         """Write a record other than a call, with the present time unless it has one."""

@@ -29,6 +29,10 @@ from collectrace.tracer.record.owners import (
 MOST_FRAMES: Final = 8
 """Of the user's code, in a stack."""
 
+_MOST_LIBRARY_FRAMES: Final = 24
+"""Of libraries, between and above the user's frames. A training loop that has called the user's
+code is one of them: what it decided by lies in its own code."""
+
 _MOST_AROUND: Final = 4
 """Frames of the user's code around the line that raised."""
 
@@ -61,12 +65,23 @@ class UserLine(NamedTuple):
     """Where the function begins, its decorators included."""
 
 
+class LibraryLine(NamedTuple):
+    """A line of a library's code that a frame is at."""
+
+    inside: int
+    """How many of the user's frames lie further inside."""
+    site: str
+    """``path:line``."""
+    function: str
+    """The qualified name of the function."""
+
+
 class Place:
     """Where calls come from: the frames of a stack that count.
 
-    These are, innermost first, those of libraries up to the user's innermost, and from it on the
-    user's. There is one object for all stacks that are equal in them, and it is part of the key
-    by which a call's template is found.
+    These are, innermost first, those of the user's code and of libraries. There is one object for
+    all stacks that are equal in them, and it is part of the key by which a call's template is
+    found.
     """
 
     __slots__ = ("_continued", "frames", "is_open")
@@ -102,6 +117,17 @@ class Place:
             if classify(code) == USER
         ]
         return found[:MOST_FRAMES]
+
+    def library_lines(self) -> list[LibraryLine]:
+        """The frames of libraries, innermost first."""
+        found: list[LibraryLine] = []
+        inside = 0
+        for code, lasti in self.frames:
+            if classify(code) == USER:
+                inside += 1
+            else:
+                found.append(LibraryLine(inside, line(code, lasti), code.co_qualname))
+        return found[:_MOST_LIBRARY_FRAMES]
 
     def path(self) -> list[str]:
         """The functions of libraries below the user's innermost frame, outermost first.
@@ -165,7 +191,7 @@ class _Seen:
             frame = frame.f_back  # as the walk does, once their code is known
         node: _Node | None = None
         counted: list[tuple[CodeType, int]] = []
-        left, walked, is_open = MOST_FRAMES, 0, False
+        left, left_around, walked, is_open = MOST_FRAMES, _MOST_LIBRARY_FRAMES, 0, False
         while left and walked < _MOST_WALKED:
             if frame is None:
                 is_open = True
@@ -173,8 +199,9 @@ class _Seen:
             code, lasti = frame.f_code, frame.f_lasti
             node = self._node(node, code, lasti)
             owner = classify(code)
-            if owner == USER or (owner == LIBRARY and left == MOST_FRAMES):
+            if owner == USER or (owner == LIBRARY and (left == MOST_FRAMES or left_around > 0)):
                 counted.append((code, lasti))
+                left_around -= owner == LIBRARY
             if owner == USER:
                 # What runs a module, an import or a notebook, calls nothing.
                 left = 0 if code.co_name == "<module>" else left - 1

@@ -1,205 +1,109 @@
-"""The source around lines of the user's code: what each is inside of, and what may lead past it.
+"""The files of the user's code that calls come from: what is recorded of their text.
 
-Never read while a call is being recorded: the watchdog does it at its next turn.
+Never read while a call is being recorded: the watchdog does it at its next turn. Nothing is parsed
+here: that is the reader's affair.
 """
 
 from __future__ import annotations
 
-import ast
 import io
-import linecache
-import re
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from collectrace import given, rank_only, source_text
-from collectrace.given import Given
-from collectrace.records import Source
-from collectrace.tracer.record.sites import UserLine
-from collectrace.ways import Span, Ways, described
+from collectrace.config import FULL
+from collectrace.records import Source, SourceFile
+from collectrace.tracer.record.scopes import now
+from collectrace.tracer.record.source_files import Texts, read
 
 _MOST_FILES: Final = 500
-"""Files kept parsed."""
+"""Files that are read."""
 
 _MOST_SITES: Final = 20_000
 
 _MOST_TEXT: Final = 200
 """Characters of a line."""
 
-_MADE: Final = "torch_dynamo_resume_in_"
-"""Begins the names of functions that torch._dynamo makes from parts of others (torch 2.13,
-torch/_dynamo/resume_execution.py)."""
+_MOST_OF_LIBRARIES: Final = 16 << 20
+"""Bytes of the files of libraries, all together."""
 
 
 class Sources:
-    """The source lines of one run's sites."""
+    """The sources of one run's sites; ``level`` is one of ``config.SOURCES``, and not ``off``.
 
-    def __init__(self) -> None:
-        self._asked: deque[UserLine] = deque()
+    ``patience``: see :class:`Texts`. ``news`` is called when there is something to look up.
+    """
+
+    def __init__(
+        self,
+        level: str = FULL,
+        patience: int = 0,
+        news: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._is_full = level == FULL
+        self.news = news
+        self.texts = Texts(patience)
+        self._asked: deque[str] = deque()
+        """Sites."""
         self._known: set[str] = set()
-        """Sites asked for."""
-        self._files: dict[str, _File | None] = {}
-        """None: there is no source."""
+        """Sites asked for or, where texts are recorded as a whole, paths."""
+        self._lines: dict[str, Sequence[str]] = {}
+        """By path, of the files that were read; empty where the text is recorded as a whole."""
+        self._of_libraries: set[str] = set()
+        """Paths."""
+        self._left_for_libraries = _MOST_OF_LIBRARIES
 
-    def ask(self, lines: Sequence[UserLine]) -> None:
-        """Look these up later, unless they are known."""
-        for line in lines:
-            if line.site not in self._known and len(self._known) < _MOST_SITES:
-                self._known.add(line.site)
-                self._asked.append(line)
+    def ask(self, sites: Sequence[str]) -> None:
+        """Look up these lines of the user's code later, unless they are known."""
+        before = len(self._known)
+        for site in sites:
+            key = site.rpartition(":")[0] if self._is_full else site
+            if key not in self._known and len(self._known) < _MOST_SITES:
+                self._known.add(key)
+                self._asked.append(site)
+        if len(self._known) > before:
+            self.news()
 
-    def take(self) -> Iterator[Source]:
-        """A record for each line that was asked for since, where its source is there."""
-        while self._asked:
-            asked = self._asked.popleft()
-            path, _, number = asked.site.rpartition(":")
-            if path not in self._files and len(self._files) < _MOST_FILES:
-                self._files[path] = _read(path)
-            file = self._files.get(path)
-            if file is not None and file.defines(asked) and (lines := file.around(int(number))):
-                ways = file.past(int(number))
-                behind = file.given([*lines, *ways])
-                yield Source(site=asked.site, lines=lines, ways=ways or None, given=behind or None)
+    def ask_library(self, sites: Sequence[str]) -> None:
+        """Look up these lines of libraries later: their files, if texts are recorded as a whole."""
+        if self._is_full:
+            self._of_libraries.update(site.rpartition(":")[0] for site in sites)
+            self.ask(sites)
 
+    def take(self, within: float) -> Iterator[SourceFile | Source]:
+        """Yield a record for each file that was asked for since, and for each line by itself.
 
-class _File:
-    """A file of Python that has been parsed; of the tree only what is asked for is kept."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-        self._spans: list[Span] = []
-        """Of the statements that take several lines, and of parts with a head, as ``else`` has."""
-        self._functions: dict[int, str] = {}
-        """Names by the line where a function or class begins, its decorators included."""
-        tree = ast.parse(_without_escapes("".join(lines)))
-        self._ways = Ways(tree)
-        self._given = Given(tree)
-        if tree.body:
-            self._add_block(tree.body)
-
-    def defines(self, line: UserLine) -> bool:
-        """Whether the function of a line is where the code that runs was compiled from.
-
-        The file may have been edited since.
+        After ``within`` seconds the rest is left for the next time.
         """
-        if line.name.startswith(("<", _MADE)):
+        until = time.monotonic() + within
+        while self._asked and time.monotonic() < until:
+            site = self._asked.popleft()
+            path, _, digits = site.rpartition(":")
+            if path not in self._lines and len(self._lines) < _MOST_FILES:
+                yield from self._read(path)
+            lines, number = self._lines.get(path, ()), int(digits)
+            if number <= len(lines):
+                line = lines[number - 1].rstrip()[:_MOST_TEXT]
+                yield Source(site=site, lines=[f"{number} {line}"])
+
+    def _read(self, path: str) -> Iterator[SourceFile]:
+        file = read(path)
+        self._lines[path] = ()
+        if file is None:
+            return
+        if self._is_full:
+            if self._has_room(path, len(file.data)):
+                self.texts.add(path, file, now())
+        elif file.text is not None:
+            self._lines[path] = io.StringIO(file.text).readlines()
+        yield SourceFile(path=path, sha256=file.sha256, size=len(file.data))
+
+    def _has_room(self, path: str, size: int) -> bool:
+        """Whether the text of a file is recorded: those of libraries are, up to a size."""
+        if path not in self._of_libraries:
             return True
-        return self._functions.get(line.first_line) == line.name
-
-    def around(self, number: int) -> list[str]:
-        """``number text`` of the first lines around a line, outermost first, and of itself."""
-        if number > len(self._lines):
-            return []
-        heads = {span.first for span in self._spans if span.holds(number)} | {number}
-        return [f"{n} {self._lines[n - 1].rstrip()[:_MOST_TEXT]}" for n in sorted(heads)]
-
-    def past(self, number: int) -> list[str]:
-        """The ways past a line, as the record has them."""
-        return [described(way, self._lines, _MOST_TEXT) for way in self._ways.past(number)]
-
-    def given(self, heads: Sequence[str]) -> list[str]:
-        """The assignments behind the conditions at these lines, as the record has them."""
-        return [
-            given.described(head, line, self._lines, _MOST_TEXT)
-            for head in dict.fromkeys(int(head.partition(" ")[0]) for head in heads)
-            for line in self._given.of(head)
-        ]
-
-    def _add_block(self, block: Sequence[ast.stmt]) -> int:
-        """Take note of these statements; the last line of the last."""
-        for statement in block:
-            self._add(statement)
-        return block[-1].end_lineno or block[-1].lineno
-
-    def _add(self, node: ast.stmt) -> None:
-        head: ast.stmt | ast.pattern | ast.ExceptHandler
-        end = node.end_lineno or node.lineno
-        if end > node.lineno:
-            self._spans.append(Span(node.lineno, end))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            begins = min(part.lineno for part in (node, *node.decorator_list))
-            self._functions[begins] = node.name
-            self._spans += [Span(line, end) for line in rank_only.lines_of(node)]
-        end = node.lineno
-        # In the order of the source.
-        for name, value in ast.iter_fields(node):
-            if not value:
-                continue
-            if name == "body":
-                end = self._add_block(value)
-            elif name in _PARTS:
-                for part in value:
-                    head = part.pattern if isinstance(part, ast.match_case) else part
-                    end = self._add_block(part.body)
-                    self._spans.append(Span(head.lineno, end))
-            elif name in _KEYWORDS:
-                found = self._find(_KEYWORDS[name], end, value[0].lineno)
-                end = self._add_block(value)
-                if found is not None:
-                    self._spans.append(Span(found, end))
-
-    def _find(self, keyword: re.Pattern[str], after: int, last: int) -> int | None:
-        """The line that begins with this, the latest up to ``last``; None: ``elif`` needs none."""
-        for number in range(last, after, -1):
-            if keyword.match(self._lines[number - 1]):
-                return number
-        return None
-
-
-_PARTS: Final = ("handlers", "cases")
-"""Fields that hold parts of statements, which begin with a line of their own."""
-
-_KEYWORDS: Final = {
-    "orelse": re.compile(r"\s*else\s*:"),
-    "finalbody": re.compile(r"\s*finally\s*:"),
-}
-"""Fields that hold statements, and the line above them, which is no node of the tree."""
-
-_ESCAPE: Final = re.compile(r"\\(N\{[^}\n]*\}|.)", re.DOTALL)
-
-
-def _without_escapes(text: str) -> str:
-    r"""The same program with other strings in it.
-
-    Of ``"\d"`` a compiler warns, on standard error, and has done so once already.
-    """
-    return _ESCAPE.sub(lambda found: found[0] if found[1] in "\\\n'\"" else "_", text)
-
-
-def _read(path: str) -> _File | None:
-    """None: there is no such file, or it is too large, or not Python."""
-    text = _text(path)
-    if text is None or not text.strip():
-        return None
-    try:
-        return _File(io.StringIO(text).readlines())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _text(path: str) -> str | None:
-    """Return the source that was compiled under a name; None if there is none."""
-    if path == "<stdin>":
-        return None
-    known, is_file = _remembered(path)
-    if known is not None and not is_file:
-        return known
-    data = source_text.read(path)
-    return known if data is None else source_text.decode(data)
-
-
-def _remembered(path: str) -> tuple[str | None, bool]:
-    """Return what linecache has read of a name already, and whether that was a file.
-
-    The cells of a notebook are no files, but known to it. Its functions are not called: they
-    open whatever bears the name, and run loaders of the program.
-    """
-    entry = linecache.cache.get(path)
-    if type(entry) is not tuple or len(entry) != 4:  # one that has not been read yet is shorter
-        return None, False
-    _, changed, lines, _ = entry
-    if type(lines) is not list or not all(type(line) is str for line in lines):
-        return None, False
-    is_small = sum(map(len, lines)) <= source_text.MOST_BYTES
-    return ("".join(lines) if is_small else None), changed is not None
+        if size > self._left_for_libraries:
+            return False
+        self._left_for_libraries -= size
+        return True

@@ -16,6 +16,9 @@ _MOST: Final = 20_000
 new numbers."""
 
 
+_Key = tuple[str | int, ...]
+
+
 class Stacks:
     """The stacks of one run.
 
@@ -34,7 +37,7 @@ class Stacks:
         self._write = write
         self._lock = lock
         self._sources = sources
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self._numbers: dict[_Key, int] = {}
         self._next = itertools.count(1)
 
     def number(self, place: Place) -> int | None:
@@ -45,7 +48,10 @@ class Stacks:
         lines = place.user_lines()
         frames = [f"{line.site} {line.function}" for line in lines]
         path = place.path()
-        key = (*frames, "", *path)
+        first_lines = [line.first_line for line in lines]
+        of_libraries = place.library_lines()
+        libraries = [f"{one.inside} {one.site} {one.function}" for one in of_libraries]
+        key: _Key = (*frames, "", *path, *first_lines, *libraries)
         found = self._numbers.get(key)
         if found is not None or not (frames or path):
             return found
@@ -57,8 +63,11 @@ class Stacks:
                 self._numbers.clear()
             # A signal handler may issue a call in the midst of this: it gets another number.
             self.known = found = next(self._next)
-            self._write(Stack(stack=found, frames=frames, path=path))
+            stack = Stack(stack=found, frames=frames, path=path, first_lines=first_lines)
+            stack.libraries = libraries or None
+            self._write(stack)
             self._numbers[key] = found
         if self._sources is not None:
-            self._sources.ask(lines)
+            self._sources.ask([one.site for one in lines])
+            self._sources.ask_library([one.site for one in of_libraries])
         return found

@@ -36,6 +36,9 @@ _OPEN_ATTEMPTS: Final = 20
 _RETRY_AFTER: Final = 200_000_000
 """ns between two attempts while writing fails: a full disk must not slow training down."""
 
+MODE: Final = 0o600
+"""Of files: they hold the program's text, and its command line."""
+
 _DISK_FULL: Final = (errno.ENOSPC, "no space left on device")
 
 Preamble = Callable[[int], bytes]
@@ -249,8 +252,8 @@ def _open(path: Path) -> int:
         # A rank that has left the folder of the provisional files removes it if it is empty.
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(path, flags, 0o644)
-    return os.open(path, flags, 0o644)
+            return os.open(path, flags, MODE)
+    return os.open(path, flags, MODE)
 
 
 def _remove(provisional: Path) -> None:

@@ -154,8 +154,8 @@ def _run_ended(
         return None
     return Reason(
         f"{_told(case, cycle, left, waits)}{fewer_steps.told(left, run)} In the source only the "
-        f"end of the loop {LoopLine(*ended).quoted} leads past that: it ended earlier on rank "
-        f"{left.rank} than each time before.{counted}",
+        f"end of the loop {LoopLine(*ended, case.code).quoted} leads past that: it ended earlier "
+        f"on rank {left.rank} than each time before.{counted}",
         fewer_steps.fix(case, cycle, left),
     )
 

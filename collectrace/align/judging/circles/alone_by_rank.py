@@ -18,7 +18,7 @@ from collectrace.align.judging.own_round import stacks_of
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.ranks.waitgraph import Edge
-from collectrace.align.reading import chains, code_files, code_lines, statements
+from collectrace.align.reading import chains, code_lines, statements
 from collectrace.align.reading.evidence import ChannelKey
 from collectrace.records import Call
 
@@ -74,7 +74,7 @@ def _of_edge(case: Case, edge: Edge, back: Edge) -> AloneByRank | None:
     function = chains.scope(frames[depth - 1])
     if line is None or not _met_by_one_line(case, channel, call, function):
         return None
-    if _may_be_met(chains.site(frames[depth]), line, function[1].rpartition(".")[2], known):
+    if _may_be_met(case, chains.site(frames[depth]), line, function[1].rpartition(".")[2], known):
         return None
     return AloneByRank(rank, others, call, frames[depth], line)
 
@@ -92,33 +92,37 @@ def _condition(case: Case, frame: str) -> str | None:
         return None
     if not statements.tells_ranks_apart(case.spelled_out(site, line)):
         return None
-    return None if code_lines.is_fork(site, line) or _has_another(case, site, line) else line
+    return (
+        None
+        if code_lines.is_fork(case.code, site, line) or _has_another(case, site, line)
+        else line
+    )
 
 
 def _has_another(case: Case, site: str, line: str) -> bool:
     """Whether the function asks for the rank outside of a condition as well: for the other end."""
-    source = code_files.lines(chains.split(site)[0])
+    source = case.code.lines(chains.split(site)[0])
     return any(
         statements.tells_ranks_apart(case.spelled_out(site, f"{n} {source[n - 1].strip()}"))
-        for n in _beside(site, line)
+        for n in _beside(case, site, line)
     )
 
 
-def _may_be_met(site: str, line: str, name: str, known: Collection[str]) -> bool:
+def _may_be_met(case: Case, site: str, line: str, name: str, known: Collection[str]) -> bool:
     """Whether the function calls another by a line outside of a condition to which nobody came."""
     file, _ = chains.split(site)
-    lines = {*_beside(site, line)}
-    calls = [one for one in code_files.spans(file).calls if one.name == name and one.first in lines]
+    lines = {*_beside(case, site, line)}
+    calls = [one for one in case.code.spans(file).calls if one.name == name and one.first in lines]
     came = {chains.site(frame) for frame in known}
     return any(f"{file}:{one.first}" not in came for one in calls)
 
 
-def _beside(site: str, line: str) -> Iterator[int]:
+def _beside(case: Case, site: str, line: str) -> Iterator[int]:
     """The lines of the function around a site, but for a condition and what is under it."""
     file, at = chains.split(site)
     source, spans, number = (
-        code_files.lines(file),
-        code_files.spans(file),
+        case.code.lines(file),
+        case.code.spans(file),
         statements.number_of(line),
     )
     around = [(first, last) for first, last in spans.functions if first <= at <= last]

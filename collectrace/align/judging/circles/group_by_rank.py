@@ -78,7 +78,7 @@ def _asks_for(case: Case, site: str, line: str, rank: int) -> bool:
         statements.tells_ranks_apart(spelled)
         and lets_by_rank(spelled, is_guard=False)
         and not case.keeps_out(site, line, (rank,))
-        and not code_lines.is_fork(site, line)
+        and not code_lines.is_fork(case.code, site, line)
     )
 
 

@@ -12,6 +12,7 @@ from collectrace.align.reading import code_lines
 from collectrace.findings import Finding
 from collectrace.records import Stack
 from tests.support import kind_examples
+from tests.support.code import code_of
 from tests.support.judging import aligned, case_of
 from tests.support.kind_examples import LOST, STEP, crash, ddp_step, steps, waits
 from tests.support.synthetic import Run
@@ -295,10 +296,10 @@ def test_the_own_calls_of_a_loop(tmp_path: Path) -> None:
 def test_a_line_after_the_loop_is_read_in_the_script(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("for b in bs:\n  step(b)\nbarrier()\ndef f():\n  barrier()\n")
-    assert code_lines.loop_before(f"{script}:3", f"{script}:2") == 1
-    assert code_lines.loop_before(f"{script}:2", f"{script}:3") is None
-    assert code_lines.loop_before(f"{script}:5", f"{script}:2") is None
-    assert code_lines.loop_before("/nowhere.py:3", "/nowhere.py:2") is None
+    assert code_lines.loop_before(code_of(script), f"{script}:3", f"{script}:2") == 1
+    assert code_lines.loop_before(code_of(script), f"{script}:2", f"{script}:3") is None
+    assert code_lines.loop_before(code_of(script), f"{script}:5", f"{script}:2") is None
+    assert code_lines.loop_before(code_of(), "/nowhere.py:3", "/nowhere.py:2") is None
 
 
 JOINED = ["/job/train.py:36 main", "/usr/lib/python3.11/threading.py:1119 join"]

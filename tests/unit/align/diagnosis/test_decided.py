@@ -10,6 +10,7 @@ from collectrace.align.diagnosis import conditions, decided
 from collectrace.align.judging.judge import judge
 from collectrace.findings import Finding
 from collectrace.records import Source, Stack
+from tests.support.code import code_of
 from tests.support.judging import aligned, case_of, errors
 from tests.support.synthetic import Run
 
@@ -286,7 +287,7 @@ def test_the_innermost_handler_around_a_call_or_its_callers(tmp_path: Path) -> N
     train = tmp_path / "train.py"
     train.write_text(TRAIN)
     frames = ["/job/net.py:8 gather", f"{train}:7 main"]
-    assert decided.skipped_by(frames) == (
+    assert decided.skipped_by(code_of(train), frames) == (
         " It stands in a `try:`: an exception that was caught by `except OSError:` (train.py:8) "
         "would have left it out."
     )
@@ -295,5 +296,5 @@ def test_the_innermost_handler_around_a_call_or_its_callers(tmp_path: Path) -> N
 def test_a_line_in_no_try_would_not_have_been_left_out(tmp_path: Path) -> None:
     train = tmp_path / "train.py"
     train.write_text(TRAIN)
-    assert decided.skipped_by([f"{train}:5 main", f"{train}:11 main"]) == ""
-    assert decided.skipped_by([]) == ""
+    assert decided.skipped_by(code_of(train), [f"{train}:5 main", f"{train}:11 main"]) == ""
+    assert decided.skipped_by(code_of(), []) == ""

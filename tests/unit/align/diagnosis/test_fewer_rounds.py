@@ -154,8 +154,9 @@ def test_a_comprehension_is_a_loop(condition: str, left_out: bool, tmp_path: Pat
     run = Run(1)
     call = run.rank(0).call("all_reduce", site=f"{train}:2")
     stack = (f"{train}:2 <listcomp>", f"{train}:2 share")
-    point, loop = Standpoint((0,), call, stack), LoopLine(stack[0], f"2 {text}")
-    seen = fewer_rounds.seen(case_of(run, tmp_path / "logs"), point, (1,), loop)
+    case = case_of(run, tmp_path / "logs")
+    point, loop = Standpoint((0,), call, stack), LoopLine(stack[0], f"2 {text}", case.code)
+    seen = fewer_rounds.seen(case, point, (1,), loop)
     assert seen.left_out is left_out
 
 

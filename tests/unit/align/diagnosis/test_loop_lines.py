@@ -11,6 +11,7 @@ from collectrace.align.diagnosis import come_out
 from collectrace.align.diagnosis.loop_lines import LoopLine, even_length, has_own_order
 from collectrace.align.diagnosis.wording import EVEN_BATCHES, ONE_LENGTH
 from collectrace.align.judging.judge import judge
+from collectrace.align.reading.code_files import CodeFiles
 from collectrace.records import Stack
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
@@ -30,7 +31,7 @@ from tests.support.synthetic import Run
     ],
 )
 def test_what_goes_by_a_count_is_no_data(text: str, is_counted: bool) -> None:
-    assert LoopLine("train.py:3 fit", f"3     {text}").is_counted is is_counted
+    assert LoopLine("train.py:3 fit", f"3     {text}", CodeFiles()).is_counted is is_counted
 
 
 @pytest.mark.parametrize(

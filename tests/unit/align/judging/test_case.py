@@ -59,13 +59,15 @@ def test_a_message_that_raised_is_no_collective_of_its_number(
     assert case.failed(1, stream) == case.failed(7, stream) == case.failed(0, None) == []
 
 
-def test_what_was_recorded_counts_more_than_the_file_as_it_is_now(tmp_path: Path) -> None:
+def test_a_recorded_line_counts_where_there_is_no_text(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("if now:\n    step()\n    step()\n")
+    script.write_text("if text:\n    step()\n    step()\n")
     run = Run(1)
-    run.rank(0).record(Source(site=f"{script}:2", lines=["1 if then:", "2     step()"]))
+    for path in (script, "/gone/train.py"):
+        run.rank(0).record(Source(site=f"{path}:2", lines=["1 if line:", "2     step()"]))
     run.finish()
     case = case_of(run, tmp_path / "logs")
-    assert list(case.statements(f"{script}:2")) == ["1 if then:", "2     step()"]
-    assert list(case.statements(f"{script}:3")) == ["1 if now:", "3     step()"]
+    assert list(case.statements(f"{script}:2")) == ["1 if text:", "2     step()"]
+    assert list(case.statements("/gone/train.py:2")) == ["1 if line:", "2     step()"]
+    assert list(case.statements("/gone/train.py:3")) == []
     assert list(case.statements(None)) == list(case.statements("/gone.py:3")) == []

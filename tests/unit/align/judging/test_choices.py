@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging import choices
+from collectrace.align.judging.case import Case
+from collectrace.records import Stack
 from tests.support.judging import case_of
 from tests.support.synthetic import Run
 
@@ -64,6 +66,13 @@ def tell(x):
 """
 
 
+def case_with(folder: Path, *files: Path) -> Case:
+    """A run of two ranks, of which one has been in each of these files."""
+    run = Run(2)
+    run.rank(0).record(Stack(stack=1, frames=[f"{file}:1 <module>" for file in files]))
+    return case_of(run, folder / "logs")
+
+
 def past(folder: Path, line: int, *inner: str) -> Sequence[str] | None:
     """What leads past a call at a line of main(), or by it, to the last call of the turn."""
     script, parts = folder / "train.py", folder / "parts.py"
@@ -71,7 +80,7 @@ def past(folder: Path, line: int, *inner: str) -> Sequence[str] | None:
     parts.write_text(PARTS)
     files = {"ask": parts, "tell": parts}
     call = [f"{files.get(one.split()[1], script)}:{one}" for one in inner]
-    case = case_of(Run(2), folder / "logs")
+    case = case_with(folder, script, parts)
     return choices.of_call(case, [*call, f"{script}:{line} main"], [f"{script}:43 main"])
 
 
@@ -105,13 +114,13 @@ def test_a_line_that_may_call_another(line: int, inner: str, tmp_path: Path) -> 
 def test_a_method_that_a_class_of_another_file_may_have(
     other: str, is_known: bool, tmp_path: Path
 ) -> None:
-    """No call came from that file: it is imported by one that is."""
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    (tmp_path / "parts.py").write_text(f"{PARTS}from idle import Idle\n")
-    (tmp_path / "idle.py").write_text(other)
+    """It is imported by one in which calls are made."""
+    files = [tmp_path / name for name in ("train.py", "parts.py", "idle.py")]
+    for file, text in zip(files, (SCRIPT, f"{PARTS}from idle import Idle\n", other), strict=True):
+        file.write_text(text)
+    script = files[0]
     call = [f"{script}:8 Works.learn", f"{script}:28 main"]
-    case = case_of(Run(2), tmp_path / "logs")
+    case = case_with(tmp_path, *files)
     found = choices.of_call(case, call, [f"{script}:43 main"])
     assert found == ([] if is_known else None)
 
@@ -126,7 +135,7 @@ def test_handlers_that_take_errors_alone(line: int, of_errors: bool, tmp_path: P
     found = past(tmp_path, line)
     assert found is not None
     (way,) = found
-    case = case_of(Run(2), tmp_path / "logs")
+    case = case_with(tmp_path, tmp_path / "train.py")
     stack = [f"{tmp_path / 'train.py'}:{line} main"]
     assert choices.is_error_handler(case, way, stack) is of_errors
 

@@ -63,5 +63,5 @@ def holds(
     source = folder / "train.py"
     source.write_text(SOURCE.format(condition))
     run = Run(2)
-    run.all("all_reduce")
+    run.all("all_reduce", site=f"{source}:3")
     return rule(case_of(run, folder / "logs"), f"{source}:{number}", f"2 {condition}")

@@ -8,7 +8,7 @@ import pytest
 
 from collectrace.align.alignment import align
 from collectrace.findings import Finding, Kind
-from collectrace.records import Unwaited
+from collectrace.records import SourceFile, Unwaited
 from tests.support.synthetic import SECOND, Run
 
 MS = SECOND // 1000
@@ -211,6 +211,25 @@ def test_what_must_differ_is_not_told(
     tmp_path: Path, headers: tuple[dict[str, object], ...]
 ) -> None:
     assert noticed(started(*headers), tmp_path, "config_skew") is None
+
+
+def test_ranks_that_ran_different_code_are_told(tmp_path: Path) -> None:
+    run = Run(world=3)
+    for rank, sha256 in zip(run, ("a" * 64, "b" * 64, "a" * 64), strict=True):
+        rank.record(SourceFile(path="/job/train.py", sha256=sha256))
+        rank.record(SourceFile(path="/job/net.py", sha256="c" * 64))
+        rank.record(SourceFile(path=f"/tmp/cell{rank.rank}.py", sha256=sha256))
+        rank.call("all_reduce")
+    run.finish()
+    run.write(tmp_path)
+    alignment = align(tmp_path)
+    [found] = alignment.findings
+    assert (found.kind, found.severity) == ("config_skew", "warning")
+    assert alignment.status == "aligned"
+    assert found.headline == (
+        "the ranks ran different code: train.py (one version on ranks 0,2, another on rank 1)"
+    )
+    assert found.notes == ("/job/train.py",)
 
 
 def test_a_group_of_two_backends_is_told(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from collectrace.align.reading import arms, code_lines, statements
-from collectrace.tracer.record.sites import UserLine
-from collectrace.tracer.record.sources import Sources
+from tests.support.code import code_of
 
 PROGRAM = """\
 def step(rank, batches, left):
@@ -82,36 +82,31 @@ def number(text: str) -> int:
     return next(n for n, line in enumerate(PROGRAM.splitlines(), start=1) if text in line)
 
 
-def shown(lines: list[str]) -> list[str]:
+def around_line(script: Path, text: str) -> Sequence[str]:
+    return code_of(script).at(f"{script}:{number(text)}").statements
+
+
+def shown(lines: Sequence[str]) -> list[str]:
     """The conditions, without their margins."""
     parts = (line.partition(" ") for line in statements.branches(lines))
     return [f"{head} {rest.strip()}" for head, _, rest in parts]
 
 
 @pytest.mark.parametrize(("text", "around"), AROUND.items())
-def test_as_it_was_recorded(text: str, around: list[str], script: Path) -> None:
-    sources = Sources()
-    sources.ask([UserLine(f"{script}:{number(text)}", "step", "step", 1)])
-    (source,) = sources.take()
-    assert shown(arms.told(source.lines)) == around
-
-
-@pytest.mark.parametrize(("text", "around"), AROUND.items())
-def test_by_the_file_as_it_is(text: str, around: list[str], script: Path) -> None:
-    assert shown(code_lines.enclosing(f"{script}:{number(text)}")) == around
+def test_the_conditions_around_a_line(text: str, around: list[str], script: Path) -> None:
+    assert shown(around_line(script, text)) == around
 
 
 def test_the_loop_whose_else_it_is_in_is_none_around_it(script: Path) -> None:
-    assert statements.loops(code_lines.enclosing(f"{script}:{number('nine()')}")) == []
-    assert statements.loops(code_lines.enclosing(f"{script}:{number('thirteen()')}")) != []
+    assert statements.loops(around_line(script, "nine()")) == []
+    assert statements.loops(around_line(script, "thirteen()")) != []
 
 
 def test_the_rank_is_asked_for_in_an_else_too(script: Path) -> None:
-    lines = code_lines.enclosing(f"{script}:{number('two()')}")
-    found = lines[1]
+    found = around_line(script, "two()")[1]
     assert found == "4     else of line 2: if rank == 0:"
     assert statements.asks(found) == "rank"
-    assert code_lines.is_fork(f"{script}:6", found)
+    assert code_lines.is_fork(code_of(script), f"{script}:6", found)
 
 
 def test_a_comment_of_the_condition_decides_nothing() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.reading import code_lines, guards, rank_tests
+from tests.support.code import code_of
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_the_rank_by_another_name(condition: str, spelled: str | None, tmp_path:
     file = tmp_path / "train.py"
     file.write_text(PROGRAM.replace("{condition}", condition))
     site, line = f"{file}:14", f"13 {condition}:"
-    assigned = code_lines.assignments(site, [line])
-    found = rank_tests.spelled_out(line, assigned, code_lines.bindings(site))
+    code = code_of(file)
+    found = rank_tests.spelled_out(line, code.at(site).given, code_lines.bindings(code, site))
     assert found == (f"13 {spelled}:" if spelled else line)
 
 
@@ -115,12 +116,11 @@ def test_a_guard_asks_by_another_name(tmp_path: Path) -> None:
         "    if helps:\n"
         "        gather()\n"
     )
-    site = f"{file}:5"
-    ways = code_lines.ways(site)
-    found = guards.before(site, ways, code_lines.assignments(site, ways))
-    assert found == ["3 if not main:"]
-    assert list(guards.let_to(site)) == [(True, "0")]
-    assert list(guards.let_to(f"{file}:9")) == [(False, "0")]
+    code, site = code_of(file), f"{file}:5"
+    line = code.at(site)
+    assert guards.before(code, site, line.ways, line.given) == ["3 if not main:"]
+    assert list(guards.let_to(code, site)) == [(True, "0")]
+    assert list(guards.let_to(code, f"{file}:9")) == [(False, "0")]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_is_set_by_its_name_is_given(tmp_path: Path) -> None:
         "        self.lead = rank == 0\n"
         "        setattr(self, 'main', name)\n"
     )
-    found = code_lines.bindings(f"{file}:3")
+    found = code_lines.bindings(code_of(file), f"{file}:3")
     assert not found.is_given_once("self.main", 3)
     assert found.is_given_once("self.lead", 4)
 
@@ -208,7 +208,7 @@ def test_a_function_that_answers_for_the_rank(condition: str, answer: str, tmp_p
     train = tmp_path / "train.py"
     train.write_text(FUNCTIONS.replace("CONDITION", condition))
     number = 1 + FUNCTIONS.splitlines().index("        if CONDITION:")
-    bindings = code_lines.bindings(f"{train}:{number}")
+    bindings = code_lines.bindings(code_of(train), f"{train}:{number}")
     line = f"{number} if {condition}:"
     assert rank_tests.answered_by(line, bindings) == answer
     assert (rank_tests.spelled_out(line, [], bindings) != line) == bool(answer)

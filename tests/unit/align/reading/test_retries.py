@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.reading import retries
+from tests.support.code import code_of
 
 LEAVES = [
     """
@@ -83,7 +84,7 @@ def leaves(folder: Path, text: str) -> bool:
     train.write_text(f"def work():\n{textwrap.indent(textwrap.dedent(text), '    ')}")
     lines = train.read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "# LINE" in line)
-    return retries.leaves_on_success(f"{train}:{number}")
+    return retries.leaves_on_success(code_of(train), f"{train}:{number}")
 
 
 @pytest.mark.parametrize("text", LEAVES)
@@ -98,5 +99,6 @@ def test_each_turn_may_be_for_something_else(text: str, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("while (:\n")
-    assert not retries.leaves_on_success(f"{tmp_path}/train.py:1")
-    assert not retries.leaves_on_success(f"{tmp_path}/none.py:1")
+    code = code_of(tmp_path / "train.py")
+    assert not retries.leaves_on_success(code, f"{tmp_path}/train.py:1")
+    assert not retries.leaves_on_success(code, f"{tmp_path}/none.py:1")

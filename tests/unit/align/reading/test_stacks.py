@@ -48,6 +48,6 @@ def test_sources_of_all_ranks_are_one_map(tmp_path: Path) -> None:
     run = Run(2)
     for rank in run:
         rank.record(Source(site=f"/job/a.py:{rank.rank}", lines=["3 if rank == 0:", "4     f()"]))
-    sources = read(run.write(tmp_path)).sources
-    assert sources["/job/a.py:1"] == ["3 if rank == 0:", "4     f()"]
-    assert len(sources) == 2
+    code = read(run.write(tmp_path)).code
+    for site in ("/job/a.py:0", "/job/a.py:1"):
+        assert code.at(site).statements == ["3 if rank == 0:", "4     f()"]

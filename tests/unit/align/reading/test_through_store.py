@@ -16,8 +16,9 @@ import pytest
 from collectrace.align import align
 from collectrace.align.follow import Follower
 from collectrace.align.reading import through_store
+from collectrace.align.reading.asked_files import StoreBlob
 from collectrace.align.reading.source import Folder, open_folder
-from collectrace.align.reading.through_store import Memory, StoreBlob
+from collectrace.align.reading.through_store import Memory
 from collectrace.errors import LogError, NotNow
 from tests.support.synthetic import Run
 

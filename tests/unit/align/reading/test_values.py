@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.reading import values
+from tests.support.code import code_of
 
 
 def read_by(folder: Path, text: str) -> dict[str, str]:
@@ -16,7 +17,10 @@ def read_by(folder: Path, text: str) -> dict[str, str]:
     train.write_text(textwrap.dedent(text))
     lines = train.read_text().splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "# ROOT" in line)
-    return {lines[n - 1].strip(): name for n, name in values.read_by(f"{train}:{number}").items()}
+    return {
+        lines[n - 1].strip(): name
+        for n, name in values.read_by(code_of(train), f"{train}:{number}").items()
+    }
 
 
 def test_a_condition_behind_it(tmp_path: Path) -> None:
@@ -88,12 +92,12 @@ def test_an_attribute_has_its_whole_name(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_tells_nothing(tmp_path: Path) -> None:
-    assert values.read_by(f"{tmp_path}/gone.py:3") == {}
-    assert values.read_by("") == {}
+    assert values.read_by(code_of(), f"{tmp_path}/gone.py:3") == {}
+    assert values.read_by(code_of(), "") == {}
 
 
 def test_a_damaged_site_reads_nothing(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("dist.reduce(loss, dst=0)\nif loss < 3:\n    stop()\n")
-    assert values.read_by(f"{script}:1") == {2: "loss"}
-    assert values.read_by(f"{script}:²") == {}
+    assert values.read_by(code_of(script), f"{script}:1") == {2: "loss"}
+    assert values.read_by(code_of(script), f"{script}:²") == {}

@@ -65,6 +65,40 @@ def test_nothing_of_anybody_elses_is_touched(tmp_path: Path) -> None:
     assert noted.is_dir()
 
 
+def with_sources(folder: Path, *names: str) -> Path:
+    (folder / "sources").mkdir()
+    for name in (f"{'0a' * 32}.py", f"{'1b' * 32}.py", ".collectrace-00ff.part", *names):
+        (folder / "sources" / name).write_text("# train\n")
+    return folder
+
+
+def test_a_run_goes_with_its_sources(tmp_path: Path) -> None:
+    whole = with_sources(run(tmp_path, 1))
+    empty = run(tmp_path, 2)
+    (empty / "sources").mkdir()
+    current = with_sources(run(tmp_path, 9))
+    assert remove_old(tmp_path, 1, current.name) == [whole.name, empty.name]
+    assert names(tmp_path) == [9]
+
+
+def test_sources_with_anything_else_among_them_stay(tmp_path: Path) -> None:
+    current = run(tmp_path, 9)
+    with_sources(run(tmp_path, 1), "train.py")
+    with_sources(run(tmp_path, 2), f"{'0a' * 31}.py")
+    with_sources(run(tmp_path, 3), "rank00000.jsonl")
+    (with_sources(run(tmp_path, 4)) / "sources" / f"{'2c' * 32}.py").mkdir()
+    linked = run(tmp_path, 5)
+    (tmp_path / "mine").mkdir()
+    (linked / "sources").symlink_to(tmp_path / "mine")
+    (with_sources(run(tmp_path, 6)) / "sources" / f"{'2c' * 32}.py").symlink_to(tmp_path / "mine")
+    other = run(tmp_path, 7)
+    (other / "source").mkdir()
+    with_sources(run(tmp_path, 8, ("rank00000.jsonl", RUNS)))
+    before = sorted(tmp_path.rglob("*"))
+    assert remove_old(tmp_path, 1, current.name) == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_the_run_that_begins_is_never_removed(tmp_path: Path) -> None:
     """Its clock may be behind those of the machines that were here before."""
     current = run(tmp_path, 1)

@@ -25,6 +25,7 @@ def acted() -> list[Verdict]:
 def member(tmp_path: Path, acted: list[Verdict]) -> Member:
     recorder: Any = SimpleNamespace(
         writer=SimpleNamespace(path=tmp_path / "rank00000.jsonl"), calls=0, active=True,
+        sources=None,
         book=SimpleNamespace(states={}), works=SimpleNamespace(oldest_incomplete=list),
         count_failure=None,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 import torch
 
-from collectrace.records import Checkpoint, Stack, encode
+from collectrace.records import Checkpoint, SourceFile, Stack, encode
 from collectrace.tracer.record import sites, stacks
 from collectrace.tracer.record.repeated import Repeated
 from collectrace.tracer.record.sites import NOWHERE, Place
@@ -167,6 +167,9 @@ class Strategy:
 """
 
 
+LOOP: Final = "def run(call):\n    return call()\n"
+
+
 def test_the_way_through_a_library_is_told_by_its_functions(mine: Path) -> None:
     fit = define(PACKAGES / "lightning" / "trainer.py", LIBRARY)["Trainer"]().fit
     place = through(step(mine, "main"), fit, step(TORCH / "distributed" / "c10d.py"))
@@ -174,6 +177,40 @@ def test_the_way_through_a_library_is_told_by_its_functions(mine: Path) -> None:
         "Trainer.fit", "Trainer._run", "Trainer.strategy", "Strategy.barrier",
     ]  # fmt: skip
     assert frames(place) == ["train.py:2 main"]
+
+
+def test_the_lines_of_libraries_stand_between_and_above_the_users(mine: Path) -> None:
+    loop = step(PACKAGES / "lightning" / "loop.py", "Loop.run")
+    hook, run = step(mine, "hook"), step(PACKAGES / "lightning" / "run.py", "run")
+    numbered, written = book()
+    place = through(run, step(mine, "main"), loop, hook, loop, step(TORCH / "c10d.py"))
+    numbered.number(place)
+    [stack] = written
+    assert [frame.rpartition("/")[2] for frame in stack.frames] == [
+        "train.py:2 hook", "train.py:2 main",
+    ]  # fmt: skip
+    assert [line.replace(f"{PACKAGES}/", "") for line in stack.libraries or ()] == [
+        "0 lightning/loop.py:3 Loop.run", "1 lightning/loop.py:3 Loop.run",
+        "2 lightning/run.py:2 run",
+    ]  # fmt: skip
+
+
+def test_stacks_that_differ_in_a_line_of_a_library_are_two(mine: Path) -> None:
+    loops = [define(PACKAGES / "loop.py", "\n" * n + LOOP)["run"] for n in (0, 1)]
+    numbered, _ = book()
+    found = [through(step(mine, "main"), loop, step(mine, "hook")) for loop in loops]
+    assert [*map(numbered.number, found)] == [1, 2]
+
+
+def test_no_more_frames_of_libraries_than_two_dozen_are_recorded(mine: Path) -> None:
+    deep = [step(PACKAGES / f"x{n}.py") for n in range(60)]
+    numbered, written = book()
+    numbered.number(through(step(mine, "main"), *deep, step(mine, "hook")))
+    [stack] = written
+    assert len(stack.libraries or ()) == 24
+    assert stack.libraries is not None
+    assert stack.libraries[0].endswith("/x59.py:2 step")
+    assert len(stack.frames) == 2
 
 
 def test_two_ways_through_a_library_are_two_stacks(mine: Path) -> None:
@@ -292,14 +329,16 @@ def test_a_stack_that_could_not_be_written_is_written_when_it_comes_again(mine: 
     assert [stack.stack for stack in tries] == [1, 2]
 
 
-def test_new_lines_are_asked_for(mine: Path) -> None:
+def test_new_files_are_asked_for(mine: Path) -> None:
     mine.write_text("def step(call):\n    return call()\n")
     sources = Sources()
     numbered, _ = book(sources)
     numbered.number(through(step(mine)))
-    assert [source.site for source in sources.take()] == [f"{mine}:2"]
+    [file] = sources.take(60)
+    assert isinstance(file, SourceFile)
+    assert file.path == str(mine)
     numbered.number(through(step(mine), step(mine)))
-    assert list(sources.take()) == []
+    assert list(sources.take(60)) == []
 
 
 # -- later segments --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from collectrace.given import Given, described
+from collectrace.align.reading.given import Given, described
 
 PROGRAM = """\
 import time

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from collectrace import rank_only
+from collectrace.align.reading import rank_only
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from collectrace.ways import Ways, described
+from collectrace.align.reading.ways import Ways, described
 
 
 def past(source: str) -> list[str]:

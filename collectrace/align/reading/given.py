@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from collectrace.ways import Span
+from collectrace.align.reading.ways import Span
 
 _MOST: Final = 6
 """Assignments of one condition."""

@@ -1,0 +1,250 @@
+"""Files of ranks that run now: each look is a question to the rank, by way of the job's store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from collectrace import exchange
+from collectrace.align.reading.source import Blob
+from collectrace.align.reading.source_files import is_hash
+from collectrace.align.reading.unasked import LeftBlob, left_blobs
+from collectrace.errors import LogError, NotNow
+from collectrace.exchange import (
+    LARGEST_ANSWER,
+    MOST_FILES,
+    MOST_TEXT,
+    TEXTS,
+    Ask,
+    Keys,
+    Listing,
+)
+from collectrace.job_store import JobStore, StoreError
+
+PATIENCE: Final = 5.0
+"""Seconds without any answer after which those ranks that were asked count as silent."""
+
+PAUSE: Final = 0.02
+"""Seconds between two looks for answers of a few ranks."""
+
+_RANKS_PER_SECOND: Final = 5000
+"""Keys that are looked at in a second: the store has one thread, and it is the job's."""
+
+_MOST_BYTES: Final = 128 << 20
+"""Bytes that are asked for in one turn."""
+
+_MOST_TEXTS: Final = 1000
+"""Texts that a rank lists."""
+
+
+@dataclass(slots=True)
+class Ranks:
+    """The ranks of a run, asked in one turn."""
+
+    store: JobStore
+    keys: Keys
+    turn: int
+    asked: dict[int, int] = field(default_factory=dict)
+    """By rank, the number of its latest ask."""
+    first: int = field(default_factory=lambda: time.time_ns() // 1000)
+    """The asks of a turn that is gone through again must have numbers that are higher."""
+    received: int = 0
+    """Bytes of files."""
+    text_left: int = MOST_TEXT
+    """Bytes of the program's text that may still be asked for."""
+    is_over: bool = False
+    """The turn is closed: nobody answers any more."""
+
+    def ended(self, among: Sequence[int]) -> dict[int, list[LeftBlob]]:
+        """The files of those ranks that have ended, and left them."""
+        values = self.store.read_all([Keys.left(rank) for rank in among])
+        found = {}
+        for rank, value in zip(among, values, strict=True):
+            with suppress(ValueError):
+                if value is not None and (blobs := left_blobs(self.keys.run, rank, value)):
+                    found[rank] = blobs
+        return found
+
+    def present(self, among: Sequence[int], patience: float) -> dict[int, bytes]:
+        """What those ranks say who will answer; waits for the others ``patience`` seconds."""
+        waiting, found = list(among), dict[int, bytes]()
+        until = time.monotonic() + patience
+        while waiting:
+            cards = self.store.read_all([self.keys.card(self.turn, rank) for rank in waiting])
+            came = zip(waiting, cards, strict=True)
+            found |= {rank: card for rank, card in came if card is not None}
+            waiting = [rank for rank in waiting if rank not in found]
+            if not waiting or time.monotonic() > until:
+                break
+            time.sleep(_pause(len(waiting)))
+        return dict(sorted(found.items()))
+
+    def ask(self, asks: Sequence[tuple[int, int, int, int]]) -> list[bytes | None]:
+        """Bytes of files: rank, file, start and stop of each, of a rank one at a time.
+
+        None: it does not answer, or not as it should.
+        """
+        found: list[bytes | None] = [None] * len(asks)
+        waiting: dict[int, int] = {}  # rank: index of its ask
+        for n, (rank, file, start, stop) in enumerate(asks):
+            number = self.asked[rank] = self.asked.get(rank, self.first) + 1
+            ask = exchange.encode(Ask(number, file, start, stop))
+            self.store.set(self.keys.ask(self.turn, rank), ask)
+            waiting[rank] = n
+        until = time.monotonic() + PATIENCE
+        while waiting and time.monotonic() < until:
+            ranks = list(waiting)
+            keys = [self.keys.answer(self.turn, rank) for rank in ranks]
+            for rank, value in zip(ranks, self.store.read_all(keys), strict=True):
+                if value is None:
+                    continue
+                try:
+                    data = exchange.unpack(value, self.asked[rank])
+                except ValueError:
+                    del waiting[rank]  # it is not listened to any more
+                    continue
+                if data is not None:
+                    found[waiting.pop(rank)] = data
+                    self.received += len(data)
+                    until = time.monotonic() + PATIENCE
+            if self.received > _MOST_BYTES:
+                raise LogError(
+                    f"the ranks' files are too long to be read through the store: "
+                    f"more than {_MOST_BYTES >> 20} MiB were asked for; read the files themselves"
+                )
+            if waiting:
+                time.sleep(_pause(len(waiting)))
+        return found
+
+
+def _pause(ranks: int) -> float:
+    return max(PAUSE, ranks / _RANKS_PER_SECOND)
+
+
+@dataclass(slots=True)
+class StoreBlob:
+    """A file of one rank."""
+
+    name: str
+    size: int
+    rank: int
+    file: int
+    """Index in the rank's list."""
+    ranks: Ranks
+    reach: int
+    """Bytes of a stretch of it that is asked for as a whole where one look follows another: an
+    answer takes its time, however short it is."""
+    parts: dict[int, bytes] = field(default_factory=dict)
+    """What is known of it, by offset."""
+    near: set[int] = field(default_factory=set)
+    """Ordinals of the stretches in which the next look is to bring the whole."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        stop = min(stop, self.size)
+        found = []
+        while start < stop:
+            part = self.known(start) or self._fetch(start, stop)
+            found.append(part[: stop - start])
+            start += len(found[-1])
+        return b"".join(found)
+
+    def remember(self, earlier: StoreBlob | None) -> None:
+        """Take over what was known of the ends of this file when it was shorter."""
+        if earlier is not None and earlier.size <= self.size:
+            for offset, part in earlier.parts.items():
+                if offset == 0 or offset + len(part) > earlier.size - self.reach:
+                    self.parts[offset] = part
+
+    def known(self, start: int) -> bytes:
+        """What is known from an offset on; nothing, where that is not known."""
+        for offset, part in self.parts.items():
+            if offset <= start < offset + len(part):
+                return part[start - offset :]
+        return b""
+
+    def _fetch(self, start: int, stop: int) -> bytes:
+        """Ask for what is not known from an offset on, and perhaps for what is near."""
+        first, stop = start, min(stop, start + LARGEST_ANSWER)
+        stretch = start // self.reach
+        if stretch in self.near:
+            self.near |= {stretch - 1, stretch + 1}
+            first, stop = stretch * self.reach, min((stretch + 1) * self.reach, self.size)
+        self.near.add(stretch)
+        try:
+            (part,) = self.ranks.ask([(self.rank, self.file, first, stop)])
+        except StoreError as problem:
+            raise LogError(str(problem)) from None
+        if part is None:
+            raise NotNow(f"rank {self.rank} has stopped answering; ask again")
+        if len(part) != stop - first:  # nothing is concluded from a part
+            raise NotNow(f"{self.name} of rank {self.rank} went while it was read; ask again")
+        self.parts[first] = part
+        return part[start - first :]
+
+
+class AskedTexts:
+    """The program's text, asked of those ranks that answer; each lists it when that is needed."""
+
+    def __init__(self, ranks: Ranks, answering: Collection[int]) -> None:
+        self._ranks, self._answering = ranks, frozenset(answering)
+        self._listed: dict[int, dict[str, Blob]] = {}
+
+    def of(self, rank: int) -> Mapping[str, Blob]:
+        """Return the texts that a rank has, by hash; none after the turn."""
+        if rank not in self._listed and rank in self._answering and not self._ranks.is_over:
+            self._listed[rank] = dict(self._list(rank))
+        return self._listed.get(rank, {})
+
+    def _list(self, rank: int) -> Iterator[tuple[str, Blob]]:
+        first = 0
+        while first < _MOST_TEXTS:
+            try:
+                (told,) = self._ranks.ask([(rank, TEXTS, first, first + MOST_FILES)])
+                listing = exchange.decode(Listing, told or b"")
+                found = list(zip(listing.names, listing.sizes, strict=True))
+            except (ValueError, StoreError, LogError):
+                return  # its texts are not known; what else was read stands
+            for n, (sha256, size) in enumerate(found, first):
+                if is_hash(sha256) and size >= 0:
+                    yield sha256, _Text(sha256, size, rank, n, self._ranks)
+            if len(found) < MOST_FILES:
+                return
+            first += MOST_FILES
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One text that a rank has."""
+
+    name: str
+    size: int
+    rank: int
+    index: int
+    """In the rank's list of texts."""
+    ranks: Ranks
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See :class:`collectrace.align.reading.source.Blob`."""
+        stop, ranks = min(stop, self.size), self.ranks
+        if ranks.is_over or ranks.text_left < stop - start:
+            raise LogError(
+                f"not read: {self.name}.py of rank {self.rank}; of the program's text no more than "
+                f"{MOST_TEXT >> 20} MiB are asked of a job at once"
+            )
+        ranks.text_left -= stop - start
+        parts = []
+        while start < stop:
+            ask = (self.rank, TEXTS - 1 - self.index, start, min(stop, start + LARGEST_ANSWER))
+            try:
+                (part,) = ranks.ask([ask])
+            except StoreError as problem:
+                raise LogError(str(problem)) from None
+            if not part:
+                break
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)

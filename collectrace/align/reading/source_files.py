@@ -1,0 +1,249 @@
+"""The program's text as the ranks have recorded it: which text each of them ran under a path.
+
+A log comes from anywhere. A text counts only if its hash is the one that was recorded, and if the
+functions of the recorded frames begin where they began for the ranks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+
+from collectrace import source_text, words
+from collectrace.align.reading import chains, spans
+from collectrace.align.reading.source import Blob
+from collectrace.errors import LogError
+from collectrace.log_folder import SOURCE_FILE, is_source
+from collectrace.records import Imported, Stack
+
+_MOST_KEPT: Final = 32 << 20
+"""Characters of texts kept in memory."""
+
+_MOST_NAMED: Final = 3
+"""Files that a note names."""
+
+
+class Recorded(Protocol):
+    """What one rank has recorded of the program, as far as it has been read."""
+
+    source_files: dict[str, str]
+    """By path the hash of the text."""
+    stacks: dict[int, Stack]
+    imported: Imported | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text that a rank ran under a path."""
+
+    text: str
+    sha256: str
+    is_borrowed: bool = False
+    """The rank has not recorded which text it ran, and all peers that have agree on this one."""
+
+
+@dataclass
+class _Frames:
+    """What the frames of all ranks tell of the files that they lie in."""
+
+    hashes: dict[str, set[str]] = field(default_factory=dict)
+    """By path, those that ranks have recorded."""
+    functions: dict[tuple[str, str], set[tuple[str, int]]] = field(default_factory=dict)
+    """By path and hash: names of functions, and where they begin, their decorators included."""
+    traced: set[str] = field(default_factory=set)
+    """Paths of frames that say where their function begins: their tracer records texts, too."""
+    foreign: set[str] = field(default_factory=set)
+    """Paths of frames in what another tool wrote, which knows no hashes."""
+
+    def add(self, rank: Recorded) -> None:
+        """Add what one rank has recorded."""
+        for path, sha256 in rank.source_files.items():
+            self.hashes.setdefault(path, set()).add(sha256)
+        for stack in rank.stacks.values():
+            if rank.imported is not None:
+                self.foreign.update(map(chains.file, stack.frames))
+            for frame, first_line in zip(stack.frames, stack.first_lines or (), strict=False):
+                path, function = chains.scope(frame)
+                self.traced.add(path)
+                name = function.rpartition(".")[2]
+                key = path, rank.source_files.get(path, "")
+                self.functions.setdefault(key, set()).add((name, first_line))
+
+
+class SourceFiles:
+    """The texts of a run, each read when it is asked for.
+
+    ``ranks``: what each rank has recorded. ``files``: those of the log folder. ``asked``: texts
+    that a rank itself can be asked for, by hash.
+    """
+
+    def __init__(
+        self,
+        ranks: Mapping[int, Recorded] | None = None,
+        files: Iterable[Blob] = (),
+        asked: Callable[[int], Mapping[str, Blob]] = lambda _: {},
+    ) -> None:
+        self._ranks = ranks or {}
+        self._asked = asked
+        self._blobs: dict[str, list[Blob]] = {}
+        """By hash: several hosts may each have written one."""
+        for blob in files:
+            path = PurePosixPath(blob.name)
+            if is_source(path):
+                self._blobs.setdefault(path.stem, []).append(blob)
+        self._texts: dict[str, SourceText | None] = {}
+        """By hash."""
+        self._kept = 0
+        """Characters of them."""
+        self._wrong: list[str] = []
+        self._changed: dict[str, None] = {}
+        """Paths of files that were edited before their text was recorded."""
+        self._absent: dict[str, None] = {}
+        """Paths of files whose text was asked for and is not there."""
+        self._unproven: dict[str, SourceText | None] = {}
+        """By path, texts of this machine for which there is no hash."""
+
+    @cached_property
+    def _frames(self) -> _Frames:
+        found = _Frames()
+        for rank in self._ranks.values():
+            found.add(rank)
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On texts that were asked for and could not be used, or are not the ranks' own."""
+        notes = list(self._wrong)
+        if self._changed:
+            notes.append(
+                f"source changed: {_named(self._changed)} was edited before its text was recorded, "
+                "and its lines are not shown"
+            )
+        if self._absent:
+            notes.append(
+                f"the text of {_named(self._absent)} was not recorded: its lines are not shown, "
+                "and causes that lie in its conditions and loops are not found"
+            )
+        if any(self._unproven.values()):
+            notes.append(
+                "the dumps hold no text of the program: its lines are those of the files that lie "
+                "under the same paths on this machine, which may be others"
+            )
+        return tuple(notes)
+
+    def text_of(self, rank: int, path: str) -> SourceText | None:
+        """Return the text that a rank ran under a path; None if that is not known."""
+        ranks = self._ranks
+        sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
+        if sha256 is not None:
+            return self._unchanged(sha256, path)
+        told = {known.source_files[path] for known in ranks.values() if path in known.source_files}
+        if told:
+            found = self._unchanged(told.pop(), path) if len(told) == 1 else None
+            return found and replace(found, is_borrowed=True)
+        return self._of_this_machine(path)
+
+    def shared(self, path: str) -> SourceText | None:
+        """Return the text that all ranks ran under a path; None if it is not known, or they differ.
+
+        Ranks that have not recorded which text they ran do not count.
+        """
+        told = self._frames.hashes.get(path, set())
+        if len(told) > 1:
+            return None
+        found = None
+        for sha256 in told:
+            found = self._unchanged(sha256, path)
+        if not told:
+            found = self._of_this_machine(path)
+        if found is None and path in self._frames.traced and path not in self._changed:
+            self._absent[path] = None
+        return found
+
+    def skewed(self) -> dict[str, dict[str, list[int]]]:
+        """Return by path the ranks of each text, for the paths under which ranks ran several."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for rank, known in sorted(self._ranks.items()):
+            for path, sha256 in known.source_files.items():
+                found.setdefault(path, {}).setdefault(sha256, []).append(rank)
+        return {path: texts for path, texts in sorted(found.items()) if len(texts) > 1}
+
+    def _unchanged(self, sha256: str, path: str) -> SourceText | None:
+        """Return a text if the functions that frames lie in begin in it where they began."""
+        found = self._text(sha256, path)
+        if found is None:
+            return None
+        enclosing = spans.of(found.text).enclosing
+        functions = self._frames.functions.get((path, sha256), ())
+        if all(enclosing.defines(name, first_line) for name, first_line in functions):
+            return found
+        self._changed[path] = None
+        return None
+
+    def _of_this_machine(self, path: str) -> SourceText | None:
+        """Return what lies under a path here, if nothing but frames of another tool names it."""
+        if path not in self._frames.foreign or path in self._frames.traced:
+            return None
+        if path not in self._unproven:
+            data = source_text.read(path) if path.endswith(".py") else None
+            text = None if data is None else source_text.decode(data)
+            if data is None or text is None:
+                self._unproven[path] = None
+            else:
+                self._unproven[path] = SourceText(text, hashlib.sha256(data).hexdigest())
+        return self._unproven[path]
+
+    def _text(self, sha256: str, path: str) -> SourceText | None:
+        if sha256 in self._texts:
+            return self._texts[sha256]
+        texts = map(source_text.decode, self._found(sha256, path))
+        text = next((text for text in texts if text is not None), None)
+        found = None if text is None else SourceText(text, sha256)
+        size = 0 if found is None else len(found.text)
+        if self._kept + size > _MOST_KEPT:
+            self._texts, self._kept = {}, 0
+        self._texts[sha256] = found
+        self._kept += size
+        return found
+
+    def _found(self, sha256: str, path: str) -> Iterator[bytes]:
+        """The bytes of this hash: in the log, from ranks, under the path on this machine."""
+        for blob in self._blobs.get(sha256, ()):
+            yield from self._checked(blob, sha256)
+        for rank, known in self._ranks.items():
+            if sha256 not in known.source_files.values():
+                continue
+            if (asked := self._asked(rank).get(sha256)) is not None:
+                yield from self._checked(asked, sha256)
+        data = source_text.read(path) if path.endswith(".py") else None
+        if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+            yield data
+
+    def _checked(self, blob: Blob, sha256: str) -> Iterator[bytes]:
+        if blob.size > source_text.MOST_BYTES:
+            self._wrong.append(f"{blob.name} is too large for a source file, and was not read")
+            return
+        try:
+            data = blob.read(0, blob.size)
+        except LogError as problem:
+            self._wrong.append(str(problem))
+            return
+        if hashlib.sha256(data).hexdigest() != sha256:
+            self._wrong.append(f"{blob.name} is not the text that was recorded, and was not used")
+            return
+        yield data
+
+
+def is_hash(text: str) -> bool:
+    """Whether a text is a hash as ranks record it."""
+    return SOURCE_FILE.fullmatch(f"{text}.py") is not None
+
+
+def _named(paths: Iterable[str]) -> str:
+    names = list(dict.fromkeys(PurePosixPath(path).name for path in paths))
+    more = len(names) - _MOST_NAMED
+    return words.listed([*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])

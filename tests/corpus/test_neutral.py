@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from tests.zoo import corpus
-from tests.zoo.neutral import neutral, without_times
+from tests.zoo.neutral import REPOSITORY, neutral, without_times
 
 RUN = "20261128-180000-a1b2c3"
 
@@ -61,3 +62,34 @@ def test_no_recording_names_the_machine_it_was_made_on() -> None:
         assert b"/<REPOSITORY>/" in text
         assert not re.search(rb'"[^"]*/(?:home|root|tmp|Users)/', text), archive
         assert not re.search(rb'"(?:t|since)":\d{14}', text), archive
+
+
+def test_a_text_of_the_program_keeps_its_hash() -> None:
+    """Whatever stands in it that would be replaced in a record."""
+    text = b'print("/home/me/repo", "20261128-180000-a1b2c3")\n'
+    name = f"{RUN}/sources/{hashlib.sha256(text).hexdigest()}.py"
+    logs = written("/home/me/repo", "/tmp/run-1", 4711, 5_000_000_007, 0x7FA545F696C0, 41234)
+    left = neutral({**logs, name: text}, [Path("/home/me/repo")], Path("/tmp/run-1"))
+    [kept] = [n for n in left if "/sources/" in n]
+    assert left[kept] == text
+    assert kept == name.replace(RUN, "20260101-000000-000000")
+
+
+def test_older_recordings_get_the_texts_that_their_frames_are_in(tmp_path: Path) -> None:
+    program, other = b"if first:\n    reduce()\n", b"unused()\n"
+    site = REPOSITORY + b"/tests/zoo/one.py:2"
+    lines = b'{"kind":"header","t":1}\n{"kind":"stack","t":2,"frames":["' + site + b' main"]}\n'
+    files = {
+        "files/tests/zoo/one.py": program, "files/tests/zoo/two.py": other,
+        "logs/run/rank00000.jsonl": lines, "logs/run/rank00000.stacks.txt": site,
+    }  # fmt: skip
+    logs = corpus.unpack(files, tmp_path)
+    [text] = (logs / "run" / "sources").iterdir()
+    assert text.read_bytes() == program
+    head, source, *rest = map(
+        orjson.loads, (logs / "run/rank00000.jsonl").read_bytes().splitlines()
+    )
+    assert (head["kind"], source["kind"], len(rest)) == ("header", "source_file", 1)
+    assert f"{source['sha256']}.py" == text.name
+    assert rest[0]["frames"] == [f"{source['path']}:2 main"]
+    assert not Path(source["path"]).exists(), "nothing but the log holds the program"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from collectrace import ops
+from collectrace import ops, source_text
 from collectrace.chain import Chain, RankFile
 from collectrace.log_folder import SOURCES
 from collectrace.records import (
@@ -413,9 +413,9 @@ def _record_texts(rank: Rank, folder: Path) -> None:
     known = {item.path for item in rank.items if isinstance(item, SourceFile)}
     sites = (site.partition(" ")[0] for item in rank.items for site in _sites(item))
     for path in sorted({site.rpartition(":")[0] for site in sites} - known):
-        if not path.endswith(".py") or not Path(path).is_file():
+        data = source_text.read(path) if path.endswith(".py") else None
+        if data is None:
             continue
-        data = Path(path).read_bytes()
         sha256 = hashlib.sha256(data).hexdigest()
         record = SourceFile(t=rank.header.t, path=path, sha256=sha256, size=len(data))
         rank.items.insert(0, record)

@@ -43,16 +43,12 @@ class CodeFiles:
     ) -> None:
         self._sources = texts or SourceFiles()
         self._recorded = recorded or {}
-        self._texts: dict[str, str] = {}
         self._lines: dict[str, Line] = {}
 
     def text(self, file: str) -> str:
         """Return the text of a file; empty if it is not known."""
-        found = self._texts.get(file)
-        if found is None:
-            known = self._sources.shared(file)
-            found = self._texts[file] = known.text if known is not None else ""
-        return found
+        known = self._sources.shared(file)
+        return known.text if known is not None else ""
 
     def lines(self, file: str) -> Sequence[str]:
         """Return the lines of a file; one that is empty if they are not known."""

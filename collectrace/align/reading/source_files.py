@@ -100,8 +100,12 @@ class SourceFiles:
         self._kept = 0
         """Characters of them."""
         self._wrong: list[str] = []
+        self._fits: dict[tuple[str, str], bool] = {}
+        """By path and hash, whether functions begin in the text where they began for the ranks."""
         self._changed: dict[str, None] = {}
         """Paths of files that were edited before their text was recorded."""
+        self._borrowed: dict[str, None] = {}
+        """Paths of files whose text was asked for and of which some ranks recorded no hash."""
         self._absent: dict[str, None] = {}
         """Paths of files whose text was asked for and is not there."""
         self._unproven: dict[str, SourceText | None] = {}
@@ -122,6 +126,11 @@ class SourceFiles:
             notes.append(
                 f"source changed: {_named(self._changed)} was edited before its text was recorded, "
                 "and its lines are not shown"
+            )
+        if self._borrowed:
+            notes.append(
+                f"some ranks recorded no hash of {_named(self._borrowed)}: the text that all "
+                "others ran is shown for them"
             )
         if self._absent:
             notes.append(
@@ -144,7 +153,10 @@ class SourceFiles:
         told = {known.source_files[path] for known in ranks.values() if path in known.source_files}
         if told:
             found = self._unchanged(told.pop(), path) if len(told) == 1 else None
-            return found and replace(found, is_borrowed=True)
+            if found is None:
+                return None
+            self._borrowed[path] = None
+            return replace(found, is_borrowed=True)
         return self._of_this_machine(path)
 
     def shared(self, path: str) -> SourceText | None:
@@ -160,6 +172,8 @@ class SourceFiles:
             found = self._unchanged(sha256, path)
         if not told:
             found = self._of_this_machine(path)
+        if found is not None and (path, "") in self._frames.functions:
+            self._borrowed[path] = None
         if found is None and path in self._frames.traced and path not in self._changed:
             self._absent[path] = None
         return found
@@ -177,12 +191,15 @@ class SourceFiles:
         found = self._text(sha256, path)
         if found is None:
             return None
-        enclosing = spans.of(found.text).enclosing
-        functions = self._frames.functions.get((path, sha256), ())
-        if all(enclosing.defines(name, first_line) for name, first_line in functions):
-            return found
-        self._changed[path] = None
-        return None
+        key = path, sha256
+        if key not in self._fits:
+            enclosing = spans.of(found.text).enclosing
+            functions = self._frames.functions.get(key, ())
+            self._fits[key] = all(enclosing.defines(name, line) for name, line in functions)
+        if not self._fits[key]:
+            self._changed[path] = None
+            return None
+        return found
 
     def _of_this_machine(self, path: str) -> SourceText | None:
         """Return what lies under a path here, if nothing but frames of another tool names it."""

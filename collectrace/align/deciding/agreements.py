@@ -17,7 +17,9 @@ class RecordedAgreements:
     ``calls`` are those of each rank up to the last call that both made.
     """
 
-    def __init__(self, case: Case, ranks: tuple[int, int], calls: Sequence[Sequence[Entry]]) -> None:
+    def __init__(
+        self, case: Case, ranks: tuple[int, int], calls: Sequence[Sequence[Entry]]
+    ) -> None:
         self._case = case
         self._ranks = ranks
         self._calls = [_by_site(those) for those in calls]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
@@ -13,6 +13,9 @@ from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import sides
+from collectrace.align.deciding.agreements import RecordedAgreements
+from collectrace.align.deciding.held import Levels, held
+from collectrace.align.deciding.sides import Pair
 from collectrace.align.deciding.texts import RecordedTexts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -87,23 +90,36 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
     pair = sides.pair(case, candidate)
     if pair is None:
         return ()
-    answer = decide.decide(program, pair.one, pair.two)
-    return tuple(
-        Decision(
-            site=f"{one.site.path}:{one.site.line}",
-            text=one.text,
-            function=one.function,
-            sides=tuple(map(_side, pair.ranks, one.outcomes)),
-            depends_on=tuple(ORIGINS[origin] for origin in one.origins),
-            strength=_STRENGTHS[one.strength],
-        )
-        for one in answer.decisions
+    agreements = RecordedAgreements(case, pair.ranks, pair.made)
+    answer = decide.decide(program, pair.one, pair.two, agreements)
+    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+    return tuple(_told(program, pair, one, levels) for one in answer.decisions)
+
+
+def _told(
+    program: Program, pair: Pair, decision: decide.Decision, levels: Sequence[Levels]
+) -> Decision:
+    """Return a decision as a finding has it, with the values of the ranks."""
+    known = held(program, decision, pair.one.rank, levels)
+    strength = known.strength
+    if strength != "confirmed" and (strength is None or decision.strength is Strength.ONLY):
+        strength = _STRENGTHS[decision.strength]
+    return Decision(
+        site=f"{decision.site.path}:{decision.site.line}",
+        text=decision.text,
+        function=decision.function,
+        sides=tuple(map(_side, pair.ranks, decision.outcomes, known.values)),
+        depends_on=tuple(ORIGINS[origin] for origin in decision.origins),
+        strength=strength,
+        read_later=known.later or None,
     )
 
 
-def _side(rank: int, outcome: Outcome | None) -> DecisionSide:
-    if outcome is None:
-        return DecisionSide(rank=rank, did=None)
+def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:
     return DecisionSide(
-        rank=rank, did=WAYS[outcome.way], name=outcome.name or None, line=outcome.line or None
+        rank=rank,
+        did=WAYS[outcome.way] if outcome is not None else None,
+        name=(outcome.name or None) if outcome is not None else None,
+        line=(outcome.line or None) if outcome is not None else None,
+        values=dict(values) or None,
     )

@@ -32,8 +32,8 @@ class Pair:
 
     one: Side
     two: Side
-    since: tuple[int, int]
-    """When the last common call was issued, on the clock of either rank, ns; 0: there is none."""
+    made: tuple[Sequence[Entry], Sequence[Entry]]
+    """The calls of either, in the order of its program, up to the last one that both made."""
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -53,15 +53,14 @@ def pair(case: Case, candidate: Candidate) -> Pair | None:
     calls = [_before(log, end) for log, end in zip((one, two), ends, strict=True)]
     at = _last_common(*calls)
     found: list[Side] = []
-    since: list[int] = []
     for end, log, made, last in zip(ends, (one, two), calls, at, strict=True):
         following = _next(case, log, end, made[last + 1 :])
         if following is None:
             return None
         stack = frames.of_stack(made[last].stack) if last >= 0 else ()
         found.append(Side(end.rank, stack, following))
-        since.append(made[last].t if last >= 0 else 0)
-    return Pair(found[0], found[1], (since[0], since[1]))
+    first, second = (made[: last + 1] for made, last in zip(calls, at, strict=True))
+    return Pair(found[0], found[1], (first, second))
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:

@@ -1,0 +1,160 @@
+"""Which names a statement depends on, and whether one still has the value that it had there.
+
+Values are read later than a statement used them. A name counts as unchanged only if the source
+shows that nothing can have bound or changed it since.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace.align.code import calls, names
+from collectrace.align.code.conditions import condition_of
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Graph, Kind, Node, called_name
+from collectrace.align.code.names import How
+from collectrace.align.code.places import Site
+from collectrace.align.code.program import Program
+
+_MOST_NAMES: Final = 12
+"""Names of one statement."""
+
+_DEEPEST: Final = 2
+"""Definitions that are followed: ``ok`` and what it was computed from."""
+
+
+class Lasting:
+    """The names of one statement, and how long their values last."""
+
+    def __init__(self, program: Program, function: Function, site: Site) -> None:
+        self._program = program
+        self._function = function
+        self._graph = program.graph(function)
+        self._nodes = list(_deciding(self._graph, site.line)) if self._graph is not None else []
+
+    def names(self) -> Sequence[str]:
+        """Return the names that the statement depends on, those that it names itself first."""
+        found: dict[str, None] = {}
+        for node in self._nodes:
+            self._collect(condition_of(node) or node.tree, node, found, 0)
+        return list(found)[:_MOST_NAMES]
+
+    def _collect(
+        self, tree: ast.AST | None, node: Node, found: dict[str, None], depth: int
+    ) -> None:
+        definitions = self._program.definitions(self._function)
+        used = list(_used(tree)) if tree is not None else []
+        found.update(dict.fromkeys(used))
+        if definitions is None or depth >= _DEEPEST:
+            return
+        for name in used:
+            for binding in definitions.reaching(node, name):
+                if binding.how in (How.VALUE, How.CHANGE, How.ITEM):
+                    self._collect(binding.value, binding.node, found, depth + 1)
+
+    def lasts(self, name: str, line: int) -> bool:
+        """Whether a name has the value that the statement used, when control is at a line.
+
+        That is in the same activation of the function, with the statement run last on the way.
+        """
+        graph, definitions = self._graph, self._program.definitions(self._function)
+        if graph is None or definitions is None or not self._nodes:
+            return False
+        ends = {node.number for node in graph.at(line)} - {node.number for node in self._nodes}
+        if not ends:
+            return False
+        first = name.partition(".")[0]
+        is_local = first in names.parameters(self._function.tree) or bool(definitions.all(first))
+        is_settled = is_local and "." not in name
+        for node in self._between(graph, ends):
+            if node.number not in ends and definitions.binds(node, name):
+                return False
+            if not is_settled and node.number not in ends and self._may_change(node, name):
+                return False
+        return True
+
+    def _between(self, graph: Graph, ends: set[int]) -> Iterator[Node]:
+        """Return the steps on a way from the statement to some steps, without the statement."""
+        own = {node.number for node in self._nodes}
+        forth = _reached(own, ends, _following(graph))
+        back = _reached(ends, own, _preceding(graph))
+        return (graph.nodes[number] for number in sorted(forth & back - own))
+
+    def _may_change(self, node: Node, name: str) -> bool:
+        """Whether a step may change an attribute, or a name of the module or a function around."""
+        if node.kind not in _RUNNING or called_name(node.tree) in calls.COLLECTIVES:
+            return False
+        owner, attribute = calls.class_of(self._function), name.partition(".")[2]
+        if name.startswith("self.") and owner is not None:
+            makers = {one.name for one, _ in names.attribute_values(owner, attribute)}
+            return not makers <= {"__init__", "__post_init__", owner.name}
+        module = self._function.file.module
+        found = self._program.globals(module).get(name, ())
+        return not found or any(one.function is not module for one in found)
+
+
+_RUNNING: Final = (Kind.CALL, Kind.AWAIT, Kind.YIELD, Kind.ENTER, Kind.LEAVE, Kind.LOOP)
+"""Steps that run other code."""
+
+
+def _deciding(graph: Graph, line: int) -> Iterator[Node]:
+    """Return the steps of the statement at a line."""
+    for node in graph.nodes:
+        head = getattr(node.head, "lineno", None)
+        if line in (node.line, head) and (condition_of(node) is not None or _computes(node)):
+            yield node
+
+
+def _computes(node: Node) -> bool:
+    return node.kind is Kind.STATEMENT and isinstance(
+        node.tree, ast.Assign | ast.AnnAssign | ast.AugAssign
+    )
+
+
+def _used(tree: ast.AST) -> Iterator[str]:
+    """Return the names and dotted names in an expression: ``self.step``, ``rank``."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, ast.Call):  # the called function is no value of interest
+            todo += [*one.args, *(keyword.value for keyword in one.keywords)]
+            if isinstance(one.func, ast.Attribute):
+                todo.append(one.func.value)
+            continue
+        if text := names.dotted(one):
+            yield text
+            if isinstance(one, ast.Attribute):  # ``x.shape`` is part of what is known of ``x``
+                todo.append(one.value)
+            continue
+        todo += ast.iter_child_nodes(one)
+
+
+def _following(graph: Graph) -> list[list[int]]:
+    found: list[list[int]] = []
+    for node in graph.nodes:
+        targets = [target.number for _, target in node.edges]
+        found.append(targets + ([node.raises.number] if node.raises is not None else []))
+    return found
+
+
+def _preceding(graph: Graph) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in graph.nodes]
+    for number, targets in enumerate(_following(graph)):
+        for target in targets:
+            found[target].append(number)
+    return found
+
+
+def _reached(begin: set[int], ends: set[int], following: list[list[int]]) -> set[int]:
+    """Return the steps that are reached from some steps, and not beyond others."""
+    seen = set(begin)
+    todo = list(begin)
+    while todo:
+        for number in following[todo.pop()]:
+            if number not in seen:
+                seen.add(number)
+                if number not in ends:
+                    todo.append(number)
+    return seen

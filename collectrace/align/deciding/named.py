@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from collectrace.align.code import decide
@@ -19,9 +20,12 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.deciding.texts import RecordedTexts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.findings import Decision, DecisionSide, DependsOn, Finding
+from collectrace.findings import KINDS, Decision, DecisionSide, DependsOn, Finding
 from collectrace.findings import Strength as Sure
 from collectrace.findings import Way as Did
+
+_MOST_PAIRS: Final = 8
+"""Pairs of sides that are tried for a finding."""
 
 _MOST: Final = 20
 """Findings of one run whose decisions are looked for."""
@@ -86,14 +90,31 @@ def added(
 
 
 def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Decision, ...]:
-    """Return the statements that can have led to a finding."""
-    pair = sides.pair(case, candidate)
-    if pair is None:
-        return ()
-    agreements = RecordedAgreements(case, pair.ranks, pair.made)
-    answer = decide.decide(program, pair.one, pair.two, agreements)
-    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
-    return tuple(_told(program, pair, one, levels) for one in answer.decisions)
+    """Return the statements that can have led to a finding, by the sides that tell most."""
+    for pair, answer in answers(case, candidate, program):
+        levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+        return tuple(_told(program, pair, one, levels) for one in answer.decisions)
+    return ()
+
+
+def answers(
+    case: Case, candidate: Candidate, program: Program
+) -> Iterator[tuple[Pair, decide.Answer]]:
+    """Return the answers for sides of a finding that name a statement, the best one first.
+
+    Between ranks that run different code by right, a condition on the rank says nothing.
+    """
+    later: list[tuple[Pair, decide.Answer]] = []
+    is_row = KINDS[candidate.what].family in ("call", "group")
+    for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
+        agreements = RecordedAgreements(case, pair.ranks, pair.made)
+        answer = decide.decide(program, pair.one, pair.two, agreements)
+        by_rank = any(Origin.RANK in one.origins for one in answer.decisions)
+        if answer.decisions and (is_row or not by_rank):
+            yield pair, answer
+        elif answer.decisions:
+            later.append((pair, answer))
+    yield from later
 
 
 def _told(

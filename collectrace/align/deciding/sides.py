@@ -1,10 +1,15 @@
-"""Two ranks of a finding: the last call that they had in common, and what each did next."""
+"""Two sides of a finding: the last call that they had in common, and what each did next.
+
+Most often they are two ranks. The ends of a message run different code by right, and so do ranks
+that wait for each other: there a rank is compared with itself, in an earlier iteration, and with
+ranks that run the same code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.program import Stack
@@ -15,8 +20,30 @@ from collectrace.align.diagnosis.slip import slip
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.parted import parted
-from collectrace.align.reading.evidence import GroupConflict, RankLog, StreamKey
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.records import Call, Group
+
+_MOST_PEERS: Final = 2
+"""Ranks that a rank is compared with, those first that are most alike."""
+
+_MOST_RANKS: Final = 16
+"""Ranks among which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sides, and what each had done before."""
+
+    one: Side
+    two: Side
+    made: tuple[Sequence[Entry], Sequence[Entry]]
+    """The calls of either, in the order of its program, up to the last one that both made."""
+
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """The two ranks; one and the same if it is compared with itself."""
+        return self.one.rank, self.two.rank
 
 
 class End(NamedTuple):
@@ -26,41 +53,35 @@ class End(NamedTuple):
     call: Call | Group | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two sides, and what of the record lies between them."""
-
-    one: Side
-    two: Side
-    made: tuple[Sequence[Entry], Sequence[Entry]]
-    """The calls of either, in the order of its program, up to the last one that both made."""
-
-    @property
-    def ranks(self) -> tuple[int, int]:
-        """The two ranks."""
-        return self.one.rank, self.two.rank
-
-
-def pair(case: Case, candidate: Candidate) -> Pair | None:
-    """Return the two sides of a finding; None: the log does not show what they did."""
+def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
+    """Return sides of a finding, those first that tell most."""
+    found = _Sides(case)
+    if isinstance(candidate.source, tuple):
+        edges = sorted(candidate.cycle, key=lambda edge: edge.target[0] not in candidate.suspects)
+        for edge in edges:
+            yield from found.lacking(edge.target[0], edge.waiting.channel or edge.waiting.stream)
+        yield from found.across(_ends(case, candidate))
+        return
+    if isinstance(candidate.source, ChannelIssue):
+        for side in sorted(
+            candidate.sides, key=lambda one: not {*one.ranks} & {*candidate.suspects}
+        ):
+            if side.call is None:
+                yield from found.lacking(side.ranks[0], candidate.source.channel)
+            else:
+                yield from found.unusual(End(side.ranks[0], side.call))
+        yield from found.across(_ends(case, candidate))
+        return
     ends = _ends(case, candidate)
+    yield from found.across(ends)
     if ends is None:
-        return None
-    logs = [case.log(end.rank) for end in ends]
-    one, two = logs
-    if one is None or two is None:
-        return None
-    calls = [_before(log, end) for log, end in zip((one, two), ends, strict=True)]
-    at = _last_common(*calls)
-    found: list[Side] = []
-    for end, log, made, last in zip(ends, (one, two), calls, at, strict=True):
-        following = _next(case, log, end, made[last + 1 :])
-        if following is None:
-            return None
-        stack = frames.of_stack(made[last].stack) if last >= 0 else ()
-        found.append(Side(end.rank, stack, following))
-    first, second = (made[: last + 1] for made, last in zip(calls, at, strict=True))
-    return Pair(found[0], found[1], (first, second))
+        return
+    yield from found.first_apart(ends, candidate.stream)
+    for end in sorted(ends, key=lambda one: one.rank not in candidate.suspects):
+        if end.call is None:
+            yield from found.lacking(end.rank, candidate.stream)
+        else:
+            yield from found.unusual(end)
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
@@ -83,27 +104,148 @@ def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     return End(sides[0].ranks[0], sides[0].call), End(sides[-1].ranks[0], sides[-1].call)
 
 
-def _before(log: RankLog, end: End) -> list[Entry]:
-    """Return the calls of a rank before the one of an end, of the thread that made it."""
-    beside = isinstance(end.call, Call) and end.call.thread is not None
-    t = end.call.t if end.call is not None else None
-    return [one for one in timeline.before(log, t) if one.beside == beside]
+class _Sides:
+    """Finds sides in the records of one run."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
+        """Return the sides of two ranks, from the last call that both made."""
+        if ends is None:
+            return
+        calls = [self._before(end) for end in ends]
+        at = _last_common(*calls)
+        following = [
+            self._made(end.rank, end.call)
+            if end.call is not None
+            else self._next(end.rank, made, n)
+            for end, made, n in zip(ends, calls, at, strict=True)
+        ]
+        yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+
+    def first_apart(self, ends: tuple[End, End], stream: StreamKey | None) -> Iterator[Pair]:
+        """Return the sides of the first call of a stream that two ranks made from other lines."""
+        calls = [self._before(end) for end in ends]
+        rows = [{one.seq: n for n, one in enumerate(made) if one.key == stream} for made in calls]
+        for seq in sorted(rows[0].keys() & rows[1].keys()):
+            one, two = (row[seq] for row in rows)
+            if calls[0][one].place != calls[1][two].place:
+                at = _last_common(calls[0][:one], calls[1][:two])
+                following = [
+                    frames.of_stack(calls[0][one].stack),
+                    frames.of_stack(calls[1][two].stack),
+                ]
+                yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+                return
+
+    def lacking(self, rank: int, key: StreamKey | ChannelKey | None) -> Iterator[Pair]:
+        """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
+        made = self._before(End(rank, None))
+        last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
+        if last >= 0:
+            usual = made[last].place
+            before = made[max(last - 1, 0)].place
+            at = next(
+                (
+                    n
+                    for n in range(last, len(made))
+                    if made[n].place == before
+                    and (n + 1 == len(made) or made[n + 1].place != usual)
+                ),
+                last,
+            )
+            following = [self._next(rank, made, at), frames.of_stack(usual[1])]
+            yield from _pair((rank, rank), (made, made), (at, at), following)
+        for peer in self._peers(rank, made):
+            yield from self._elsewhere(rank, made, peer)
+
+    def unusual(self, end: End) -> Iterator[Pair]:
+        """Return the sides of a rank that made another call than it did after the same one."""
+        made = self._before(end)
+        if end.call is None or not made:
+            return
+        here = frames.of_stack(self._case.stack(end.rank, end.call))
+        last = len(made) - 1
+        for n in range(last - 1, -1, -1):
+            usual = frames.of_stack(made[n + 1].stack)
+            if made[n].place == made[last].place and usual != here:
+                yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
+                return
+
+    def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
+        """Return the ranks that run most of the same lines as a rank."""
+        mine = {one.place for one in made}
+        alike = {
+            other: len(mine & {one.place for one in self._before(End(other, None))})
+            for other in list(self._case.evidence.logs)[:_MOST_RANKS]
+            if other != rank
+        }
+        return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
+
+    def _elsewhere(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
+        """Return the sides of a rank and of another one that was where the first never was."""
+        theirs = self._before(End(peer, None))
+        mine = {one.place for one in made}
+        known = {(one.key, one.seq): n for n, one in enumerate(made)}
+        for n in range(len(theirs) - 1, 0, -1):
+            if theirs[n].place in mine:
+                continue
+            common = (
+                (known[one.key, one.seq], m)
+                for m, one in reversed(list(enumerate(theirs[:n])))
+                if isinstance(one.key, StreamKey) and (one.key, one.seq) in known
+            )
+            at = next(common, None)
+            if at is None:
+                return
+            at = _advanced(made, theirs, *at)
+            if at[1] < n:
+                following = [self._next(rank, made, at[0]), self._next(peer, theirs, at[1])]
+                yield from _pair((rank, peer), (made, theirs), at, following)
+                return
+
+    def _before(self, end: End) -> Sequence[Entry]:
+        """Return the calls of a rank before the one of an end, of the thread that made it."""
+        log = self._case.log(end.rank)
+        if log is None:
+            return ()
+        beside = isinstance(end.call, Call) and end.call.thread is not None
+        t = end.call.t if end.call is not None else None
+        return [one for one in timeline.before(log, t) if one.beside == beside]
+
+    def _made(self, rank: int, call: Call | Group) -> Stack | None:
+        """Return the stack of a call; its line, if that is all that is known."""
+        stack = frames.of_stack(self._case.stack(rank, call))
+        return stack or frames.of_sites([call.site or ""]) or None
+
+    def _next(
+        self, rank: int, made: Sequence[Entry], last: int
+    ) -> Stack | Finished | Raised | None:
+        """Return what a rank did after one of its calls: the next one, else how it ended."""
+        if last + 1 < len(made):
+            return frames.of_stack(made[last + 1].stack) or None
+        standing = self._case.standings.get(rank)
+        return ending(standing) if standing is not None else None
 
 
 def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
     """Return the positions of the last call that both ranks made; -1: there is none.
 
-    That is a call of a stream of both. Calls from the same lines that both made after it count,
-    too, in whichever group.
+    That is a call of a stream of both, or one from the same lines after it, in whichever group.
     """
     places = {(call.key, call.seq): n for n, call in enumerate(two)}
-    first = second = -1
     for n in range(len(one) - 1, -1, -1):
-        call = one[n]
-        there = places.get((call.key, call.seq), -1)
-        if isinstance(call.key, StreamKey) and there >= 0:
-            first, second = n, there
-            break
+        there = places.get((one[n].key, one[n].seq))
+        if isinstance(one[n].key, StreamKey) and there is not None:
+            return _advanced(one, two, n, there)
+    return _advanced(one, two, -1, -1)
+
+
+def _advanced(
+    one: Sequence[Entry], two: Sequence[Entry], first: int, second: int
+) -> tuple[int, int]:
+    """Return the positions of the last of the calls that both made from the same lines."""
     while first + 1 < len(one) and second + 1 < len(two):
         if one[first + 1].place != two[second + 1].place:
             break
@@ -111,13 +253,18 @@ def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
     return first, second
 
 
-def _next(
-    case: Case, log: RankLog, end: End, made: Sequence[Entry]
-) -> Stack | Finished | Raised | None:
-    """Return what a rank did next: its call of the end, else another one, else how it ended."""
-    if end.call is not None:
-        stack = frames.of_stack(case.stack(end.rank, end.call))
-        return stack or frames.of_sites([end.call.site or ""]) or None
-    if made:
-        return frames.of_stack(made[0].stack) or None
-    return ending(case.standings[log.rank])
+def _pair(
+    ranks: tuple[int, int],
+    calls: Sequence[Sequence[Entry]],
+    at: tuple[int, int],
+    following: Sequence[Stack | Finished | Raised | None],
+) -> Iterator[Pair]:
+    """Return the sides of two ranks, unless what one of them did next is not known."""
+    one, two = following
+    if one is None or two is None:
+        return
+    last = [
+        frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
+    ]
+    before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
+    yield Pair(Side(ranks[0], last[0], one), Side(ranks[1], last[1], two), before)

@@ -12,9 +12,12 @@ from collectrace.records import ENDED, INTERRUPTED
 
 
 def ending(standing: Standing) -> Finished | Raised | Stack | None:
-    """Return how a rank ended, or the stack at which it was seen last; None: it is not known."""
+    """Return how a rank ended, or the stack at which it was seen last; None: it is not known.
+
+    An exception that says that other ranks let it down tells nothing about the rank.
+    """
     log = standing.log
-    if log is None:
+    if log is None or standing.by_peers:
         return None
     leaving = log.exit
     if leaving is not None and leaving.reason == "finished":

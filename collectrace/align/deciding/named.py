@@ -102,19 +102,28 @@ def answers(
 ) -> Iterator[tuple[Pair, decide.Answer]]:
     """Return the answers for sides of a finding that name a statement, the best one first.
 
-    Between ranks that run different code by right, a condition on the rank says nothing.
+    Those of suspects come first. Between ranks that run different code by right, a condition on
+    the rank says nothing.
     """
-    later: list[tuple[Pair, decide.Answer]] = []
+    found: list[tuple[Pair, decide.Answer]] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
+
+    def order(one: tuple[Pair, decide.Answer]) -> tuple[bool, bool]:
+        pair, answer = one
+        by_rank = any(decision.origins == (Origin.RANK,) for decision in answer.decisions)
+        return (
+            bool(candidate.suspects) and not {*pair.ranks} & {*candidate.suspects},
+            by_rank and len({*pair.ranks}) > 1,
+        )
+
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         answer = decide.decide(program, pair.one, pair.two, agreements)
-        by_rank = any(Origin.RANK in one.origins for one in answer.decisions)
-        if answer.decisions and (is_row or not by_rank):
+        if answer.decisions and is_row:
             yield pair, answer
         elif answer.decisions:
-            later.append((pair, answer))
-    yield from later
+            found.append((pair, answer))
+    yield from sorted(found, key=order)
 
 
 def _told(

@@ -46,6 +46,9 @@ class Pair:
         return self.one.rank, self.two.rank
 
 
+Key = StreamKey | ChannelKey
+
+
 class End(NamedTuple):
     """A rank, and the call at which it is one side of a finding; None: it did not make it."""
 
@@ -56,32 +59,47 @@ class End(NamedTuple):
 def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     """Return sides of a finding, those first that tell most."""
     found = _Sides(case)
-    if isinstance(candidate.source, tuple):
-        edges = sorted(candidate.cycle, key=lambda edge: edge.target[0] not in candidate.suspects)
-        for edge in edges:
-            yield from found.lacking(edge.target[0], edge.waiting.channel or edge.waiting.stream)
-        yield from found.across(_ends(case, candidate))
-        return
-    if isinstance(candidate.source, ChannelIssue):
-        for side in sorted(
-            candidate.sides, key=lambda one: not {*one.ranks} & {*candidate.suspects}
-        ):
-            if side.call is None:
-                yield from found.lacking(side.ranks[0], candidate.source.channel)
+    source, ends = candidate.source, _ends(case, candidate)
+    if not isinstance(source, ChannelIssue | tuple):
+        yield from found.across(ends)
+        for end in sorted(ends or (), key=lambda one: one.rank not in candidate.suspects):
+            if end.call is None:
+                yield from found.lacking(end.rank, candidate.stream)
             else:
-                yield from found.unusual(End(side.ranks[0], side.call))
-        yield from found.across(_ends(case, candidate))
+                yield from found.unusual(end)
+        yield from found.first_apart(ends, candidate.stream)
         return
-    ends = _ends(case, candidate)
+    for rank, key in _awaited(candidate):
+        yield from found.lacking(rank, key)
+    for side in candidate.sides if isinstance(source, ChannelIssue) else ():
+        if side.call is not None:
+            yield from found.unusual(End(side.ranks[0], side.call))
     yield from found.across(ends)
-    if ends is None:
-        return
-    yield from found.first_apart(ends, candidate.stream)
-    for end in sorted(ends, key=lambda one: one.rank not in candidate.suspects):
-        if end.call is None:
-            yield from found.lacking(end.rank, candidate.stream)
-        else:
-            yield from found.unusual(end)
+
+
+def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
+    """Return the ranks that others wait for, and where; those first that are to blame."""
+    found: list[tuple[int, Key]] = []
+    if isinstance(candidate.source, ChannelIssue):
+        keys: list[Key | None] = [candidate.source.channel]
+        found += [(rank, candidate.source.channel) for rank in candidate.absent]
+    else:
+        keys = [edge.waiting.channel or edge.waiting.stream for edge in candidate.cycle]
+        found += [
+            (edge.target[0], key)
+            for edge, key in zip(candidate.cycle, keys, strict=True)
+            if key is not None
+        ]
+    found += [(rank, key) for rank in candidate.suspects for key in keys if key is not None]
+    found = [(rank, _of_rank(rank, key)) for rank, key in found]
+    return sorted(dict.fromkeys(found), key=lambda one: one[0] not in candidate.suspects)
+
+
+def _of_rank(rank: int, key: Key) -> Key:
+    """Return where a rank itself would make the call that is awaited from any rank."""
+    if isinstance(key, ChannelKey) and rank != key.destination:
+        return key._replace(source=rank)
+    return key
 
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
@@ -109,6 +127,7 @@ class _Sides:
 
     def __init__(self, case: Case) -> None:
         self._case = case
+        self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
 
     def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
         """Return the sides of two ranks, from the last call that both made."""
@@ -124,8 +143,10 @@ class _Sides:
         ]
         yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
 
-    def first_apart(self, ends: tuple[End, End], stream: StreamKey | None) -> Iterator[Pair]:
+    def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
         """Return the sides of the first call of a stream that two ranks made from other lines."""
+        if ends is None:
+            return
         calls = [self._before(end) for end in ends]
         rows = [{one.seq: n for n, one in enumerate(made) if one.key == stream} for made in calls]
         for seq in sorted(rows[0].keys() & rows[1].keys()):
@@ -136,27 +157,25 @@ class _Sides:
                     frames.of_stack(calls[0][one].stack),
                     frames.of_stack(calls[1][two].stack),
                 ]
-                yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+                if min(at) >= 0:  # else they run different code from the beginning
+                    yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
                 return
 
-    def lacking(self, rank: int, key: StreamKey | ChannelKey | None) -> Iterator[Pair]:
+    def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
         """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
         made = self._before(End(rank, None))
-        last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
-        if last >= 0:
-            usual = made[last].place
-            before = made[max(last - 1, 0)].place
-            at = next(
-                (
-                    n
-                    for n in range(last, len(made))
-                    if made[n].place == before
-                    and (n + 1 == len(made) or made[n + 1].place != usual)
-                ),
-                last,
-            )
-            following = [self._next(rank, made, at), frames.of_stack(usual[1])]
-            yield from _pair((rank, rank), (made, made), (at, at), following)
+        last = max((n for n, one in enumerate(made) if one.key == key), default=len(made))
+        for n in range(last, len(made) - 1):
+            usual = _usual(made, n)
+            if usual is not None:
+                following = [self._next(rank, made, n), frames.of_stack(usual.stack)]
+                yield from _pair((rank, rank), (made, made), (n, n), following)
+                break
+        else:
+            if last < len(made):
+                at = len(made) - 1
+                following = [self._next(rank, made, at), frames.of_stack(made[last].stack)]
+                yield from _pair((rank, rank), (made, made), (at, at), following)
         for peer in self._peers(rank, made):
             yield from self._elsewhere(rank, made, peer)
 
@@ -165,13 +184,11 @@ class _Sides:
         made = self._before(end)
         if end.call is None or not made:
             return
-        here = frames.of_stack(self._case.stack(end.rank, end.call))
+        here = self._made(end.rank, end.call)
         last = len(made) - 1
-        for n in range(last - 1, -1, -1):
-            usual = frames.of_stack(made[n + 1].stack)
-            if made[n].place == made[last].place and usual != here:
-                yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
-                return
+        after = (frames.of_stack(made[n + 1].stack) for n in _alike(made, last))
+        usual = next((stack for stack in after if stack != here), None)
+        yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
         """Return the ranks that run most of the same lines as a rank."""
@@ -208,11 +225,12 @@ class _Sides:
     def _before(self, end: End) -> Sequence[Entry]:
         """Return the calls of a rank before the one of an end, of the thread that made it."""
         log = self._case.log(end.rank)
-        if log is None:
-            return ()
         beside = isinstance(end.call, Call) and end.call.thread is not None
-        t = end.call.t if end.call is not None else None
-        return [one for one in timeline.before(log, t) if one.beside == beside]
+        key = end.rank, end.call.t if end.call is not None else None, beside
+        if key not in self._known and log is not None:
+            made = timeline.before(log, key[1])
+            self._known[key] = [one for one in made if one.beside == beside]
+        return self._known.get(key, ())
 
     def _made(self, rank: int, call: Call | Group) -> Stack | None:
         """Return the stack of a call; its line, if that is all that is known."""
@@ -227,6 +245,18 @@ class _Sides:
             return frames.of_stack(made[last + 1].stack) or None
         standing = self._case.standings.get(rank)
         return ending(standing) if standing is not None else None
+
+
+def _alike(made: Sequence[Entry], at: int) -> Iterator[int]:
+    """Return the positions before one at which a rank made the same call, the latest first."""
+    return (n for n in range(at - 1, -1, -1) if made[n].place == made[at].place)
+
+
+def _usual(made: Sequence[Entry], at: int) -> Entry | None:
+    """Return what a rank did before after a call, if it did something else each time."""
+    before = [made[n + 1] for n in _alike(made, at)]
+    is_new = all(one.place != made[at + 1].place for one in before)
+    return before[0] if before and is_new else None
 
 
 def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:

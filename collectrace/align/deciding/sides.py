@@ -15,6 +15,7 @@ from collectrace.align.code.between import Finished, Raised, Side
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames, timeline
 from collectrace.align.deciding.endings import ending
+from collectrace.align.deciding.habits import alike, departure
 from collectrace.align.deciding.timeline import Entry
 from collectrace.align.diagnosis.slip import slip
 from collectrace.align.judging.candidate import Candidate
@@ -44,6 +45,20 @@ class Pair:
     def ranks(self) -> tuple[int, int]:
         """The two ranks; one and the same if it is compared with itself."""
         return self.one.rank, self.two.rank
+
+
+class Next(NamedTuple):
+    """What a rank did next."""
+
+    where: Stack | Finished | Raised
+    call: str = ""
+    """The op that it called there."""
+
+
+def _at(entry: Entry) -> Next | None:
+    """Return a call as what was done next; None: its stack is not known."""
+    stack = frames.of_stack(entry.stack)
+    return Next(stack, entry.place[0]) if stack else None
 
 
 Key = StreamKey | ChannelKey
@@ -153,10 +168,7 @@ class _Sides:
             one, two = (row[seq] for row in rows)
             if calls[0][one].place != calls[1][two].place:
                 at = _last_common(calls[0][:one], calls[1][:two])
-                following = [
-                    frames.of_stack(calls[0][one].stack),
-                    frames.of_stack(calls[1][two].stack),
-                ]
+                following = [_at(calls[0][one]), _at(calls[1][two])]
                 if min(at) >= 0:  # else they run different code from the beginning
                     yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
                 return
@@ -164,18 +176,11 @@ class _Sides:
     def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
         """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
         made = self._before(End(rank, None))
-        last = max((n for n, one in enumerate(made) if one.key == key), default=len(made))
-        for n in range(last, len(made) - 1):
-            usual = _usual(made, n)
-            if usual is not None:
-                following = [self._next(rank, made, n), frames.of_stack(usual.stack)]
-                yield from _pair((rank, rank), (made, made), (n, n), following)
-                break
-        else:
-            if last < len(made):
-                at = len(made) - 1
-                following = [self._next(rank, made, at), frames.of_stack(made[last].stack)]
-                yield from _pair((rank, rank), (made, made), (at, at), following)
+        last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
+        if last >= 0:
+            at, usual = departure(made, last, key) or (len(made) - 1, made[last])
+            following = [self._next(rank, made, at), _at(usual)]
+            yield from _pair((rank, rank), (made, made), (at, at), following)
         for peer in self._peers(rank, made):
             yield from self._elsewhere(rank, made, peer)
 
@@ -186,8 +191,8 @@ class _Sides:
             return
         here = self._made(end.rank, end.call)
         last = len(made) - 1
-        after = (frames.of_stack(made[n + 1].stack) for n in _alike(made, last))
-        usual = next((stack for stack in after if stack != here), None)
+        after = (_at(made[n + 1]) for n in alike(made, last))
+        usual = next((one for one in after if one != here), None)
         yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
 
     def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
@@ -232,31 +237,19 @@ class _Sides:
             self._known[key] = [one for one in made if one.beside == beside]
         return self._known.get(key, ())
 
-    def _made(self, rank: int, call: Call | Group) -> Stack | None:
-        """Return the stack of a call; its line, if that is all that is known."""
+    def _made(self, rank: int, call: Call | Group) -> Next | None:
+        """Return a call as what was done next; of one without a stack its line."""
         stack = frames.of_stack(self._case.stack(rank, call))
-        return stack or frames.of_sites([call.site or ""]) or None
+        stack = stack or frames.of_sites([call.site or ""])
+        return Next(stack, call.op if isinstance(call, Call) else "") if stack else None
 
-    def _next(
-        self, rank: int, made: Sequence[Entry], last: int
-    ) -> Stack | Finished | Raised | None:
+    def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
         """Return what a rank did after one of its calls: the next one, else how it ended."""
         if last + 1 < len(made):
-            return frames.of_stack(made[last + 1].stack) or None
+            return _at(made[last + 1])
         standing = self._case.standings.get(rank)
-        return ending(standing) if standing is not None else None
-
-
-def _alike(made: Sequence[Entry], at: int) -> Iterator[int]:
-    """Return the positions before one at which a rank made the same call, the latest first."""
-    return (n for n in range(at - 1, -1, -1) if made[n].place == made[at].place)
-
-
-def _usual(made: Sequence[Entry], at: int) -> Entry | None:
-    """Return what a rank did before after a call, if it did something else each time."""
-    before = [made[n + 1] for n in _alike(made, at)]
-    is_new = all(one.place != made[at + 1].place for one in before)
-    return before[0] if before and is_new else None
+        found = ending(standing) if standing is not None else None
+        return Next(found) if found is not None else None
 
 
 def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
@@ -287,7 +280,7 @@ def _pair(
     ranks: tuple[int, int],
     calls: Sequence[Sequence[Entry]],
     at: tuple[int, int],
-    following: Sequence[Stack | Finished | Raised | None],
+    following: Sequence[Next | None],
 ) -> Iterator[Pair]:
     """Return the sides of two ranks, unless what one of them did next is not known."""
     one, two = following
@@ -297,4 +290,4 @@ def _pair(
         frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
     ]
     before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
-    yield Pair(Side(ranks[0], last[0], one), Side(ranks[1], last[1], two), before)
+    yield Pair(Side(ranks[0], last[0], *one), Side(ranks[1], last[1], *two), before)

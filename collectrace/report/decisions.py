@@ -6,7 +6,7 @@ it depends on, and how sure it is that it decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -145,8 +145,3 @@ def value(one: Any) -> str:
 def _hash(one: Mapping[str, Any]) -> str:
     """Return what tells strings apart whose text is not recorded."""
     return f", hash {one['hash']}" if "hash" in one else ""
-
-
-def rows() -> Iterable[Mapping[Any, str]]:
-    """Return the tables of words, which a test holds complete."""
-    return DID, DEPENDS_ON, SURE

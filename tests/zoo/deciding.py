@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.zoo.case import Case, marked_places
-from tests.zoo.mentions import alternatives
+
+_BETWEEN: Final = re.compile(r"[;|](?=(?:[^/]|/[^/]*/)*$)")
+"""Between what a header asks for: see ``mentions``, on which recorded programs depend."""
 
 _QUOTED: Final = re.compile(r"(if|elif|while|for|except)\b")
 _TWIN: Final = "TWIN"
@@ -29,7 +31,7 @@ def lines_named(case: Case) -> dict[int, str]:
     }
     texts = case.source.splitlines()
     found: dict[int, str] = {}
-    for word in alternatives(case.fields.get("cause", "")):
+    for word in map(str.strip, _BETWEEN.split(case.fields.get("cause", ""))):
         for line in marks.get(word, ()):
             # The guilty line is that of the call: of a loop over works, say.
             if line in conditions or (line in statements and word != "BUG"):

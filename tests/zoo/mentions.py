@@ -57,11 +57,6 @@ class Mentions:
         return [hit for hit in (one.met_by(text) for one in self.requirements) if hit is not None]
 
 
-def alternatives(text: str) -> list[str]:
-    """Every alternative of every requirement, as it stands in a header."""
-    return [word.strip() for part in text.split(";") for word in _BAR.split(part)]
-
-
 def _requirement(header: str, marks: Mapping[str, Sequence[str]]) -> _Requirement:
     places, words = [], []
     for word in (word.strip() for word in _BAR.split(header)):

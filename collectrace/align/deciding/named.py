@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -12,6 +12,7 @@ from collectrace.align.code.decide import Strength
 from collectrace.align.code.files import Files
 from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
+from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
@@ -90,40 +91,49 @@ def added(
 
 
 def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Decision, ...]:
-    """Return the statements that can have led to a finding, by the sides that tell most."""
-    for pair, answer in answers(case, candidate, program):
-        levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
-        return tuple(_told(program, pair, one, levels) for one in answer.decisions)
-    return ()
+    """Return the statements that can have led to a finding."""
+    found = best(case, candidate, program)
+    if found is None:
+        return ()
+    pair, answer = found
+    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+    return tuple(_told(program, pair, one, levels) for one in answer.decisions)
 
 
-def answers(
-    case: Case, candidate: Candidate, program: Program
-) -> Iterator[tuple[Pair, decide.Answer]]:
-    """Return the answers for sides of a finding that name a statement, the best one first.
+_Found = tuple[Pair, decide.Answer]
+
+
+def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
+    """Return the sides of a finding that tell most, and the answer for them; None: none tell.
 
     Those of suspects come first. Between ranks that run different code by right, a condition on
     the rank says nothing.
     """
-    found: list[tuple[Pair, decide.Answer]] = []
+    found: list[_Found] = []
     is_row = KINDS[candidate.what].family in ("call", "group")
-
-    def order(one: tuple[Pair, decide.Answer]) -> tuple[bool, bool]:
-        pair, answer = one
-        by_rank = any(decision.origins == (Origin.RANK,) for decision in answer.decisions)
-        return (
-            bool(candidate.suspects) and not {*pair.ranks} & {*candidate.suspects},
-            by_rank and len({*pair.ranks}) > 1,
-        )
-
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
         answer = decide.decide(program, pair.one, pair.two, agreements)
-        if answer.decisions and is_row:
-            yield pair, answer
-        elif answer.decisions:
+        if answer.decisions:
             found.append((pair, answer))
-    yield from sorted(found, key=order)
+        if found and is_row:
+            return found[0]
+
+    def order(one: _Found) -> tuple[bool, bool]:
+        by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
+        is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
+        return is_other, by_rank and not one[0].is_of_one_rank
+
+    first = min(found, key=order, default=None)
+    if first is None or not first[0].is_of_one_rank:
+        return first
+    # The same statements between two ranks tell more: there the other rank's values count, too.
+    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) <= _sites(first))
+    return next(across, first)
+
+
+def _sites(one: _Found) -> set[Site]:
+    return {decision.site for decision in one[1].decisions}
 
 
 def _told(

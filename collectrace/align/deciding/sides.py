@@ -43,8 +43,13 @@ class Pair:
 
     @property
     def ranks(self) -> tuple[int, int]:
-        """The two ranks; one and the same if it is compared with itself."""
+        """The two ranks."""
         return self.one.rank, self.two.rank
+
+    @property
+    def is_of_one_rank(self) -> bool:
+        """Whether a rank is compared with itself."""
+        return self.one.rank == self.two.rank
 
 
 class Next(NamedTuple):

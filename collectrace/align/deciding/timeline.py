@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -45,9 +46,7 @@ def before(log: RankLog, t: int | None = None) -> list[Entry]:
 
 
 def _entries(key: StreamKey | ChannelKey, rows: Rows, shift: int, t: int | None) -> Iterator[Entry]:
-    stop = len(rows)
-    while stop and t is not None and rows.t[stop - 1] >= t:
-        stop -= 1
+    stop = len(rows) if t is None else bisect_left(rows.t, t)
     for n in range(max(0, stop - _MOST), stop):
         seen = rows.vocabulary.appearances[rows.appearance[n]]
         yield Entry(rows.t[n], key, rows.seq[n] + shift, seen.place, seen.beside)

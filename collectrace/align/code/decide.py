@@ -16,9 +16,9 @@ from enum import Enum
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
-from collectrace.align.code.conditions import condition_of
+from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
 from collectrace.align.code.files import Function, Gap
-from collectrace.align.code.graph import NOT_TAKEN, TAKEN, Kind, Node, Outcome, Way
+from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.paths import Context, Edge
 from collectrace.align.code.places import Agreements, Nothing, Place, Site
@@ -155,8 +155,8 @@ class _Naming:
             return
         edges = self._region.edges[branch.step]
         outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
-        if _is_negated(node):
-            outcomes = [_NEGATED.get(one, one) if one else None for one in outcomes]
+        if is_negated(node):
+            outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
         found = self._origins(context, node, edges)
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:
@@ -293,23 +293,6 @@ def _outcome(region: Region, edges: Iterable[Edge], mark: int) -> Outcome | None
     """Return what a branch did on a side; None: several outcomes are possible."""
     possible = {edge.outcome for edge in edges if region.leads[edge.target] & mark}
     return possible.pop() if len(possible) == 1 else None
-
-
-_NEGATED = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
-
-
-def _is_negated(node: Node) -> bool:
-    """Whether a step tests the opposite of a part of its statement's condition: ``not x``."""
-    todo = [(getattr(node.head, "test", None), False)]
-    while todo:
-        tree, is_negated = todo.pop()
-        if tree is node.tree:
-            return is_negated
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
-            todo.append((tree.operand, not is_negated))
-        elif isinstance(tree, ast.BoolOp):
-            todo += ((value, is_negated) for value in tree.values)
-    return False
 
 
 def _handled(handler: Node, lead: int, normal: int) -> _Outcomes:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from collectrace.align.code import calls, names
-from collectrace.align.code.conditions import condition_of
+from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
 from collectrace.align.code.files import Function
-from collectrace.align.code.graph import Graph, Kind, Node, called_name
+from collectrace.align.code.graph import Graph, Kind, Node, Outcome, called_name
 from collectrace.align.code.names import How
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -32,32 +32,29 @@ class Lasting:
         self._program = program
         self._function = function
         self._graph = program.graph(function)
-        self._nodes = list(_deciding(self._graph, site.line)) if self._graph is not None else []
+        nodes = _deciding(self._graph, site.line) if self._graph is not None else ()
+        self._nodes = sorted(nodes, key=_column)
 
     def names(self) -> Sequence[str]:
         """Return the names that the statement depends on, those that it names itself first."""
         found: dict[str, None] = {}
-        for node in self._nodes:
-            self._collect(condition_of(node) or node.tree, node, found, 0)
+        definitions = self._program.definitions(self._function)
+        level = [(condition_of(node) or node.tree, node) for node in self._nodes]
+        for _ in range(_DEEPEST + 1):
+            used = [(name, node) for tree, node in level for name in _used(tree)]
+            level = []
+            for name, node in used:
+                if name not in found and definitions is not None:
+                    bindings = definitions.reaching(node, name)
+                    level += [(one.value, one.node) for one in bindings if one.how in _FOLLOWED]
+                found[name] = None
         return list(found)[:_MOST_NAMES]
 
-    def _collect(
-        self, tree: ast.AST | None, node: Node, found: dict[str, None], depth: int
-    ) -> None:
-        definitions = self._program.definitions(self._function)
-        used = list(_used(tree)) if tree is not None else []
-        found.update(dict.fromkeys(used))
-        if definitions is None or depth >= _DEEPEST:
-            return
-        for name in used:
-            for binding in definitions.reaching(node, name):
-                if binding.how in (How.VALUE, How.CHANGE, How.ITEM):
-                    self._collect(binding.value, binding.node, found, depth + 1)
-
-    def lasts(self, name: str, line: int) -> bool:
+    def lasts(self, name: str, line: int, did: Outcome | None) -> bool:
         """Whether a name has the value that the statement used, when control is at a line.
 
-        That is in the same activation of the function, with the statement run last on the way.
+        That is in the same activation of the function, and if the statement was run last with this
+        outcome; None: with any.
         """
         graph, definitions = self._graph, self._program.definitions(self._function)
         if graph is None or definitions is None or not self._nodes:
@@ -68,18 +65,20 @@ class Lasting:
         first = name.partition(".")[0]
         is_local = first in names.parameters(self._function.tree) or bool(definitions.all(first))
         is_settled = is_local and "." not in name
-        for node in self._between(graph, ends):
+        for node in self._between(graph, ends, did):
             if node.number not in ends and definitions.binds(node, name):
                 return False
             if not is_settled and node.number not in ends and self._may_change(node, name):
                 return False
         return True
 
-    def _between(self, graph: Graph, ends: set[int]) -> Iterator[Node]:
+    def _between(self, graph: Graph, ends: set[int], did: Outcome | None) -> Iterator[Node]:
         """Return the steps on a way from the statement to some steps, without the statement."""
         own = {node.number for node in self._nodes}
-        forth = _reached(own, ends, _following(graph))
-        back = _reached(ends, own, _preceding(graph))
+        following = _following(graph)
+        begin = {target for node in self._nodes for target in _after(node, did)} - own
+        forth = _reached(begin, ends | own, following)
+        back = _reached(ends, own, _turned(following))
         return (graph.nodes[number] for number in sorted(forth & back - own))
 
     def _may_change(self, node: Node, name: str) -> bool:
@@ -95,6 +94,8 @@ class Lasting:
         return not found or any(one.function is not module for one in found)
 
 
+_FOLLOWED: Final = (How.VALUE, How.CHANGE, How.ITEM)
+
 _RUNNING: Final = (Kind.CALL, Kind.AWAIT, Kind.YIELD, Kind.ENTER, Kind.LEAVE, Kind.LOOP)
 """Steps that run other code."""
 
@@ -107,15 +108,19 @@ def _deciding(graph: Graph, line: int) -> Iterator[Node]:
             yield node
 
 
+def _column(node: Node) -> tuple[int, int]:
+    return node.line, getattr(node.tree, "col_offset", 0)
+
+
 def _computes(node: Node) -> bool:
     return node.kind is Kind.STATEMENT and isinstance(
         node.tree, ast.Assign | ast.AnnAssign | ast.AugAssign
     )
 
 
-def _used(tree: ast.AST) -> Iterator[str]:
+def _used(tree: ast.AST | None) -> Iterator[str]:
     """Return the names and dotted names in an expression: ``self.step``, ``rank``."""
-    todo: list[ast.AST] = [tree]
+    todo: list[ast.AST] = [tree] if tree is not None else []
     while todo:
         one = todo.pop(0)
         if isinstance(one, ast.Call):  # the called function is no value of interest
@@ -131,6 +136,14 @@ def _used(tree: ast.AST) -> Iterator[str]:
         todo += ast.iter_child_nodes(one)
 
 
+def _after(node: Node, did: Outcome | None) -> Iterator[int]:
+    """Return the steps that can follow one with an outcome."""
+    if did is not None and is_negated(node):
+        did = OPPOSITE.get(did, did)
+    fitting = [target.number for outcome, target in node.edges if outcome == did]
+    yield from fitting or (target.number for _, target in node.edges)
+
+
 def _following(graph: Graph) -> list[list[int]]:
     found: list[list[int]] = []
     for node in graph.nodes:
@@ -139,9 +152,10 @@ def _following(graph: Graph) -> list[list[int]]:
     return found
 
 
-def _preceding(graph: Graph) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in graph.nodes]
-    for number, targets in enumerate(_following(graph)):
+def _turned(following: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the edges the other way round."""
+    found: list[list[int]] = [[] for _ in following]
+    for number, targets in enumerate(following):
         for target in targets:
             found[target].append(number)
     return found
@@ -152,9 +166,11 @@ def _reached(begin: set[int], ends: set[int], following: list[list[int]]) -> set
     seen = set(begin)
     todo = list(begin)
     while todo:
-        for number in following[todo.pop()]:
-            if number not in seen:
-                seen.add(number)
-                if number not in ends:
-                    todo.append(number)
+        number = todo.pop()
+        if number in ends and number not in begin:
+            continue
+        for target in following[number]:
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
     return seen

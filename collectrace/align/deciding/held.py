@@ -81,14 +81,14 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     values: list[dict[str, Plain]] = []
     later: dict[str, None] = {}
     names = lasting.names()
-    for one in levels:
+    for one, did in zip(levels, decision.outcomes, strict=True):
         mine: dict[str, Plain] = {}
         read = one.of_function(function)
         for name in names if read is not None else ():
             if read is None or name not in read.values:
                 continue
             value = _settled(read.values[name])
-            if value is not None and lasting.lasts(name, Frame.parse(read.frame).line):
+            if value is not None and lasting.lasts(name, Frame.parse(read.frame).line, did):
                 mine[name] = value[0]
             else:
                 later[name] = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from collectrace.overview import Overview
 from collectrace.records import Call
@@ -132,7 +132,7 @@ EXIT_STATUS: Final[dict[Status, int]] = {"aligned": 0, "diverged": 1, "hung": 1,
 INTERNAL: Final = 4
 """Exit status of a command that an error inside collectrace ended."""
 
-Part = Literal["suspects", "explanation", "observations", "overview", "earlier"]
+Part = Literal["suspects", "explanation", "decisions", "observations", "overview", "earlier"]
 """A part of an answer that can fail without the rest."""
 
 
@@ -217,6 +217,79 @@ class SourceLine:
     known."""
 
 
+Way = Literal[
+    "next", "taken", "not_taken", "iterates", "ended", "case", "no_case", "handler", "no_handler",
+    "raised", "calls", "calls_other", "value",
+]  # fmt: skip
+"""What a statement did: ``taken`` and ``not_taken`` are those of a condition, ``iterates`` and
+``ended`` those of a loop, ``calls`` and ``calls_other`` those of a call that may call several
+functions; ``value``: it computed a value."""
+
+DependsOn = Literal[
+    "rank", "clock", "random", "files", "environment", "received", "root", "exception", "order",
+    "data", "length", "unknown", "agreed",
+]  # fmt: skip
+"""What a statement depends on: ``root`` is a result that only the root of a collective gets,
+``order`` the order of a set, ``data`` batches or tensors of the rank, ``unknown`` what the source
+does not show."""
+
+Strength = Literal["only", "confirmed", "equal", "possible"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionSide:
+    """What one side of a finding did at a statement."""
+
+    rank: int
+    """The rank that stands for the side."""
+
+    did: Way | None
+    """What the statement did there; null: the source allows several things."""
+
+    name: str | None = field(default=None, metadata=LEFT_OUT)
+    """Of the function that it called, where it called one of several."""
+
+    line: int | None = field(default=None, metadata=LEFT_OUT)
+    """Of the handler or the case that it entered."""
+
+    values: dict[str, Any] | None = field(default=None, metadata=LEFT_OUT)
+    """By name, what the statement depends on held when the rank's variables were read, as in a
+    ``values`` record; left out where nothing was read that is still the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A statement that can have sent the two sides of a finding different ways.
+
+    That is by the program's source: between the last call that both sides made and the next call of
+    each, this statement can have led to the one or to the other.
+    """
+
+    site: str
+    """``path:line``."""
+
+    text: str
+    """The line, without indentation."""
+
+    function: str
+    """Qualified name of the function it is in."""
+
+    sides: tuple[DecisionSide, ...]
+    """What it did on a rank of either side."""
+
+    depends_on: tuple[DependsOn, ...]
+    """What it depends on, the most telling first."""
+
+    strength: Strength
+    """``confirmed``: a value that it depends on differs between the ranks. ``only``: the source
+    shows no other statement that can have decided. ``equal``: all values of it that were read are
+    equal, which does not clear it. ``possible``: nothing more is known."""
+
+    read_later: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """Names that it depends on and that were read, but may have changed since; left out where there
+    are none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth knowing."""
@@ -267,6 +340,10 @@ class Finding:
     parted: tuple[Side, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What a rank of each side called where they came to be at different lines, in a row before
     this one, in which the calls still fitted; left out where no such row is known."""
+
+    decisions: tuple[Decision, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """The statements that can have led to it, in the order in which control reaches them; left out
+    where none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,8 +448,9 @@ class InternalError:
     """An error inside collectrace that cost a part of the answer; the rest of it holds."""
 
     part: Part
-    """What is missing: some ``suspects``, a part of an ``explanation`` or of the ``overview``,
-    ``observations`` beside the errors, how an ``earlier`` attempt ended."""
+    """What is missing: some ``suspects``, a part of an ``explanation`` or of the ``overview``, the
+    ``decisions`` of a finding, ``observations`` beside the errors, how an ``earlier`` attempt
+    ended."""
 
     error: str
     """Type of the exception."""

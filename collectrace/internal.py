@@ -23,6 +23,7 @@ _PACKAGE: Final = Path(__file__).parent
 _LACKS: Final[dict[Part, str]] = {
     "suspects": "a finding may lack its suspects",
     "explanation": "a finding lacks a part of its explanation",
+    "decisions": "the statements that can have led to a finding are missing",
     "observations": "remarks beside the errors may be missing",
     "overview": "a part of the overview is missing",
     "earlier": "an earlier attempt could not be read",

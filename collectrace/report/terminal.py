@@ -5,7 +5,7 @@ It must be readable at 80 columns, without colour and in a pipe: what colour say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TextIO, TypeVar
 
 from rich.console import Console
@@ -56,8 +56,13 @@ def write(alignment: Alignment, out: TextIO) -> None:
     render(alignment, Console(file=out))
 
 
-def render(alignment: Alignment, console: Console) -> None:
-    """Write the report to a console, whose width and colours it follows."""
+def render(
+    alignment: Alignment, console: Console, beside: Callable[[Page, Finding], None] | None = None
+) -> None:
+    """Write the report to a console, whose width and colours it follows.
+
+    ``beside`` writes more about each finding that is shown in full, or that is warned of.
+    """
     page = Page(console)
     findings = alignment.findings
     causes = [n for n in range(len(findings)) if cause_of(findings, n) is None]
@@ -65,12 +70,16 @@ def render(alignment: Alignment, console: Console) -> None:
     opening.show(page, alignment)
     for n in whole:
         _error(page, alignment, n)
+        if beside is not None:
+            beside(page, findings[n])
         page.line()
     others = [n for n in causes if n not in whole and findings[n].kind != "evidence_gap"]
     if others:
         page.heading("also" if whole else "noticed")
         for n in others:
             _remark(page, findings, n, whole=not whole)
+            if beside is not None:
+                beside(page, findings[n])
         page.line()
     ending.show(page, alignment)
 

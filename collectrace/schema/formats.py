@@ -179,6 +179,8 @@ FINDINGS: Final = Format(
         "finding": findings.Finding,
         "group": findings.GroupInfo,
         "side": findings.Side,
+        "decision": findings.Decision,
+        "decision_side": findings.DecisionSide,
         "table": findings.Table,
         "row": findings.TableRow,
         "source": findings.SourceLine,

@@ -8,6 +8,8 @@ from typing import Any
 from collectrace.findings import (
     Alignment,
     BlindSpot,
+    Decision,
+    DecisionSide,
     Evidence,
     Finding,
     GroupInfo,
@@ -320,3 +322,34 @@ def with_an_internal_error() -> Alignment:
         part="explanation", error="KeyError", site="collectrace/align/diagnosis/order.py:7"
     )
     return replace(missing_call(), internal_errors=(fault,))
+
+
+def with_decisions() -> Alignment:
+    """The missing call, led to by a condition that values confirm, or by a loop."""
+    alignment = missing_call()
+    nan = {"type": "Tensor", "dtype": "float32", "shape": [], "value": "nan"}
+    condition = Decision(
+        site="train.py:40",
+        text="if loss.isfinite():",
+        function="Trainer.step",
+        sides=(
+            DecisionSide(rank=3, did="not_taken", values={"loss": nan, "self.step": 7}),
+            DecisionSide(rank=0, did="taken", values={"loss": nan | {"value": 1.0}}),
+        ),
+        depends_on=("data",),
+        strength="confirmed",
+        read_later=("batch",),
+    )
+    loop = Decision(
+        site="train.py:38",
+        text="for batch in loader:",
+        function="Trainer.train",
+        sides=(
+            DecisionSide(rank=3, did="ended"),
+            DecisionSide(rank=3, did=None),
+        ),
+        depends_on=("data", "unknown"),
+        strength="possible",
+    )
+    first = replace(alignment.findings[0], decisions=(condition, loop))
+    return replace(alignment, findings=(first, *alignment.findings[1:]))

@@ -51,6 +51,7 @@ ROOMS = {
         {"align.code"},
         {"align.judging", "align.judging.circles"},
         {"align.diagnosis", "align.diagnosis.circles"},
+        {"align.deciding"},
         {"align.observations"},
         {"align.overview"},
         {"align.alignment"},

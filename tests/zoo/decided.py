@@ -84,6 +84,9 @@ def problems(program: Program, alignment: Alignment) -> list[str]:
     said = _said(found)
     if not any(place in said for place in places):
         wrong.append(f"none of {places} is named in: {said}")
+    decisions_at = [one.site.rpartition("/")[2] for one in found.decisions or ()]
+    if not set(places) & set(decisions_at):
+        wrong.append(f"none of {places} is among the decisions: {decisions_at}")
     wrong += [f"must not be claimed: {word}" for word in _HARMFUL if word in said + found.fix]
     return wrong
 

@@ -46,6 +46,8 @@ class Side:
     last: Stack
     """The last call that both made; empty: they made none before."""
     next: Stack | Finished | Raised
+    call: str = ""
+    """Name of the function of the next call: a line may make one of several; empty: not known."""
 
     @property
     def stack(self) -> Stack:
@@ -81,6 +83,9 @@ class Between:
         places = [
             self.paths.place(stack, raises=one) for stack, one in zip(stacks, raises, strict=True)
         ]
+        places[2:] = [
+            self._named(steps, side.call) for steps, side in zip(places[2:], sides, strict=True)
+        ]
         self.same = sorted(places[2]) == sorted(places[3]) and bool(places[2])
         """Whether the next calls of both sides come from one place."""
         self.calls = [self.paths.owner(step) for step in places[2]] if self.same else []
@@ -109,6 +114,11 @@ class Between:
                     for step in steps:
                         call = Edge(target, Outcome(Way.CALLS), False)
                         self._calls.setdefault(step, []).append(call)
+
+    def _named(self, steps: list[int], name: str) -> list[int]:
+        """Return the steps that call a function of a name; all, if none does by its name."""
+        named = [step for step in steps if called_name(self.paths.owner(step)[1].tree) == name]
+        return named or steps
 
     def owner(self, step: int) -> tuple[Context, Node]:
         """Return the context and the node of a step."""

@@ -8,7 +8,15 @@ from typing import Final, NamedTuple
 
 from collectrace.align.code import branches, origins
 from collectrace.align.code.branches import TARGETS
-from collectrace.align.code.graph import NEXT, Graph, Kind, Node, called_name
+from collectrace.align.code.graph import (
+    NEXT,
+    NOT_TAKEN,
+    TAKEN,
+    Graph,
+    Kind,
+    Node,
+    called_name,
+)
 from collectrace.align.code.paths import Edge
 from collectrace.align.code.places import Place
 
@@ -82,6 +90,23 @@ def condition_of(node: Node) -> ast.AST | None:
             return tree.subject
         case _:
             return None
+
+
+OPPOSITE: Final = {TAKEN: NOT_TAKEN, NOT_TAKEN: TAKEN}
+
+
+def is_negated(node: Node) -> bool:
+    """Whether a step tests the opposite of a part of its statement's condition: ``not x``."""
+    todo = [(getattr(node.head, "test", None), False)]
+    while todo:
+        tree, negated = todo.pop()
+        if tree is node.tree:
+            return negated
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+            todo.append((tree.operand, not negated))
+        elif isinstance(tree, ast.BoolOp):
+            todo += ((value, negated) for value in tree.values)
+    return False
 
 
 def is_alike(test: ast.Compare) -> bool:

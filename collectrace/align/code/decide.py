@@ -16,7 +16,7 @@ from enum import Enum
 from collectrace.align.code import branches, origins
 from collectrace.align.code.between import Between, Side
 from collectrace.align.code.branches import TARGETS, Branch, Region
-from collectrace.align.code.conditions import condition_of
+from collectrace.align.code.conditions import OPPOSITE, condition_of, is_negated
 from collectrace.align.code.files import Function, Gap
 from collectrace.align.code.graph import Kind, Node, Outcome, Way
 from collectrace.align.code.origins import Origin
@@ -155,6 +155,8 @@ class _Naming:
             return
         edges = self._region.edges[branch.step]
         outcomes = [_outcome(self._region, edges, one) for one in (branches.ONE, branches.TWO)]
+        if is_negated(node):
+            outcomes = [OPPOSITE.get(one, one) if one else None for one in outcomes]
         found = self._origins(context, node, edges)
         caller, call = context.parent, context.call
         if node.kind in (Kind.EXIT, Kind.YIELD, Kind.RAISED) and caller is not None and call:

@@ -77,7 +77,7 @@ class Frame:
     path: str
     line: int
     function: str
-    """Qualified name, as in ``Trainer.step``."""
+    """Qualified name, as in ``Trainer.step``; empty: the record has only the line."""
     first: int | None = None
     """First line of the function, decorators included; None: not recorded."""
 
@@ -160,6 +160,9 @@ class SourceFile:
         name = frame.function.rpartition(".")[2]
         if name == "<module>":
             return self.module
+        if not name:
+            around = (one for one in self.functions if one.first <= frame.line <= one.last)
+            return max(around, key=lambda one: one.first)
         if name in _UNNAMED.values():
             return self._unnamed(frame, name)
         named = [

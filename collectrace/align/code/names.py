@@ -94,6 +94,11 @@ class Definitions:
                 todo += self._before[one.number]
         return found
 
+    def binds(self, node: Node, name: str) -> bool:
+        """Whether a step binds a name, or an object that a dotted name goes through."""
+        bound = self._bindings.get(node.number, {})
+        return any(name == one or name.startswith(f"{one}.") for one in bound)
+
     def all(self, name: str) -> list[Binding]:
         """Return every binding of a name in the function."""
         return [one for names in self._bindings.values() for one in names.get(name, ())]

@@ -543,7 +543,7 @@ OUTCOMES: Final[dict[str, tuple[Outcome | None, Outcome | None]]] = {
     "suppress": (Outcome(Way.NO_HANDLER), Outcome(Way.HANDLER, line=6)),
     "other function": (Outcome(Way.CALLS, "two"), Outcome(Way.CALLS, "one")),
     "method of a subclass": (Outcome(Way.CALLS, "sync"), Outcome(Way.CALLS_OTHER)),
-    "assert": (Outcome(Way.NOT_TAKEN), Outcome(Way.TAKEN)),
+    "assert": (Outcome(Way.TAKEN), Outcome(Way.NOT_TAKEN)),
     "argument": (Outcome(Way.VALUE), Outcome(Way.VALUE)),
 }
 

@@ -1,0 +1,59 @@
+"""Which results of collectives were the same on two ranks, by the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collectrace.align.code.places import Site
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
+
+
+class RecordedAgreements:
+    """Knows the results that two ranks had in common before they diverged.
+
+    ``calls`` are those of each rank up to the last call that both made.
+    """
+
+    def __init__(
+        self, case: Case, ranks: tuple[int, int], calls: Sequence[Sequence[Entry]]
+    ) -> None:
+        self._case = case
+        self._ranks = ranks
+        self._calls = [_by_site(those) for those in calls]
+
+    def agreed(self, site: Site) -> bool:
+        """Whether each call from a line completed before the first difference on both sides.
+
+        All of them in groups that contain both sides.
+        """
+        both = [calls.get(site, ()) for calls in self._calls]
+        if not all(both) or {(one.key, one.seq) for one in both[0][-1:]} != {
+            (one.key, one.seq) for one in both[1][-1:]
+        }:
+            return False
+        return all(
+            self._is_complete(rank, one)
+            for rank, calls in zip(self._ranks, both, strict=True)
+            for one in calls
+        )
+
+    def _is_complete(self, rank: int, call: Entry) -> bool:
+        """Whether a call completed, as one of a group of both ranks."""
+        if not isinstance(call.key, StreamKey):
+            return False
+        members = self._case.comparison.streams.get(call.key, ())
+        log = self._case.log(rank)
+        done = log.dones.get(call.key) if log is not None else None
+        return set(self._ranks) <= set(members) and done is not None and done.seq >= call.seq
+
+
+def _by_site(calls: Sequence[Entry]) -> Mapping[Site, Sequence[Entry]]:
+    """Return the calls by the line of the program that made them."""
+    found: dict[Site, list[Entry]] = {}
+    for one in calls:
+        if one.stack:
+            found.setdefault(Site(*chains.split(chains.site(one.stack[0]))), []).append(one)
+    return found

@@ -1,0 +1,62 @@
+"""What a rank usually does after a call, by its own calls before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.reading.evidence import ChannelKey, StreamKey
+
+_MOST: Final = 200
+"""Calls that are looked at, and earlier ones that each is compared with."""
+
+_LONGEST: Final = 64
+"""Calls before two calls that are compared."""
+
+
+def alike(made: Sequence[Entry], at: int) -> Iterator[int]:
+    """Return the positions before one at which a rank made the same call, the latest first."""
+    first = max(0, at - 2 * _MOST)
+    return (n for n in range(at - 1, first - 1, -1) if made[n].place == made[at].place)
+
+
+def departure(
+    made: Sequence[Entry], first: int, key: StreamKey | ChannelKey | None
+) -> tuple[int, Entry] | None:
+    """Return after which call a rank did something unusual, and what it usually did there.
+
+    Usual is what it did after the longest equal sequence of calls. What it had never done there
+    counts more than what it did in other iterations. None: it did nothing unusual.
+
+    Args:
+        made: the calls of the rank.
+        first: the first call after which it may have departed.
+        key: a stream or channel in which a call is awaited: what departs from it comes first.
+
+    """
+    found: dict[tuple[bool, bool], tuple[int, Entry]] = {}
+    for at in range(first, min(len(made) - 1, first + _MOST)):
+        following = made[at + 1]
+        before = list(alike(made, at))
+        likely = made[_closest(made, at, before) + 1] if before else following
+        if likely.place == following.place:
+            continue
+        is_new = all(made[n + 1].place != following.place for n in before)
+        awaited = [n for n in before if made[n + 1].key == key]
+        if following.key != key and awaited and (is_new or likely.key == key):
+            likely = made[_closest(made, at, awaited) + 1]
+        found.setdefault((likely.key == key, is_new), (at, likely))
+    return found[max(found)] if found else None
+
+
+def _closest(made: Sequence[Entry], at: int, before: Sequence[int]) -> int:
+    """Return the position before which a rank made most of the calls that it made before ``at``."""
+
+    def shared(n: int) -> int:
+        length = 0
+        while length < min(n, _LONGEST) and made[n - length].place == made[at - length].place:
+            length += 1
+        return length
+
+    return max(before, key=shared)

@@ -1,0 +1,124 @@
+"""What the names of a decision held on two ranks when their variables were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from collectrace.align.code.between import Side
+from collectrace.align.code.decide import Decision
+from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.lasting import Lasting
+from collectrace.align.code.program import Program
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import Strength
+from collectrace.records import FrameValues
+
+Plain = Any
+"""A value as a record has it."""
+
+_UNSETTLED: Final = "unsettled"
+_SHOWS_ALL: Final = ("value", "hash")
+"""Fields of a value that tell it from all others of its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The values of a decision's names."""
+
+    values: tuple[Mapping[str, Plain], Mapping[str, Plain]]
+    """Of either rank, those that are still what the decision used."""
+    later: tuple[str, ...] = ()
+    """Names whose values were read, and may have changed since on a rank."""
+
+    @property
+    def strength(self) -> Strength | None:
+        """What the values say of the decision; None: nothing."""
+        one, two = self.values
+        compared = [_compared(one[name], two[name]) for name in one if name in two]
+        if False in compared:
+            return "confirmed"
+        is_whole = one.keys() == two.keys() and not self.later
+        return "equal" if compared and is_whole and all(compared) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The functions that a rank was in when its variables were read, innermost first."""
+
+    functions: Sequence[FrameValues] = field(default_factory=tuple)
+
+    @classmethod
+    def of(cls, log: RankLog | None, side: Side) -> Levels:
+        """Return the functions of the thread that made a side's next call, if it is still in it."""
+        found = sorted(log.values.values() if log is not None else (), key=lambda one: -one.t)
+        for record in found:
+            at = [Frame.parse(one.frame) for one in record.functions]
+            if at and _are_alike(at, side.stack):
+                return cls(record.functions)
+        return cls()
+
+    def of_function(self, function: Function) -> FrameValues | None:
+        """Return the values of a function; None: it is in none, or in it more than once."""
+        found = [
+            one
+            for one in self.functions
+            if Frame.parse(one.frame).path == function.file.path
+            and Frame.parse(one.frame).function == function.qualified
+            and one.first_line == function.first
+        ]
+        return found[0] if len(found) == 1 and not found[0].moved else None
+
+
+def held(program: Program, decision: Decision, rank: int, levels: Sequence[Levels]) -> Held:
+    """Return what the names of a decision held on two ranks, of which ``rank`` is one."""
+    at = Frame(decision.site.path, decision.site.line, decision.function)
+    function = program.files.function(rank, at)
+    if isinstance(function, Gap):
+        return Held(({}, {}))
+    lasting = Lasting(program, function, decision.site)
+    values: list[dict[str, Plain]] = []
+    later: dict[str, None] = {}
+    names = lasting.names()
+    for one, did in zip(levels, decision.outcomes, strict=True):
+        mine: dict[str, Plain] = {}
+        read = one.of_function(function)
+        for name in names if read is not None else ():
+            if read is None or name not in read.values:
+                continue
+            value = _settled(read.values[name])
+            if value is not None and lasting.lasts(name, Frame.parse(read.frame).line, did):
+                mine[name] = value[0]
+            else:
+                later[name] = None
+        values.append(mine)
+    return Held((values[0], values[1]), tuple(later))
+
+
+def _are_alike(at: Sequence[Frame], stack: Sequence[Frame]) -> bool:
+    """Whether two stacks are at the same lines, as far as both are known."""
+    both = list(zip(at, stack, strict=False))
+    return bool(both) and all(
+        (one.path, one.line) == (two.path, two.line)
+        and (not two.function or one.function == two.function)
+        for one, two in both
+    )
+
+
+def _settled(value: Plain) -> tuple[Plain] | None:
+    """Return a value without a number that a pending call may be writing; None: nothing is left."""
+    if not isinstance(value, dict) or not value.get(_UNSETTLED):
+        return (value,)
+    rest = {key: one for key, one in value.items() if key not in (_UNSETTLED, "value")}
+    return (rest,) if len(rest) > 1 else None
+
+
+def _compared(one: Plain, two: Plain) -> bool | None:
+    """Whether two values are equal; None: what was recorded does not tell."""
+    if not isinstance(one, dict) or not isinstance(two, dict):
+        return bool(one == two)
+    if any(one[key] != two[key] for key in one.keys() & two.keys()):
+        return False
+    shown = any(key in one and key in two for key in _SHOWS_ALL)
+    return True if shown else None

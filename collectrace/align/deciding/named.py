@@ -1,0 +1,165 @@
+"""Adds to findings the statements that can have led to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from collectrace.align.code import decide
+from collectrace.align.code.decide import Strength
+from collectrace.align.code.files import Files
+from collectrace.align.code.graph import Outcome, Way
+from collectrace.align.code.origins import Origin
+from collectrace.align.code.places import Site
+from collectrace.align.code.program import Program
+from collectrace.align.deciding import sides
+from collectrace.align.deciding.agreements import RecordedAgreements
+from collectrace.align.deciding.held import Levels, held
+from collectrace.align.deciding.sides import Pair
+from collectrace.align.deciding.texts import RecordedTexts
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.findings import KINDS, Decision, DecisionSide, DependsOn, Finding
+from collectrace.findings import Strength as Sure
+from collectrace.findings import Way as Did
+
+_MOST_PAIRS: Final = 8
+"""Pairs of sides that are tried for a finding."""
+
+_MOST: Final = 20
+"""Findings of one run whose decisions are looked for."""
+
+WAYS: Final[dict[Way, Did]] = {
+    Way.NEXT: "next",
+    Way.TAKEN: "taken",
+    Way.NOT_TAKEN: "not_taken",
+    Way.ITERATES: "iterates",
+    Way.ENDED: "ended",
+    Way.CASE: "case",
+    Way.NO_CASE: "no_case",
+    Way.HANDLER: "handler",
+    Way.NO_HANDLER: "no_handler",
+    Way.RAISED: "raised",
+    Way.CALLS: "calls",
+    Way.CALLS_OTHER: "calls_other",
+    Way.VALUE: "value",
+}
+
+ORIGINS: Final[dict[Origin, DependsOn]] = {
+    Origin.RANK: "rank",
+    Origin.CLOCK: "clock",
+    Origin.RANDOM: "random",
+    Origin.FILES: "files",
+    Origin.ENVIRONMENT: "environment",
+    Origin.RECEIVED: "received",
+    Origin.ROOT: "root",
+    Origin.EXCEPTION: "exception",
+    Origin.ORDER: "order",
+    Origin.DATA: "data",
+    Origin.LENGTH: "length",
+    Origin.UNKNOWN: "unknown",
+    Origin.AGREED: "agreed",
+}
+
+_STRENGTHS: Final[dict[Strength, Sure]] = {
+    Strength.ONLY: "only",
+    Strength.POSSIBLE: "possible",
+}
+
+
+def added(
+    case: Case, candidates: Sequence[Candidate], findings: Sequence[Finding]
+) -> list[Finding]:
+    """Return the findings, with the statements that can have led to them.
+
+    Consequences and mere information have none. ``candidates`` are those that the findings were
+    made of, in the same order.
+    """
+    program = Program(Files(RecordedTexts(case.evidence)))
+    left = _MOST
+    found: list[Finding] = []
+    for candidate, finding in zip(candidates, findings, strict=True):
+        if candidate.cause is not None or candidate.severity == "info" or not left:
+            found.append(finding)
+            continue
+        left -= 1
+        decisions = case.faults.attempt("decisions", (), _decisions, case, candidate, program)
+        found.append(replace(finding, decisions=decisions or None))
+    return found
+
+
+def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Decision, ...]:
+    """Return the statements that can have led to a finding."""
+    found = best(case, candidate, program)
+    if found is None:
+        return ()
+    pair, answer = found
+    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+    return tuple(_told(program, pair, one, levels) for one in answer.decisions)
+
+
+_Found = tuple[Pair, decide.Answer]
+
+
+def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
+    """Return the sides of a finding that tell most, and the answer for them; None: none tell.
+
+    Those of suspects come first. Between ranks that run different code by right, a condition on
+    the rank says nothing.
+    """
+    found: list[_Found] = []
+    is_row = KINDS[candidate.what].family in ("call", "group")
+    for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
+        agreements = RecordedAgreements(case, pair.ranks, pair.made)
+        answer = decide.decide(program, pair.one, pair.two, agreements)
+        if answer.decisions:
+            found.append((pair, answer))
+        if found and is_row:
+            return found[0]
+
+    def order(one: _Found) -> tuple[bool, bool]:
+        by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
+        is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
+        return is_other, by_rank and not one[0].is_of_one_rank
+
+    first = min(found, key=order, default=None)
+    if first is None or not first[0].is_of_one_rank:
+        return first
+    # The same statements between two ranks tell more: there the other rank's values count, too.
+    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) <= _sites(first))
+    return next(across, first)
+
+
+def _sites(one: _Found) -> set[Site]:
+    return {decision.site for decision in one[1].decisions}
+
+
+def _told(
+    program: Program, pair: Pair, decision: decide.Decision, levels: Sequence[Levels]
+) -> Decision:
+    """Return a decision as a finding has it, with the values of the ranks."""
+    known = held(program, decision, pair.one.rank, levels)
+    strength = known.strength
+    if strength != "confirmed" and (strength is None or decision.strength is Strength.ONLY):
+        strength = _STRENGTHS[decision.strength]
+    return Decision(
+        site=f"{decision.site.path}:{decision.site.line}",
+        text=decision.text,
+        function=decision.function,
+        sides=tuple(map(_side, pair.ranks, decision.outcomes, known.values)),
+        depends_on=tuple(ORIGINS[origin] for origin in decision.origins),
+        strength=strength,
+        read_later=known.later or None,
+    )
+
+
+def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:
+    return DecisionSide(
+        rank=rank,
+        did=WAYS[outcome.way] if outcome is not None else None,
+        name=(outcome.name or None) if outcome is not None else None,
+        line=(outcome.line or None) if outcome is not None else None,
+        values=dict(values) or None,
+    )

@@ -1,0 +1,298 @@
+"""Two sides of a finding: the last call that they had in common, and what each did next.
+
+Most often they are two ranks. The ends of a message run different code by right, and so do ranks
+that wait for each other: there a rank is compared with itself, in an earlier iteration, and with
+ranks that run the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from collectrace.align.code.between import Finished, Raised, Side
+from collectrace.align.code.program import Stack
+from collectrace.align.deciding import frames, timeline
+from collectrace.align.deciding.endings import ending
+from collectrace.align.deciding.habits import alike, departure
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.diagnosis.slip import slip
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.parted import parted
+from collectrace.align.matching.comparison import ChannelIssue
+from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
+from collectrace.records import Call, Group
+
+_MOST_PEERS: Final = 2
+"""Ranks that a rank is compared with, those first that are most alike."""
+
+_MOST_RANKS: Final = 16
+"""Ranks among which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sides, and what each had done before."""
+
+    one: Side
+    two: Side
+    made: tuple[Sequence[Entry], Sequence[Entry]]
+    """The calls of either, in the order of its program, up to the last one that both made."""
+
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """The two ranks."""
+        return self.one.rank, self.two.rank
+
+    @property
+    def is_of_one_rank(self) -> bool:
+        """Whether a rank is compared with itself."""
+        return self.one.rank == self.two.rank
+
+
+class Next(NamedTuple):
+    """What a rank did next."""
+
+    where: Stack | Finished | Raised
+    call: str = ""
+    """The op that it called there."""
+
+
+def _at(entry: Entry) -> Next | None:
+    """Return a call as what was done next; None: its stack is not known."""
+    stack = frames.of_stack(entry.stack)
+    return Next(stack, entry.place[0]) if stack else None
+
+
+Key = StreamKey | ChannelKey
+
+
+class End(NamedTuple):
+    """A rank, and the call at which it is one side of a finding; None: it did not make it."""
+
+    rank: int
+    call: Call | Group | None
+
+
+def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
+    """Return sides of a finding, those first that tell most."""
+    found = _Sides(case)
+    source, ends = candidate.source, _ends(case, candidate)
+    if not isinstance(source, ChannelIssue | tuple):
+        yield from found.across(ends)
+        for end in sorted(ends or (), key=lambda one: one.rank not in candidate.suspects):
+            if end.call is None:
+                yield from found.lacking(end.rank, candidate.stream)
+            else:
+                yield from found.unusual(end)
+        yield from found.first_apart(ends, candidate.stream)
+        return
+    for rank, key in _awaited(candidate):
+        yield from found.lacking(rank, key)
+    for side in candidate.sides if isinstance(source, ChannelIssue) else ():
+        if side.call is not None:
+            yield from found.unusual(End(side.ranks[0], side.call))
+    yield from found.across(ends)
+
+
+def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
+    """Return the ranks that others wait for, and where; those first that are to blame."""
+    found: list[tuple[int, Key]] = []
+    if isinstance(candidate.source, ChannelIssue):
+        keys: list[Key | None] = [candidate.source.channel]
+        found += [(rank, candidate.source.channel) for rank in candidate.absent]
+    else:
+        keys = [edge.waiting.channel or edge.waiting.stream for edge in candidate.cycle]
+        found += [
+            (edge.target[0], key)
+            for edge, key in zip(candidate.cycle, keys, strict=True)
+            if key is not None
+        ]
+    found += [(rank, key) for rank in candidate.suspects for key in keys if key is not None]
+    found = [(rank, _of_rank(rank, key)) for rank, key in found]
+    return sorted(dict.fromkeys(found), key=lambda one: one[0] not in candidate.suspects)
+
+
+def _of_rank(rank: int, key: Key) -> Key:
+    """Return where a rank itself would make the call that is awaited from any rank."""
+    if isinstance(key, ChannelKey) and rank != key.destination:
+        return key._replace(source=rank)
+    return key
+
+
+def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
+    """Return a rank of either side, with the first call in which the sides differ."""
+    first = slip(case, candidate)
+    if first is not None and candidate.stream is not None:
+        ahead = candidate.suspects[0]
+        call = case.call(ahead, candidate.stream, first.seq)
+        return End(first.rank, first.call), End(ahead, call)
+    earlier = parted(case, candidate)
+    if earlier is not None:
+        (one, two), (mine, theirs) = earlier.ranks, earlier.calls
+        return End(one, mine), End(two, theirs)
+    if isinstance(candidate.source, GroupConflict):
+        asked = [End(ranks[0], group) for ranks, group in candidate.source.variants if ranks]
+        return (asked[0], asked[-1]) if len(asked) > 1 else None
+    sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
+    if len(sides) < 2:
+        return None
+    return End(sides[0].ranks[0], sides[0].call), End(sides[-1].ranks[0], sides[-1].call)
+
+
+class _Sides:
+    """Finds sides in the records of one run."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._known: dict[tuple[int, int | None, bool], Sequence[Entry]] = {}
+
+    def across(self, ends: tuple[End, End] | None) -> Iterator[Pair]:
+        """Return the sides of two ranks, from the last call that both made."""
+        if ends is None:
+            return
+        calls = [self._before(end) for end in ends]
+        at = _last_common(*calls)
+        following = [
+            self._made(end.rank, end.call)
+            if end.call is not None
+            else self._next(end.rank, made, n)
+            for end, made, n in zip(ends, calls, at, strict=True)
+        ]
+        yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+
+    def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
+        """Return the sides of the first call of a stream that two ranks made from other lines."""
+        if ends is None:
+            return
+        calls = [self._before(end) for end in ends]
+        rows = [{one.seq: n for n, one in enumerate(made) if one.key == stream} for made in calls]
+        for seq in sorted(rows[0].keys() & rows[1].keys()):
+            one, two = (row[seq] for row in rows)
+            if calls[0][one].place != calls[1][two].place:
+                at = _last_common(calls[0][:one], calls[1][:two])
+                following = [_at(calls[0][one]), _at(calls[1][two])]
+                if min(at) >= 0:  # else they run different code from the beginning
+                    yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+                return
+
+    def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
+        """Return the sides of a rank that lacks a call: what it did, and what it usually did."""
+        made = self._before(End(rank, None))
+        last = max((n for n, one in enumerate(made) if one.key == key), default=-1)
+        if last >= 0:
+            at, usual = departure(made, last, key) or (len(made) - 1, made[last])
+            following = [self._next(rank, made, at), _at(usual)]
+            yield from _pair((rank, rank), (made, made), (at, at), following)
+        for peer in self._peers(rank, made):
+            yield from self._elsewhere(rank, made, peer)
+
+    def unusual(self, end: End) -> Iterator[Pair]:
+        """Return the sides of a rank that made another call than it did after the same one."""
+        made = self._before(end)
+        if end.call is None or not made:
+            return
+        here = self._made(end.rank, end.call)
+        last = len(made) - 1
+        after = (_at(made[n + 1]) for n in alike(made, last))
+        usual = next((one for one in after if one != here), None)
+        yield from _pair((end.rank, end.rank), (made, made), (last, last), [here, usual])
+
+    def _peers(self, rank: int, made: Sequence[Entry]) -> Sequence[int]:
+        """Return the ranks that run most of the same lines as a rank."""
+        mine = {one.place for one in made}
+        alike = {
+            other: len(mine & {one.place for one in self._before(End(other, None))})
+            for other in list(self._case.evidence.logs)[:_MOST_RANKS]
+            if other != rank
+        }
+        return sorted((r for r in alike if alike[r]), key=lambda r: -alike[r])[:_MOST_PEERS]
+
+    def _elsewhere(self, rank: int, made: Sequence[Entry], peer: int) -> Iterator[Pair]:
+        """Return the sides of a rank and of another one that was where the first never was."""
+        theirs = self._before(End(peer, None))
+        mine = {one.place for one in made}
+        known = {(one.key, one.seq): n for n, one in enumerate(made)}
+        for n in range(len(theirs) - 1, 0, -1):
+            if theirs[n].place in mine:
+                continue
+            common = (
+                (known[one.key, one.seq], m)
+                for m, one in reversed(list(enumerate(theirs[:n])))
+                if isinstance(one.key, StreamKey) and (one.key, one.seq) in known
+            )
+            at = next(common, None)
+            if at is None:
+                return
+            at = _advanced(made, theirs, *at)
+            if at[1] < n:
+                following = [self._next(rank, made, at[0]), self._next(peer, theirs, at[1])]
+                yield from _pair((rank, peer), (made, theirs), at, following)
+                return
+
+    def _before(self, end: End) -> Sequence[Entry]:
+        """Return the calls of a rank before the one of an end, of the thread that made it."""
+        log = self._case.log(end.rank)
+        beside = isinstance(end.call, Call) and end.call.thread is not None
+        key = end.rank, end.call.t if end.call is not None else None, beside
+        if key not in self._known and log is not None:
+            made = timeline.before(log, key[1])
+            self._known[key] = [one for one in made if one.beside == beside]
+        return self._known.get(key, ())
+
+    def _made(self, rank: int, call: Call | Group) -> Next | None:
+        """Return a call as what was done next; of one without a stack its line."""
+        stack = frames.of_stack(self._case.stack(rank, call))
+        stack = stack or frames.of_sites([call.site or ""])
+        return Next(stack, call.op if isinstance(call, Call) else "") if stack else None
+
+    def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
+        """Return what a rank did after one of its calls: the next one, else how it ended."""
+        if last + 1 < len(made):
+            return _at(made[last + 1])
+        standing = self._case.standings.get(rank)
+        found = ending(standing) if standing is not None else None
+        return Next(found) if found is not None else None
+
+
+def _last_common(one: Sequence[Entry], two: Sequence[Entry]) -> tuple[int, int]:
+    """Return the positions of the last call that both ranks made; -1: there is none.
+
+    That is a call of a stream of both, or one from the same lines after it, in whichever group.
+    """
+    places = {(call.key, call.seq): n for n, call in enumerate(two)}
+    for n in range(len(one) - 1, -1, -1):
+        there = places.get((one[n].key, one[n].seq))
+        if isinstance(one[n].key, StreamKey) and there is not None:
+            return _advanced(one, two, n, there)
+    return _advanced(one, two, -1, -1)
+
+
+def _advanced(
+    one: Sequence[Entry], two: Sequence[Entry], first: int, second: int
+) -> tuple[int, int]:
+    """Return the positions of the last of the calls that both made from the same lines."""
+    while first + 1 < len(one) and second + 1 < len(two):
+        if one[first + 1].place != two[second + 1].place:
+            break
+        first, second = first + 1, second + 1
+    return first, second
+
+
+def _pair(
+    ranks: tuple[int, int],
+    calls: Sequence[Sequence[Entry]],
+    at: tuple[int, int],
+    following: Sequence[Next | None],
+) -> Iterator[Pair]:
+    """Return the sides of two ranks, unless what one of them did next is not known."""
+    one, two = following
+    if one is None or two is None:
+        return
+    last = [
+        frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
+    ]
+    before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
+    yield Pair(Side(ranks[0], last[0], *one), Side(ranks[1], last[1], *two), before)

@@ -1,0 +1,52 @@
+"""The calls of one rank in the order of its program, over all its streams and channels."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.align.reading.rows import Rows
+from collectrace.align.reading.vocabulary import CallPlace
+
+_MOST: Final = 1_000
+"""Calls of a stream or channel that are looked at, before a moment."""
+
+
+class Entry(NamedTuple):
+    """A call."""
+
+    t: int
+    """When it was issued, ns of the rank's clock."""
+    key: StreamKey | ChannelKey
+    seq: int
+    place: CallPlace
+    beside: bool
+    """It was issued by a thread beside the main one."""
+
+    @property
+    def stack(self) -> tuple[str, ...]:
+        """The user's frames above it, innermost first."""
+        return self.place[1]
+
+
+def before(log: RankLog, t: int | None = None) -> list[Entry]:
+    """Return the calls of a rank that it issued before a moment, as far as they were read.
+
+    None: all of them.
+    """
+    found: list[Entry] = []
+    for stream in log.last_seq:
+        rows, shift = log.rows(stream)
+        found += _entries(stream, rows, shift, t)
+    for channel in log.last_channel_seq:
+        found += _entries(channel, log.channel_rows(channel), 0, t)
+    return sorted(found, key=lambda one: one.t)
+
+
+def _entries(key: StreamKey | ChannelKey, rows: Rows, shift: int, t: int | None) -> Iterator[Entry]:
+    stop = len(rows) if t is None else bisect_left(rows.t, t)
+    for n in range(max(0, stop - _MOST), stop):
+        seen = rows.vocabulary.appearances[rows.appearance[n]]
+        yield Entry(rows.t[n], key, rows.seq[n] + shift, seen.place, seen.beside)

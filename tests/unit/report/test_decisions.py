@@ -1,0 +1,82 @@
+"""What ``align --decisions`` shows of the statements that can have led to a finding."""
+
+from __future__ import annotations
+
+import io
+import typing
+
+import pytest
+
+from collectrace import findings
+from collectrace.findings import Alignment
+from collectrace.report import decisions, terminal
+from tests.support import alignments
+
+
+def told(alignment: Alignment) -> list[str]:
+    out = io.StringIO()
+    decisions.write(alignment, out)
+    return out.getvalue().splitlines()
+
+
+def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
+    lines = told(alignments.with_decisions())
+    first = lines.index("  what can have sent the ranks different ways")
+    assert lines[first + 1 : first + 12] == [
+        "  train.py:40   if loss.isfinite():",
+        "    rank 3: the condition was false; `loss` is nan (Tensor float32[]);",
+        "      `self.step` is 7",
+        "    rank 0: the condition was true; `loss` is 1.0 (Tensor float32[])",
+        "    It depends on batches or tensors of the rank. Confirmed: a value that it",
+        "      depends on differs between the two ranks.",
+        "    Read later, when they may have held something else: `batch`.",
+        "  train.py:38   for batch in loader:",
+        "    rank 3: the loop ended",
+        "    rank 3 usually: not known",
+        "    It depends on batches or tensors of the rank and something that the source",
+    ]
+
+
+def test_the_rest_is_the_report() -> None:
+    alignment = alignments.with_decisions()
+    out = io.StringIO()
+    terminal.write(alignment, out)
+    report = list(filter(None, out.getvalue().splitlines()))
+    assert [line for line in told(alignment) if line in report] == report
+
+
+def test_a_finding_without_decisions_has_no_heading() -> None:
+    assert not any("different ways" in line for line in told(alignments.missing_call()))
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (decisions.DID, findings.Way),
+        (decisions.DEPENDS_ON, findings.DependsOn),
+        (decisions.SURE, findings.Strength),
+    ],
+)
+def test_there_are_words_for_all_that_the_json_has(
+    table: typing.Mapping[str, str], words: object
+) -> None:
+    assert table.keys() == set(typing.get_args(words))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        (None, "None"),
+        (True, "True"),
+        (3, "3"),
+        ({"type": "float", "value": "nan"}, "nan"),
+        ({"type": "list", "len": 4}, "a list of 4"),
+        ({"type": "str", "len": 5, "hash": 17}, "a str of 5, hash 17"),
+        ({"type": "Tensor", "dtype": "int64", "shape": [2, 3]}, "Tensor int64[2, 3]"),
+        ({"type": "Mode", "value": "TRAIN"}, "TRAIN"),
+        ({"type": "Trainer"}, "a Trainer"),
+        ({"type": "\x1b[2J"}, "a [2J"),
+    ],
+)
+def test_a_value_in_words(recorded: object, words: str) -> None:
+    assert decisions.value(recorded) == words

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes is the machine's business, which others use as well.
+# How long an example takes is the machine's business, which others use as well. One commit has one
+# result; `tools/test --slow` looks for examples that nobody has seen.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "same each time", settings.get_profile("explore"), derandomize=True, database=None
 )
-settings.load_profile("busy machine")
+settings.load_profile("same each time")
 
 
 def unit_of(nodeid: str) -> str:
@@ -35,8 +37,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits longest begins first: the case collection, then all else with processes."""
-    items.sort(key=lambda item: (item.path.name != "test_zoo.py", "unit" in item.path.parts))
+    """Weave tests that wait for processes into those that compute, so that both cores are busy.
+
+    The case collection, which takes longest, begins; tests that compute are left for the end.
+    """
+    items.sort(key=lambda item: item.path.name != "test_zoo.py")
+    waiting: dict[str, list[pytest.Item]] = {}
+    computing: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        waits = not {"unit", "corpus"} & set(item.path.parts)
+        (waiting if waits else computing).setdefault(unit_of(item.nodeid), []).append(item)
+    share = 0.75 * len(computing) / max(1, len(waiting))
+    others = iter(computing.values())
+    woven: list[pytest.Item] = []
+    for n, unit in enumerate(waiting.values()):
+        woven += unit
+        for _ in range(int((n + 1) * share) - int(n * share)):
+            woven += next(others)
+    for unit in others:
+        woven += unit
+    items[:] = woven
 
 
 def pytest_terminal_summary(

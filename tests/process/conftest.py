@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.real_ranks import Ranks
-from tests.zoo.runner import Server
+from tests.zoo.runner import Server, shared
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    with Server() as started:
-        yield started
+def server() -> Server:
+    return shared()
 
 
 @pytest.fixture

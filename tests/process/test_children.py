@@ -81,7 +81,11 @@ def by_run(ran: Ran) -> dict[str, list[Log]]:
 
 
 @pytest.mark.parametrize(
-    ("argument", "launch"), [("enable", ()), ("", ("-m", "collectrace", "run"))]
+    ("argument", "launch"),
+    [
+        pytest.param("enable", (), marks=pytest.mark.slow),
+        ("", ("-m", "collectrace", "run")),
+    ],
 )
 def test_however_they_are_started(argument: str, launch: tuple[str, ...], ranks: Ranks) -> None:
     ran = ranks.script(SCRIPT, argument, launch=launch)

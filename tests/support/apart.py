@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from tests.zoo.protocol import Program
+from tests.zoo.runner import Started, shared
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -32,7 +31,7 @@ class Apart:
         self._script.write_text(textwrap.dedent(script))
         self._options = {"online": 1, "heartbeat": 0.5, "stall_after": 3, **options}
         self.port = _free_port()
-        self.ranks: list[subprocess.Popen[bytes]] = []
+        self.ranks: list[Started] = []
 
     def __enter__(self) -> Apart:
         for rank in range(self.world):
@@ -43,20 +42,23 @@ class Apart:
                 "PYTHONPATH": str(ROOT), "COLLECTRACE_LOG_DIR": str(self.logs(rank)),
             }  # fmt: skip
             environment |= {f"COLLECTRACE_{k.upper()}": str(v) for k, v in self._options.items()}
-            with (self.folder / f"rank{rank}.txt").open("wb") as out:
-                self.ranks.append(
-                    subprocess.Popen(
-                        [sys.executable, str(self._script)],
-                        stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=self.folder,
+            output = self.folder / f"rank{rank}.txt"
+            output.touch()
+            self.ranks.append(
+                shared().start(
+                    Program(
+                        script=str(self._script),
+                        env=environment,
+                        folder=str(self.folder),
+                        output=str(output),
                     )
-                )  # fmt: skip
+                )
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
         for rank in self.ranks:
-            with suppress(ProcessLookupError):
-                rank.send_signal(signal.SIGKILL)
-            rank.wait()
+            rank.end()
 
     def logs(self, rank: int) -> Path:
         return self.folder / f"rank{rank}"

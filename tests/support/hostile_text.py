@@ -30,11 +30,7 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 _NUMBERED: Final = re.compile(r"\d+ ")
 
-_DECIDES: Final = frozenset(
-    {"phase", "reason", "what", "op", "role", "device", "backend"}
-    # A call whose digest does not fit these counts as lost.
-    | {"dtype", "reduce_op", "part"}
-)
+_DECIDES: Final = frozenset({"phase", "reason", "what", "op", "role", "device", "backend"})
 """Fields by whose values a reader knows what to make of a record."""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from collectrace.records import Call, Exit, Header, Record, decode
-from tests.zoo.protocol import Request
+from tests.zoo.protocol import Request, encode
 from tests.zoo.runner import ENVIRONMENT, Server
 
 ROOT: Final = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ class Ranks:
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._server._socket)
-            connection.sendall(request.encode())
+            connection.sendall(encode(request))
             with connection.makefile() as answer:
                 exits = tuple(json.loads(answer.readline()))
                 connection.shutdown(socket.SHUT_WR)  # kills what is left

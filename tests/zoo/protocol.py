@@ -37,11 +37,30 @@ class Request:
     folder of its own, ``rankN`` below the given one."""
     env: dict[str, str] = field(default_factory=dict)
 
-    def encode(self) -> bytes:
-        """As one line."""
-        return json.dumps(asdict(self)).encode() + b"\n"
 
-    @staticmethod
-    def decode(line: str) -> Request:
-        """From one line."""
-        return Request(**json.loads(line))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One process that runs a script as ``python script`` does, but has imported torch already.
+
+    The answer is its process id, and its exit status once it has ended. It lives no longer than
+    the connection.
+    """
+
+    script: str
+    env: dict[str, str]
+    """All of it."""
+    folder: str
+    """Where it runs."""
+    output: str
+    """The file of what it prints."""
+
+
+def encode(asked: Request | Program) -> bytes:
+    """As one line."""
+    return json.dumps([type(asked).__name__, asdict(asked)]).encode() + b"\n"
+
+
+def decode(line: str) -> Request | Program:
+    """From one line."""
+    name, fields = json.loads(line)
+    return Program(**fields) if name == "Program" else Request(**fields)

@@ -9,8 +9,10 @@ From the repository's root: ``python -m tests.zoo.runner matching/order_swapped 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -19,12 +21,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self, get_args
 
 from tests.zoo.case import HERE, Case, read
-from tests.zoo.protocol import Mode, Request
+from tests.zoo.protocol import Mode, Program, Request, encode
 
 ENVIRONMENT: Final = {
     # A stopped rank shows in its heartbeats; cases last seconds, not hours.
@@ -48,6 +51,44 @@ class Outcome:
     def output(self, rank: int) -> str:
         """What a rank printed."""
         return (self.folder / f"rank{rank}.txt").read_text(errors="replace")
+
+
+class Started:
+    """A process of the fork server, with what tests use of ``subprocess.Popen``."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._answers = connection.makefile()
+        self.pid = int(self._answers.readline())
+        self.returncode: int | None = None
+        """Its exit status, negative for a signal; None: it was running when that was asked for."""
+
+    def poll(self) -> int | None:
+        """Its exit status; None: it still runs."""
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended.
+
+        Raises:
+            TimeoutError: it has not, within so many seconds.
+
+        """
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise TimeoutError
+            self.returncode = int(self._answers.readline())
+        return self.returncode
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        if self.poll() is None:
+            self._connection.shutdown(socket.SHUT_WR)
+            self.wait()
+        self._answers.close()
+        self._connection.close()
 
 
 class Server:
@@ -78,6 +119,13 @@ class Server:
     ) -> None:
         self._process.communicate()  # standard input ends, and with it the server
         shutil.rmtree(self._folder)
+
+    def start(self, program: Program) -> Started:
+        """Start one process."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._socket)
+        connection.sendall(encode(program))
+        return Started(connection)
 
     @contextmanager
     def run(
@@ -125,7 +173,7 @@ class Server:
         )
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._socket)
-            connection.sendall(request.encode())
+            connection.sendall(encode(request))
             with connection.makefile() as answer:
                 exits = tuple(json.loads(answer.readline()))
                 if not case.live:
@@ -136,6 +184,14 @@ class Server:
                     for file in (*logs.glob(f"*/rank{rank:05}*"), dump):
                         file.unlink(missing_ok=True)
                 yield Outcome(exits, folder, logs)
+
+
+@cache
+def shared() -> Server:
+    """The fork server of this process, which ends with it."""
+    server = Server().__enter__()
+    atexit.register(server.__exit__, None, None, None)
+    return server
 
 
 def _scaled(seconds: float | None, slow: float) -> float | None:

@@ -2,7 +2,8 @@
 
 A connection to its socket is one run. The request says what to run; the answer is a list with an
 exit status per rank, negative for a signal, null for a rank that still ran at the limit. Those
-live on until the client closes the connection, so that it can look at a job that hangs.
+live on until the client closes the connection, so that it can look at a job that hangs. Or it is
+one process of a test that starts its ranks itself.
 
 Ranks are processes because they abort, stop and are killed here, each alone.
 """
@@ -10,6 +11,7 @@ Ranks are processes because they abort, stop and are killed here, each alone.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -23,6 +25,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -46,7 +49,7 @@ import collectrace
 
 # What enable() imports. Compiled in each rank where no bytecode is kept, it is most of its time.
 import collectrace.tracer.switch
-from tests.zoo.protocol import Mode, Request
+from tests.zoo.protocol import Mode, Program, Request, decode
 
 _LOOK: Final = 0.03
 """Seconds between two looks at the ranks of a run: there are many runs, and most of them wait."""
@@ -60,8 +63,8 @@ _SLOWEST_BEAT: Final = 30.0
 """Seconds after the limit for which that is waited for."""
 
 
-def serve(path: str) -> tuple[Request, int] | None:
-    """Answer requests until standard input ends. Returns in each rank: what to run, as which."""
+def serve(path: str) -> Callable[[], NoReturn] | None:
+    """Answer requests until standard input ends. Returns in each new process: what it is to do."""
     forget_exits()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies behind
@@ -87,10 +90,35 @@ def forget_exits() -> None:
         library.detach()
 
 
-def keep(connection: socket.socket) -> tuple[Request, int]:
-    """Fork the ranks of one run, wait for them, answer, and kill what is left."""
+def keep(connection: socket.socket) -> Callable[[], NoReturn]:
+    """Do what a connection asks for."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    request = Request.decode(connection.makefile().readline())
+    asked = decode(connection.makefile().readline())
+    if isinstance(asked, Program):
+        return keep_program(connection, asked)
+    return keep_ranks(connection, asked)
+
+
+def keep_program(connection: socket.socket, program: Program) -> Callable[[], NoReturn]:
+    """Fork a process, tell how it ends, and kill it when nobody wants to know any more."""
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        return partial(run_program, program)
+    connection.sendall(b"%d\n" % pid)
+    ended = 0
+    while not ended and not select.select([connection], [], [], _LOOK)[0]:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def keep_ranks(connection: socket.socket, request: Request) -> Callable[[], NoReturn]:
+    """Fork the ranks of one run, wait for them, answer, and kill what is left."""
     # Held while the job runs, so that nobody else is given this port; its store may bind it too.
     port = socket.socket()
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -108,7 +136,7 @@ def keep(connection: socket.socket) -> tuple[Request, int]:
         if pid == 0:
             connection.close()
             port.close()
-            return request, rank
+            return partial(run_rank, request, rank)
         pids.append(pid)
     if request.apart:
         # As torchrun's agent does. After the ranks were forked: it has threads.
@@ -199,17 +227,32 @@ def run_rank(request: Request, rank: int) -> NoReturn:
     """What a launcher and ``python -m collectrace run`` do, in the process that is the rank."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     output = Path(request.output)
-    file = os.open(output / f"rank{rank}.txt", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    # What a shell starts in the background inherits a SIGINT that is ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _print_to(output / f"rank{rank}.txt")
     torch.manual_seed(0)
     if request.apart:
         os.environ["COLLECTRACE_LOG_DIR"] += f"/rank{rank}"
     PREPARE["bare" if rank in request.untraced else request.mode](output, rank)
     sys.argv = [request.script, *request.argv]
     leave(run_script(request.script))
+
+
+def run_program(program: Program) -> NoReturn:
+    """What ``python script`` does."""
+    os.environ.clear()
+    os.environ.update(program.env)
+    os.chdir(program.folder)
+    _print_to(Path(program.output))
+    sys.path.insert(0, str(Path(program.script).parent))
+    sys.argv = [program.script]
+    leave(run_script(program.script))
+
+
+def _print_to(path: Path) -> None:
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    # What a shell starts in the background inherits a SIGINT that is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run_script(script: str) -> int:
@@ -287,9 +330,9 @@ PREPARE: Final[dict[Mode, Callable[[Path, int], None]]] = {
 
 
 def main() -> None:
-    job = serve(sys.argv[1])
-    if job is not None:
-        run_rank(*job)
+    run = serve(sys.argv[1])
+    if run is not None:
+        run()
 
 
 if __name__ == "__main__":

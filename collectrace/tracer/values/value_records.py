@@ -16,6 +16,7 @@ from collectrace.tracer.guard import contained
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.recorder import Recorder
 from collectrace.tracer.record.scopes import ThreadState, now
+from collectrace.tracer.user_text import thread_name
 from collectrace.tracer.values import numpy_scalars, stack, tensors
 from collectrace.tracer.values.frame_values import Budget, read_frame
 from collectrace.tracer.values.pending import Pending
@@ -124,7 +125,7 @@ class ValueRecords:
         began = now()
         thread = threading.current_thread()
         reason = records.INTERRUPTED if is_a(problem, KeyboardInterrupt) else records.ENDED
-        found = {_Thread(threading.get_ident(), thread.name): stack.of_traceback(traceback)}
+        found = {_Thread(threading.get_ident(), thread_name(thread)): stack.of_traceback(traceback)}
         self._write(reason, found, began)
 
     def _write(
@@ -161,7 +162,7 @@ def _chosen(states: list[ThreadState]) -> tuple[list[_Thread], int]:
     """The threads that are read: the main one, those in a call first; and how many are not."""
     me, main = threading.get_ident(), threading.main_thread()
     busy = sorted(states, key=lambda state: not (state.call or state.wait or state.scope.what))
-    names = {main.ident or 0: main.name} | {state.ident: state.name for state in busy}
+    names = {main.ident or 0: thread_name(main)} | {state.ident: state.name for state in busy}
     found = [
         _Thread(ident, name)
         for ident, name in names.items()

@@ -160,6 +160,9 @@ def poisoned(run: Run, is_meant: Callable[[type, str], bool], text: str = hostil
         for record in (rank.header, *rank.items):
             if isinstance(record, Record):
                 hostile_text.poison(record, is_meant, text, known)
+            if isinstance(record, Call):
+                # It is numbered anew: its digests are those of the text.
+                record.digest = record.program = record.pairs = None
     return run
 
 

@@ -348,7 +348,8 @@ def place(text: str, site: int) -> int:
 def deciding(text: str, one: World, two: World, sides: Iterable[Side]) -> set[int]:
     """The lines any of which says what decided, by what the two runs did.
 
-    Where an exception did that was raised in a function on none of the stacks: its handler.
+    Where an exception did that was raised in a function on none of the stacks: its handler. Where a
+    generator on none of them did: the loop over it.
     """
     entered = {frame.function for side in sides for frame in (*side.last, *side.stack)}
     assert two.odd is not None
@@ -356,8 +357,12 @@ def deciding(text: str, one: World, two: World, sides: Iterable[Side]) -> set[in
     line = place(text, site)
     found = {line}
     lines = text.split("\n")
-    function = next(name for name in reversed(lines[:line]) if name.lstrip().startswith("def "))
-    is_outside = function.split()[1].split("(")[0] not in {one.split(".")[-1] for one in entered}
+    head = next(name for name in reversed(lines[:line]) if name.lstrip().startswith("def "))
+    function = head.split()[1].split("(")[0]
+    is_outside = function not in {one.split(".")[-1] for one in entered}
+    if is_outside:
+        # Of a generator that is suspended, a reader sees that the loop over it ended.
+        found |= {n for n, text in enumerate(lines, 1) if f" in enumerate({function}(" in text}
     if is_outside or lines[line - 1].strip().startswith("boom("):
         found |= _managers_around(lines, line)
         for world in (one, two):

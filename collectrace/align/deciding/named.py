@@ -128,7 +128,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     if first is None or not first[0].is_of_one_rank:
         return first
     # The same statements between two ranks tell more: there the other rank's values count, too.
-    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) <= _sites(first))
+    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
 
 

@@ -96,7 +96,10 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
     if found is None:
         return ()
     pair, answer = found
-    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+    levels = [
+        Levels.of(case.log(side.rank), side, t)
+        for side, t in zip((pair.one, pair.two), pair.times, strict=True)
+    ]
     return tuple(_told(program, pair, one, levels) for one in answer.decisions)
 
 

@@ -40,6 +40,8 @@ class Pair:
     two: Side
     made: tuple[Sequence[Entry], Sequence[Entry]]
     """The calls of either, in the order of its program, up to the last one that both made."""
+    times: tuple[int | None, int | None]
+    """When each made its next call, ns of its clock; None: it made none."""
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -58,12 +60,14 @@ class Next(NamedTuple):
     where: Stack | Finished | Raised
     call: str = ""
     """The op that it called there."""
+    t: int | None = None
+    """When it called it, ns of its clock; None: it is how it ended."""
 
 
 def _at(entry: Entry) -> Next | None:
     """Return a call as what was done next; None: its stack is not known."""
     stack = frames.of_stack(entry.stack)
-    return Next(stack, entry.place[0]) if stack else None
+    return Next(stack, entry.place[0], entry.t) if stack else None
 
 
 Key = StreamKey | ChannelKey
@@ -252,7 +256,8 @@ class _Sides:
         """Return a call as what was done next; of one without a stack its line."""
         stack = frames.of_stack(self._case.stack(rank, call))
         stack = stack or frames.of_sites([call.site or ""])
-        return Next(stack, call.op if isinstance(call, Call) else "") if stack else None
+        op = call.op if isinstance(call, Call) else ""
+        return Next(stack, op, call.t) if stack else None
 
     def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
         """Return what a rank did after one of its calls: the next one, else how it ended."""
@@ -310,4 +315,4 @@ def _pair(
         Side(rank, stack, what.where, what.call, is_direct)
         for rank, stack, what in zip(ranks, last, (one, two), strict=True)
     )
-    yield Pair(first, second, before)
+    yield Pair(first, second, before, (one.t, two.t))

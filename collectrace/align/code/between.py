@@ -48,6 +48,8 @@ class Side:
     next: Stack | Finished | Raised
     call: str = ""
     """Name of the function of the next call: a line may make one of several; empty: not known."""
+    is_direct: bool = False
+    """The rank made no other call in between, in any group."""
 
     @property
     def stack(self) -> Stack:
@@ -98,6 +100,8 @@ class Between:
         self._raising: dict[int, list[int]] = {}
         """By step that raises an exception that ends a side, the mark of its way out."""
         self._finished: list[Edge] = []
+        self._is_direct = all(side.is_direct for side in sides)
+        """No way leads through another call that every rank records."""
         self._may_exit = False
         """A function that is not known may end the process."""
         self._raised: dict[int, Edge] = {}
@@ -127,6 +131,9 @@ class Between:
     def regions(self, gaps: set[Gap]) -> Iterator[Region]:
         """Return the region between the calls, after those before the last call that matter."""
         region = self._explore(self._edges, self._begin)
+        if self._is_direct and not all(target in region.leads for target in TARGETS):
+            self._is_direct = False
+            region = self._explore(self._edges, self._begin)
         if not all(target in region.leads for target in TARGETS):
             # A name stands for another function than it seems to.
             self.paths.is_trusting = False
@@ -212,7 +219,7 @@ class Between:
         """Return the edges of a step, with those to the next calls of the sides."""
         real = self._entries.get(step, step)
         plain = self._plain(step)
-        _, node = self.paths.owner(plain)
+        context, node = self.paths.owner(plain)
         mark = (~real if real < 0 else real) & _ANY
         is_certain = called_name(node.tree) in calls.COLLECTIVES
         made = self._calls.get(plain, ())
@@ -223,6 +230,8 @@ class Between:
             return
         yield from made
         if made and is_certain:
+            return
+        if self._is_direct and not made and calls.is_recorded(node.tree, context.function):
             return
         yield from self._ended(plain, node, mark)
         yield from self._marked(self.paths.edges(plain), mark, node)

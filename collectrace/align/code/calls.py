@@ -16,12 +16,16 @@ from collectrace import ops
 from collectrace.align.code.expressions import is_method_of_self
 from collectrace.align.code.files import Function, statements
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
+from collectrace.align.code.names import dotted
 
 Lookup = Callable[[str], Sequence[Function]]
 """Returns the known functions and classes of a name."""
 
 COLLECTIVES: Final = frozenset(ops.NAMES) | {"isend", "irecv"}
 """Functions that issue one call each."""
+
+_WITHOUT_GROUP: Final = 2
+"""Arguments of a collective up to which none is its group."""
 
 CACHES: Final = frozenset({"cache", "lru_cache", "cached_property", "cachedmethod", "cached"})
 PROPERTIES: Final = frozenset({"property", "cached_property"})
@@ -71,6 +75,20 @@ def locate(graph: Graph, line: int, callee: Function | None, generator: bool) ->
     found = named or found or [n for n in here if n.kind is not Kind.WHILE]
     exact = [n for n in found if line in (n.line, _name_line(n.tree))]
     return exact or found
+
+
+def is_recorded(tree: ast.AST | None, function: Function) -> bool:
+    """Whether a step makes a call that is recorded on each rank: a collective of all ranks."""
+    if not isinstance(tree, ast.Call) or called_name(tree) not in COLLECTIVES:
+        return False
+    first, _, rest = dotted(tree.func).partition(".")
+    name = ".".join(filter(None, (function.file.imports.get(first, ""), rest)))
+    most = 0 if called_name(tree) in ops.BARRIERS else _WITHOUT_GROUP
+    return (
+        name == f"torch.distributed.{called_name(tree)}"
+        and len(tree.args) <= most
+        and not any(one.arg in (None, "group") for one in tree.keywords)
+    )
 
 
 def raising(graph: Graph, line: int) -> list[Node]:

@@ -50,9 +50,15 @@ class Levels:
     functions: Sequence[FrameValues] = field(default_factory=tuple)
 
     @classmethod
-    def of(cls, log: RankLog | None, side: Side) -> Levels:
-        """Return the functions of the thread that made a side's next call, if it is still in it."""
-        found = sorted(log.values.values() if log is not None else (), key=lambda one: -one.t)
+    def of(cls, log: RankLog | None, side: Side, t: int | None) -> Levels:
+        """Return the functions of the thread that made a side's next call, if it is still in it.
+
+        ``t``: when it made that call; None: it made none.
+        """
+        last = log.last_call if log is not None else None
+        if log is None or (t is not None and last is not None and last.t > t):
+            return cls()
+        found = sorted(log.values.values(), key=lambda one: -one.t)
         for record in found:
             at = [Frame.parse(one.frame) for one in record.functions]
             if at and _are_alike(at, side.stack):

@@ -96,7 +96,10 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
     if found is None:
         return ()
     pair, answer = found
-    levels = [Levels.of(case.log(side.rank), side) for side in (pair.one, pair.two)]
+    levels = [
+        Levels.of(case.log(side.rank), side, t)
+        for side, t in zip((pair.one, pair.two), pair.times, strict=True)
+    ]
     return tuple(_told(program, pair, one, levels) for one in answer.decisions)
 
 
@@ -128,7 +131,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     if first is None or not first[0].is_of_one_rank:
         return first
     # The same statements between two ranks tell more: there the other rank's values count, too.
-    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) <= _sites(first))
+    across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
 
 

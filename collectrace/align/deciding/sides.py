@@ -40,6 +40,8 @@ class Pair:
     two: Side
     made: tuple[Sequence[Entry], Sequence[Entry]]
     """The calls of either, in the order of its program, up to the last one that both made."""
+    times: tuple[int | None, int | None]
+    """When each made its next call, ns of its clock; None: it made none."""
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -58,12 +60,14 @@ class Next(NamedTuple):
     where: Stack | Finished | Raised
     call: str = ""
     """The op that it called there."""
+    t: int | None = None
+    """When it called it, ns of its clock; None: it is how it ended."""
 
 
 def _at(entry: Entry) -> Next | None:
     """Return a call as what was done next; None: its stack is not known."""
     stack = frames.of_stack(entry.stack)
-    return Next(stack, entry.place[0]) if stack else None
+    return Next(stack, entry.place[0], entry.t) if stack else None
 
 
 Key = StreamKey | ChannelKey
@@ -161,7 +165,12 @@ class _Sides:
             else self._next(end.rank, made, n)
             for end, made, n in zip(ends, calls, at, strict=True)
         ]
-        yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+        # Calls of other groups may lie between the last common call and that of the end.
+        direct = all(
+            end.call is None or n == len(made) - 1
+            for end, made, n in zip(ends, calls, at, strict=True)
+        )
+        yield from _pair((ends[0].rank, ends[1].rank), calls, at, following, is_direct=direct)
 
     def first_apart(self, ends: tuple[End, End] | None, stream: StreamKey | None) -> Iterator[Pair]:
         """Return the sides of the first call of a stream that two ranks made from other lines."""
@@ -175,7 +184,8 @@ class _Sides:
                 at = _last_common(calls[0][:one], calls[1][:two])
                 following = [_at(calls[0][one]), _at(calls[1][two])]
                 if min(at) >= 0:  # else they run different code from the beginning
-                    yield from _pair((ends[0].rank, ends[1].rank), calls, at, following)
+                    ranks, direct = (ends[0].rank, ends[1].rank), at == (one - 1, two - 1)
+                    yield from _pair(ranks, calls, at, following, is_direct=direct)
                 return
 
     def lacking(self, rank: int, key: Key | None) -> Iterator[Pair]:
@@ -246,7 +256,8 @@ class _Sides:
         """Return a call as what was done next; of one without a stack its line."""
         stack = frames.of_stack(self._case.stack(rank, call))
         stack = stack or frames.of_sites([call.site or ""])
-        return Next(stack, call.op if isinstance(call, Call) else "") if stack else None
+        op = call.op if isinstance(call, Call) else ""
+        return Next(stack, op, call.t) if stack else None
 
     def _next(self, rank: int, made: Sequence[Entry], last: int) -> Next | None:
         """Return what a rank did after one of its calls: the next one, else how it ended."""
@@ -286,8 +297,13 @@ def _pair(
     calls: Sequence[Sequence[Entry]],
     at: tuple[int, int],
     following: Sequence[Next | None],
+    *,
+    is_direct: bool = True,
 ) -> Iterator[Pair]:
-    """Return the sides of two ranks, unless what one of them did next is not known."""
+    """Return the sides of two ranks, unless what one of them did next is not known.
+
+    ``is_direct``: neither made another call in between.
+    """
     one, two = following
     if one is None or two is None:
         return
@@ -295,4 +311,8 @@ def _pair(
         frames.of_stack(made[n].stack) if n >= 0 else () for made, n in zip(calls, at, strict=True)
     ]
     before = calls[0][: at[0] + 1], calls[1][: at[1] + 1]
-    yield Pair(Side(ranks[0], last[0], *one), Side(ranks[1], last[1], *two), before)
+    first, second = (
+        Side(rank, stack, what.where, what.call, is_direct)
+        for rank, stack, what in zip(ranks, last, (one, two), strict=True)
+    )
+    yield Pair(first, second, before, (one.t, two.t))

@@ -140,6 +140,45 @@ def decided(folder: Path, values: tuple[dict[str, Any], dict[str, Any]], **field
     return found
 
 
+AGAIN = """\
+import torch.distributed as dist
+
+def step(loss):
+    dist.all_reduce(loss)  # FIRST
+    if loss.isfinite():  # DECIDES
+        dist.broadcast(x, 0)  # SECOND
+
+for loss in losses:
+    step(loss)  # MAIN
+"""
+
+
+def test_values_of_a_later_iteration_do_not_count(tmp_path: Path) -> None:
+    program = Program(tmp_path, AGAIN)
+    main = ("MAIN", "<module>")
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", ("FIRST", "step"), main)
+    for rank in 0, 1:
+        one = program.run.rank(rank)
+        if rank == 0:
+            call = program.call(rank, "broadcast", ("SECOND", "step"), main)
+        # Rank 1 has gone on, and is at the line of its next call once more.
+        for _ in range(3 * rank):
+            call = program.call(rank, "all_reduce", ("FIRST", "step"), main)
+        mark = "FIRST" if rank else "SECOND"
+        functions = [
+            FrameValues(frame=program.frame(mark, "step"), first_line=3, values={"loss": rank}),
+            FrameValues(frame=program.frame(*main), first_line=1),
+        ]
+        one.stall(one.inside(call))
+        one.record(Values(reason=STALLED, thread="MainThread", functions=functions))
+        one.stuck_in(call)
+    [found] = program.decisions()
+    assert found.text == "if loss.isfinite():  # DECIDES"
+    assert {side.rank: side.values for side in found.sides} == {0: {"loss": 0}, 1: None}
+    assert found.read_later is None
+
+
 def test_values_of_both_ranks_confirm_it(tmp_path: Path) -> None:
     found = decided(tmp_path, ({"loss": 1.0}, {"loss": {"type": "float", "value": "nan"}}))
     assert found.strength == "confirmed"

@@ -60,12 +60,9 @@ def test_another_call(tmp_path: Path) -> None:
 def test_the_end(tmp_path: Path) -> None:
     program = skips(tmp_path)
     program.run.rank(1).exit()
-    condition, loop = program.decisions()
-    assert condition.text == "if loss.isfinite():  # DECIDES"
-    # Rank 0 may have gone through iterations without a broadcast before.
-    assert sides(condition) == {0: None, 1: "not_taken"}
-    assert loop.text == "for loss in losses:"
-    assert {condition.strength, loop.strength} == {"possible"}
+    [found] = program.decisions()
+    assert found.text == "if loss.isfinite():  # DECIDES"
+    assert sides(found) == {0: "taken", 1: "not_taken"}
 
 
 def test_an_exception_whose_functions_are_not_recorded(tmp_path: Path) -> None:
@@ -143,6 +140,68 @@ def test_a_result_of_a_group_of_one_side_decides(tmp_path: Path) -> None:
         program.run.rank(rank).stuck_in(program.call(rank, "broadcast", SECOND, MAIN))
     program.run.rank(3).stuck_in(program.call(3, "barrier", ("THIRD", "step"), MAIN))
     assert [one.text.rpartition(" ")[2] for one in program.decisions()] == ["AGREED", "OWN"]
+
+
+TWO_GROUPS = """\
+import torch.distributed as dist
+
+def step(x):
+    dist.all_reduce(x)  # FIRST
+    if early:  # BEFORE
+        return
+    dist.all_reduce(x, group=other)  # BETWEEN
+    if late:  # AFTER
+        return
+    dist.broadcast(x, 0)  # SECOND
+
+step(x)  # MAIN
+"""
+
+
+def test_the_last_common_call_may_be_in_another_group(tmp_path: Path) -> None:
+    program = Program(tmp_path, TWO_GROUPS)
+    program.run.group("other", [0, 1])
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", FIRST, MAIN)
+        program.call(rank, "all_reduce", ("BETWEEN", "step"), MAIN, group="other")
+    program.run.rank(0).stuck_in(program.call(0, "broadcast", SECOND, MAIN))
+    program.run.rank(1).exit()
+    [found] = program.decisions()
+    assert (found.text, found.strength) == ("if late:  # AFTER", "only")
+
+
+NEXT_ROUND = """\
+import torch.distributed as dist
+
+def step(x):
+    dist.all_reduce(x)  # FIRST
+    if one:  # ONE
+        dist.broadcast(x, 0)  # SECOND
+    if two:  # TWO
+        dist.barrier()  # THIRD
+
+for x in xs:
+    step(x)  # MAIN
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("dist.all_reduce(x)", ["ONE"]),
+        # A rank that is no member of the group leaves no record.
+        ("dist.all_reduce(x, group=group)", ["ONE", "TWO"]),
+    ],
+)
+def test_no_way_leads_through_a_call_that_would_have_been_recorded(
+    first: str, expected: list[str], tmp_path: Path
+) -> None:
+    program = Program(tmp_path, NEXT_ROUND.replace("dist.all_reduce(x)", first))
+    for rank in 0, 1:
+        program.call(rank, "all_reduce", FIRST, MAIN)
+    program.run.rank(0).stuck_in(program.call(0, "broadcast", SECOND, MAIN))
+    program.run.rank(1).stuck_in(program.call(1, "barrier", ("THIRD", "step"), MAIN))
+    assert [one.text.rpartition(" ")[2] for one in program.decisions()] == expected
 
 
 REPORTS = """\

@@ -26,7 +26,16 @@ def test_every_kind_of_finding_has_a_page(kind: str, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["join", "deadlock", "straggler", "missing_call", "p2p_unmatched"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "join", "deadlock",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("straggler", "missing_call", "p2p_unmatched")
+        ),
+    ],
+)  # fmt: skip
 def test_contrast_and_labels(kind: str, scheme: str, opened: Open, axe: str) -> None:
     run = seed_cases.case(4, "ones") if kind == "join" else kind_examples.KINDS[kind]()
     page = opened(run, color_scheme=scheme, bypass_csp=True)

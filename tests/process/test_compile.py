@@ -14,6 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.support.real_ranks import Ran, Ranks
 
+pytestmark = pytest.mark.slow  # test_parity.py has compiled DDP by default
+
 
 def in_place(x: torch.Tensor) -> torch.Tensor:
     """Dynamo turns these into functional collectives, by the identity of the functions."""
@@ -145,7 +147,7 @@ def everything(backend: str) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["eager", "aot_eager"])
 def both(
     request: pytest.FixtureRequest, server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Ran, Ran]:

@@ -111,7 +111,11 @@ def uneven(ran: Ran) -> str:
 @pytest.mark.parametrize(
     ("epochs", "told"),
     [
-        ([[0, 1, 2]], "rank 0 had 0 batches, rank 1 had 1 and rank 2 had 2"),
+        pytest.param(
+            [[0, 1, 2]],
+            "rank 0 had 0 batches, rank 1 had 1 and rank 2 had 2",
+            marks=pytest.mark.slow,
+        ),
         ([[4, 0, 1], [1, 1, 1], [1, 3, 2]], "rank 0 had 1 batch, rank 2 had 2 and rank 1 had 3"),
     ],
 )

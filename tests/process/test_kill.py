@@ -90,7 +90,7 @@ def kill_often(ranks: Ranks, tmp_path: Path, times: int) -> None:
 
 
 def test_killed_at_a_random_moment(ranks: Ranks, tmp_path: Path) -> None:
-    kill_often(ranks, tmp_path, 8)
+    kill_often(ranks, tmp_path, 5)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ _USUAL: Final = frozenset(
     {
         "healthy/checkpoint_takes_long", "healthy/crashed_everywhere",
         "healthy/every_collective", "healthy/groups_come_and_go", "healthy/join_zero_one_two",
-        "healthy/killed_when_done", "healthy/refused_and_repaired", "healthy/shrink_to_two",
+        "healthy/refused_and_repaired", "healthy/shrink_to_two",
         "healthy/straggler", "healthy/work_queue",
         "join/inputs_uneven_barrier_every_step", "p2p/both_receive_first",
     }

@@ -111,6 +111,7 @@ for n in range(20):
     assert "rank 1 raised ValueError" in plain(said)
 
 
+@pytest.mark.slow
 def test_ranks_that_end_well_leave_no_word(tmp_path: Path) -> None:
     script = """
 for n in range(20):

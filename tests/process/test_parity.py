@@ -117,13 +117,15 @@ def issued_by(files: list[rank_file_checks.RankFile], *families: str) -> None:
     ("function", "role", "count"),
     [
         (trainings.ddp, "ddp.backward.bucket", 4),
-        (trainings.ddp_many_buckets, "ddp.backward.bucket", 7),
-        (trainings.ddp_bucket_views, "ddp.backward.bucket", 4),
-        (trainings.ddp_static_graph, "ddp.backward.bucket", 4),
-        (trainings.ddp_buffers, "ddp.forward.sync_buffers", 8),
-        (trainings.ddp_unused_parameters, "ddp.backward.unused_params", 4),
+        pytest.param(trainings.ddp_many_buckets, "ddp.backward.bucket", 7, marks=pytest.mark.slow),
+        pytest.param(trainings.ddp_bucket_views, "ddp.backward.bucket", 4, marks=pytest.mark.slow),
+        pytest.param(trainings.ddp_static_graph, "ddp.backward.bucket", 4, marks=pytest.mark.slow),
+        pytest.param(trainings.ddp_buffers, "ddp.forward.sync_buffers", 8, marks=pytest.mark.slow),
+        pytest.param(
+            trainings.ddp_unused_parameters, "ddp.backward.unused_params", 4, marks=pytest.mark.slow
+        ),
         (trainings.ddp_no_sync, "ddp.backward.bucket", 2),
-        (trainings.ddp_fp16_hook, "ddp.backward.bucket", 4),
+        pytest.param(trainings.ddp_fp16_hook, "ddp.backward.bucket", 4, marks=pytest.mark.slow),
         (trainings.ddp_own_hook, "ddp.backward.bucket", 4),
         (trainings.ddp_powersgd_hook, "ddp.backward.bucket", 20),
         (trainings.two_models, "ddp.backward.bucket", 12),
@@ -141,8 +143,8 @@ def test_ddp(function: Callable[..., Any], role: str, count: int, ranks: Ranks) 
     "function",
     [
         trainings.ddp_join,
-        trainings.ddp_join_unused_parameters,
-        trainings.ddp_join_own_hook,
+        pytest.param(trainings.ddp_join_unused_parameters, marks=pytest.mark.slow),
+        pytest.param(trainings.ddp_join_own_hook, marks=pytest.mark.slow),
         trainings.zero_with_join,
     ],
 )
@@ -182,6 +184,7 @@ def test_fsdp2(ranks: Ranks) -> None:
 
 
 @pytest.mark.skipif(NO_CPU_STREAMS, reason="this torch's FSDP2 does not run on a CPU")
+@pytest.mark.slow
 def test_fsdp2_between_replicas(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.hsdp)
     for file in files:
@@ -254,6 +257,7 @@ def test_compiled_ddp(backend: str, ranks: Ranks) -> None:
         assert roles(file)["ddp.backward.bucket"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_collectives(backend: str, ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.compiled_collectives, backend)
@@ -294,6 +298,7 @@ def python_random(rank: int) -> Any:
     return before == random.getstate(), random.random()
 
 
+@pytest.mark.slow
 def test_the_random_module_stays_the_same(ranks: Ranks) -> None:
     results, _ = run_twice(ranks, python_random)
     assert all(same for same, _ in results)

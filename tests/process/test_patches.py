@@ -252,6 +252,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_patched_function_is_spawned(ranks: Ranks) -> None:
     ran = ranks.script(SPAWNED)
     for rank in range(2):

@@ -127,7 +127,9 @@ LAUNCHES: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("how", LAUNCHES)
+@pytest.mark.parametrize(
+    "how", ["torchrun", pytest.param("spawn", marks=pytest.mark.slow), "subprocess"]
+)
 def test_every_rank_of_an_untouched_program_is_recorded(how: str, launch: Launcher) -> None:
     programs, command = LAUNCHES[how]
     launch.write(**programs)

@@ -34,6 +34,7 @@ def stumble(rank: int) -> None:
     assert rank == 0, "only rank 1"
 
 
+@pytest.mark.slow
 def test_ranks_that_agree(tmp_path: Path) -> None:
     alignment = assert_ranks_align(agree, 3, tmp_path, args=(5,))
     assert alignment.world_size == 3

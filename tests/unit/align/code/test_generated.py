@@ -12,7 +12,7 @@ from tests.unit.align.code import generated, standin
 # A generated generator may yield once more while it is closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @settings(
-    max_examples=200, deadline=None, database=None,
+    max_examples=100, deadline=None, database=None,
     suppress_health_check=[
         HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large
     ],

@@ -9,5 +9,6 @@ returns the statements that can have decided between two next calls.
 - ``program`` keeps graphs and definitions; ``paths`` joins the functions on a few stacks.
 - ``between`` is the part of these paths between two calls; ``branches`` finds what separates them.
 - ``names``, ``conditions`` and ``slices`` follow a value back, to ``places`` where it comes in.
+- ``lasting`` says whether a name still has the value that a statement used.
 - ``origins`` is the table of what a value depends on.
 """

@@ -285,6 +285,9 @@ class Decision:
     shows no other statement that can have decided. ``equal``: all values of it that were read are
     equal, which does not clear it. ``possible``: nothing more is known."""
 
+    library: str | None = field(default=None, metadata=LEFT_OUT)
+    """The library whose code it is in; left out for the user's own."""
+
     read_later: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Names that it depends on and that were read, but may have changed since; left out where there
     are none."""

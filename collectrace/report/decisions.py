@@ -92,6 +92,8 @@ def show(page: Page, finding: Finding) -> None:
 
 def _decision(page: Page, decision: Decision) -> None:
     spot = Text.assemble((text.site(decision.site), "cyan"), f"   {text.clean(decision.text)}")
+    if decision.library is not None:
+        spot.append(f"   (in {text.clean(decision.library)})")
     page.prose(spot, indent=INDENT, hang=INDENT)
     ranks = [side.rank for side in decision.sides]
     for n, side in enumerate(decision.sides):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+import collectrace
 from collectrace.align import align
 from collectrace.findings import Decision
 from collectrace.report import decisions as report
@@ -86,3 +91,39 @@ def test_a_value_that_was_bound_again_confirms_nothing(ranks: Ranks) -> None:
     assert numbers(decision, "loss") == {0: 1.0}
     assert decision.read_later == ("loss",)
     assert decision.strength == "only"
+
+
+FRAMEWORK = """\
+def run(hook, states):
+    for state in states:
+        hook(state)
+"""
+
+
+def trains_through_a_framework(folder: str) -> None:
+    collectrace.enable(library=[folder])
+    dist.init_process_group("gloo")
+    sys.path.insert(0, folder)
+    framework = importlib.import_module("framework")
+    framework.run(lambda state: dist.all_reduce(state), [torch.ones(1)] * (3 - dist.get_rank()))
+    dist.barrier()
+
+
+def test_a_loop_of_a_library_is_named(ranks: Ranks, tmp_path: Path) -> None:
+    folder = tmp_path / "trainers"
+    folder.mkdir()
+    (folder / "framework.py").write_text(FRAMEWORK)
+    ran = ranks.run(
+        trains_through_a_framework, 2, str(folder), trace=False, init=False, limit=12,
+        exits=(None, None),
+    )  # fmt: skip
+    shutil.rmtree(folder)  # its text is in the log
+    alignment = align(ran.logs)
+    assert alignment.internal_errors is None
+    found = {one.text: one for one in alignment.findings[0].decisions or ()}
+    loop = found["for state in states:"]
+    assert loop.library == "trainers"
+    assert loop.function == "run"
+    out = io.StringIO()
+    report.write(alignment, out)
+    assert "(in trainers)" in out.getvalue()

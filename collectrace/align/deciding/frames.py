@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
@@ -12,6 +12,17 @@ from collectrace.records import FrameValues
 def of_stack(frames: Iterable[str]) -> Stack:
     """Return the frames of a ``stack`` record, innermost first."""
     return tuple(Frame.parse(frame) for frame in frames if " " in frame)
+
+
+def with_libraries(stack: Stack, lines: Sequence[str]) -> Stack:
+    """Return a stack of the user's frames with those of libraries, as its record lists them."""
+    found: list[list[Frame]] = [[] for _ in range(len(stack) + 1)]
+    for one in lines:
+        inside, _, frame = one.partition(" ")
+        if inside.isascii() and inside.isdigit() and len(inside) < 3:
+            found[min(int(inside), len(stack))].append(Frame.parse(frame))
+    users: list[list[Frame]] = [*([frame] for frame in stack), []]
+    return tuple(frame for both in zip(found, users, strict=True) for one in both for frame in one)
 
 
 def of_values(functions: Iterable[FrameValues]) -> Stack:

@@ -14,13 +14,14 @@ from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
-from collectrace.align.deciding import sides
+from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.held import Levels, held
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.deciding.texts import RecordedTexts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.reading import chains
 from collectrace.findings import KINDS, Decision, DecisionSide, DependsOn, Finding
 from collectrace.findings import Strength as Sure
 from collectrace.findings import Way as Did
@@ -77,7 +78,7 @@ def added(
     Consequences and mere information have none. ``candidates`` are those that the findings were
     made of, in the same order.
     """
-    program = Program(Files(RecordedTexts(case.evidence)))
+    program = Program(Files(RecordedTexts(case.evidence.source_files)))
     left = _MOST
     found: list[Finding] = []
     for candidate, finding in zip(candidates, findings, strict=True):
@@ -100,7 +101,10 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
         Levels.of(case.log(side.rank), side, t)
         for side, t in zip((pair.one, pair.two), pair.times, strict=True)
     ]
-    return tuple(_told(program, pair, one, levels) for one in answer.decisions)
+    told = (_told(program, pair, one, levels) for one in answer.decisions)
+    owners = libraries.owners(case.evidence.source_files, pair.ranks)
+    those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
+    return tuple(sorted(those, key=lambda one: one.library is not None))
 
 
 _Found = tuple[Pair, decide.Answer]
@@ -116,9 +120,13 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     is_row = KINDS[candidate.what].family in ("call", "group")
     for pair in islice(sides.pairs(case, candidate), _MOST_PAIRS):
         agreements = RecordedAgreements(case, pair.ranks, pair.made)
-        answer = decide.decide(program, pair.one, pair.two, agreements)
-        if answer.decisions:
-            found.append((pair, answer))
+        whole = libraries.added(case.evidence.source_files, pair.one, pair.two)
+        # A library's code may be too much to follow; the user's own tells what it can.
+        for one, two in dict.fromkeys([whole, (pair.one, pair.two)]):
+            answer = decide.decide(program, one, two, agreements)
+            if answer.decisions:
+                found.append((pair, answer))
+                break
         if found and is_row:
             return found[0]
 

@@ -178,6 +178,17 @@ class SourceFiles:
             self._absent[path] = None
         return found
 
+    def libraries(self, rank: int) -> Mapping[tuple[str, ...], set[tuple[str, ...]]]:
+        """Return by the user's frames of a rank's stacks what they list of libraries' frames."""
+        found: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for stack in self._ranks[rank].stacks.values() if rank in self._ranks else ():
+            found.setdefault(tuple(stack.frames), set()).add(tuple(stack.libraries or ()))
+        return found
+
+    def is_held(self, rank: int, path: str) -> bool:
+        """Whether the text that a rank ran under a path lies in the log."""
+        return rank in self._ranks and self._ranks[rank].source_files.get(path) in self._blobs
+
     def skewed(self) -> dict[str, dict[str, list[int]]]:
         """Return by path the ranks of each text, for the paths under which ranks ran several."""
         found: dict[str, dict[str, list[int]]] = {}

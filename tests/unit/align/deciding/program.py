@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 from collectrace.align import align
 from collectrace.findings import Alignment, Decision
+from collectrace.log_folder import SOURCES
 from collectrace.records import Call
 from tests.support.stacks import Stacks
 from tests.support.synthetic import Rank, Run
@@ -38,6 +40,15 @@ class Program:
     def call(self, rank: int, op: str, *frames: tuple[str, str], **fields: Any) -> Call:
         one = self.run.rank(rank)
         return one.call(op, **self.at(one, *frames), **fields)
+
+    def recorded(self, path: Path) -> str:
+        """Record the text of another file; its hash."""
+        data = path.read_bytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        text = self._logs / self.run.name / SOURCES / f"{sha256}.py"
+        text.parent.mkdir(parents=True, exist_ok=True)
+        text.write_bytes(data)
+        return sha256
 
     def align(self) -> Alignment:
         self.run.write(self._logs)

@@ -44,13 +44,13 @@ def ran(folder: Path, *, varied: bool = False) -> list[Decision]:
         if rank:
             call = program.call(rank, "barrier", ("END", "<module>"))
         program.run.rank(rank).stuck_in(call)
-    for rank in program.run:
-        [stack] = [one for one in rank.items if isinstance(one, Stack) and len(one.frames) == 2]
+    for one in program.run:
+        [stack] = [r for r in one.items if isinstance(r, Stack) and len(r.frames) == 2]
         stack.libraries = [f"1 {library}:3 run"]
         if varied:
-            rank.items.append(replace(stack, stack=99, libraries=[f"1 {library}:2 run"]))
+            one.items.append(replace(stack, stack=99, libraries=[f"1 {library}:2 run"]))
         text = SourceFile(t=1, path=str(library), sha256=program.recorded(library))
-        rank.items.insert(0, text)
+        one.items.insert(0, text)
     return program.decisions()
 
 

@@ -123,6 +123,7 @@ def test_only_what_was_not_recorded_may_be_left_out() -> None:
         ("finding", "decisions"),
         ("side", "stack"),
         ("side", "site"),
+        ("decision", "library"),
         ("decision", "read_later"),
         ("decision_side", "name"),
         ("decision_side", "line"),

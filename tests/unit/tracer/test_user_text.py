@@ -125,7 +125,8 @@ def ctrl_c() -> Iterator[None]:
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_a_text_is_made_arrives() -> None:
     def sleeps() -> None:
-        threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+        to = threading.main_thread().ident
+        threading.Timer(0.05, signal.pthread_kill, [to, signal.SIGINT]).start()
         time.sleep(60)
 
     for arrive in (sleeps, lambda: signal.raise_signal(signal.SIGINT)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -102,6 +102,7 @@ def test_the_map_draws_the_row_that_parts_in_the_colours_of_the_roles(opened: Op
     assert seen[4] == 0
 
 
+@pytest.mark.slow
 def test_zoom_goes_from_single_calls_to_the_whole_job(opened: Open) -> None:
     page = opened(loop(4, 600))
     assert comes(page, lambda: span(page) < 12)
@@ -120,6 +121,7 @@ def test_zoom_goes_from_single_calls_to_the_whole_job(opened: Open) -> None:
     assert comes(page, lambda: "601 of 601" in where(page) and span(page) < 12)
 
 
+@pytest.mark.slow
 def test_arrow_keys_go_from_call_to_call_and_tell_each(opened: Open) -> None:
     page = opened(loop(4, 40))
     page.keyboard.press("m")
@@ -159,6 +161,7 @@ def test_search_finds_ranks_lines_and_findings(opened: Open) -> None:
     expect(page.locator("#found")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_keys_go_from_finding_to_finding(opened: Open) -> None:
     page = opened(seed_cases.case(4, "ones"))
     page.keyboard.press("n")
@@ -173,6 +176,7 @@ def test_keys_go_from_finding_to_finding(opened: Open) -> None:
     expect(page.locator("#help")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_more_rows_come_on_demand(opened: Open) -> None:
     page = opened(loop(4, 40))
     rows = page.locator("#rows tbody tr[data-seq]")
@@ -184,6 +188,7 @@ def test_more_rows_come_on_demand(opened: Open) -> None:
     assert "train.py:10" in rows.first.inner_text() or "train.py:11" in rows.first.inner_text()
 
 
+@pytest.mark.slow
 def test_every_rank_has_its_row_when_asked(opened: Open) -> None:
     page = opened(loop(64, 40))
     folded = page.locator("#spacer").evaluate("e => e.clientHeight")
@@ -231,16 +236,24 @@ def test_a_hostile_log_runs_nothing(opened: Open, tmp_path: Path) -> None:
     assert "<img src=x onerror=hit()>" in page.locator("body").inner_text()
 
 
+ATTEMPTS: Final = {
+    "script": "const s = document.createElement('script'); s.text = 'ran = 1'; "
+    "document.body.append(s)",
+    "handler": "document.body.insertAdjacentHTML("
+    "'beforeend', '<img src=x onerror=\"window.ran = 1\">')",
+    "image": "const i = new Image(); i.onload = () => { window.ran = 1 }; "
+    "i.src = 'data:image/gif,x'",
+    "fetch": "fetch('data:,x').then(() => { window.ran = 1 }, () => {})",
+    "eval": "window.ran = eval('1')",
+}
+
+
 @pytest.mark.parametrize(
     "attempt",
     [
-        "const s = document.createElement('script'); s.text = 'ran = 1'; document.body.append(s)",
-        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\">')",
-        "const i = new Image(); i.onload = () => { window.ran = 1 }; i.src = 'data:image/gif,x'",
-        "fetch('data:,x').then(() => { window.ran = 1 }, () => {})",
-        "window.ran = eval('1')",
+        pytest.param(text, id=name, marks=() if name == "script" else pytest.mark.slow)
+        for name, text in ATTEMPTS.items()
     ],
-    ids=["script", "handler", "image", "fetch", "eval"],
 )
 def test_the_policy_stops_what_escapes(attempt: str, opened: Open, browser: Any) -> None:
     """Were markup to get through, the policy of the page would still let nothing run."""
@@ -260,6 +273,7 @@ def test_narrow_screens_scroll_down_only(opened: Open) -> None:
     expect(page.locator("h1")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_print_leaves_out_what_is_only_for_hands(opened: Open) -> None:
     page = opened(seed_cases.case(4, "ones"))
     page.emulate_media(media="print")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -64,6 +65,7 @@ def trains() -> list[float]:
 kept: list[Any] = []
 
 
+@pytest.mark.slow
 def test_ddp_on_a_group_of_the_programs_own(ranks: Ranks) -> None:
     bare = ranks.run(trains, init=False, trace=False)
     ran = ranks.run(trains, init=False)

@@ -83,10 +83,11 @@ def by_run(ran: Ran) -> dict[str, list[Log]]:
 @pytest.mark.parametrize(
     ("argument", "launch"),
     [
-        pytest.param("enable", (), marks=pytest.mark.slow),
+        ("enable", ()),
         ("", ("-m", "collectrace", "run")),
     ],
 )
+@pytest.mark.slow
 def test_however_they_are_started(argument: str, launch: tuple[str, ...], ranks: Ranks) -> None:
     ran = ranks.script(SCRIPT, argument, launch=launch)
     statuses = [line for line in ran.output().splitlines() if line.startswith("[")]

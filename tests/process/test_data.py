@@ -93,6 +93,7 @@ def noticed(ran: Ran) -> tuple[Alignment, set[Kind]]:
     return alignment, {finding.kind for finding in alignment.findings}
 
 
+@pytest.mark.slow
 def test_a_slow_loader_on_one_rank_is_a_straggler_with_a_table(ranks: Ranks) -> None:
     alignment, kinds = noticed(ranks.run(_loads_slowly))
     assert kinds == {"straggler"}

@@ -56,8 +56,10 @@ raise {what}
 @pytest.mark.parametrize(
     ("what", "said", "code"),
     [("ValueError('nan')", "ended with ValueError", 1),
-     ("KeyboardInterrupt", "was interrupted", -signal.SIGINT),
-     ("SystemExit(3)", None, 3)],
+     pytest.param(
+         "KeyboardInterrupt", "was interrupted", -signal.SIGINT, marks=pytest.mark.slow
+     ),
+     pytest.param("SystemExit(3)", None, 3, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_a_crash_says_how_to_ask(ranks: Ranks, what: str, said: str | None, code: int) -> None:
     ran = ranks.script(CRASHES.replace("{what}", what), exits=code)

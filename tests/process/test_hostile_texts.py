@@ -47,7 +47,14 @@ def raises(kind: str) -> NoReturn:
     raise hostile.of(kind)
 
 
-@pytest.mark.parametrize("kind", hostile.KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        # test_exceptions_that_end_threads has all of them, in one process.
+        pytest.param(kind, marks=() if kind in ("Raises", "NoName") else pytest.mark.slow)
+        for kind in hostile.KINDS
+    ],
+)
 def test_an_exception_that_ends_the_process(kind: str, ranks: Ranks) -> None:
     ran = same(ranks, raises, kind, code=1)
     last = ran.log().exit

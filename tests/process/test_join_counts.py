@@ -105,7 +105,11 @@ def uneven(ran: Ran) -> str:
 
 
 @pytest.mark.parametrize(
-    "function", [plain, two_forwards, two_models, own_first, own_alone],
+    "function",
+    [
+        plain, two_models,
+        *(pytest.param(f, marks=pytest.mark.slow) for f in (two_forwards, own_first, own_alone)),
+    ],
     ids=lambda f: f.__name__,
 )  # fmt: skip
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_rank_that_ends_at_once_is_told_why(tmp_path: Path, case: int) -> None:
     """One rank has ended as if all was well, the other loses its connection."""
     script = f"""

@@ -124,9 +124,9 @@ def issued_by(files: list[rank_file_checks.RankFile], *families: str) -> None:
         pytest.param(
             trainings.ddp_unused_parameters, "ddp.backward.unused_params", 4, marks=pytest.mark.slow
         ),
-        (trainings.ddp_no_sync, "ddp.backward.bucket", 2),
+        pytest.param(trainings.ddp_no_sync, "ddp.backward.bucket", 2, marks=pytest.mark.slow),
         pytest.param(trainings.ddp_fp16_hook, "ddp.backward.bucket", 4, marks=pytest.mark.slow),
-        (trainings.ddp_own_hook, "ddp.backward.bucket", 4),
+        pytest.param(trainings.ddp_own_hook, "ddp.backward.bucket", 4, marks=pytest.mark.slow),
         (trainings.ddp_powersgd_hook, "ddp.backward.bucket", 20),
         (trainings.two_models, "ddp.backward.bucket", 12),
     ],
@@ -193,6 +193,7 @@ def test_fsdp2_between_replicas(ranks: Ranks) -> None:
     issued_by(files, "fsdp")
 
 
+@pytest.mark.slow
 def test_fsdp1(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.fsdp1)
     for file in files:
@@ -213,6 +214,7 @@ def test_zero(ranks: Ranks) -> None:
     issued_by(files, "zero", "ddp")
 
 
+@pytest.mark.slow
 def test_tensor_parallel(ranks: Ranks) -> None:
     _, files = run_twice(ranks, trainings.tensor_parallel)
     for file in files:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -380,6 +381,7 @@ threaded._uninstall_threaded_pg()
 """
 
 
+@pytest.mark.slow
 def test_the_rank_that_begins_first_is_recorded_and_no_other(ranks: Ranks) -> None:
     ran = ranks.script(THREADED)
     assert len(ran.files) == 2, "one per init"

@@ -146,7 +146,12 @@ def test_texts_can_be_left_out(level: str, ranks: Ranks) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "left"), [(("--sources", "lines"), 0), (("--no-sources",), 0), ((), 1)]
+    ("option", "left"),
+    [
+        (("--no-sources",), 0),
+        pytest.param(("--sources", "lines"), 0, marks=pytest.mark.slow),
+        pytest.param((), 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_script_can_be_run_without(ranks: Ranks, option: tuple[str, ...], left: int) -> None:
     script = (

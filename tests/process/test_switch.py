@@ -128,7 +128,8 @@ LAUNCHES: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 
 
 @pytest.mark.parametrize(
-    "how", ["torchrun", pytest.param("spawn", marks=pytest.mark.slow), "subprocess"]
+    "how",
+    ["torchrun", *(pytest.param(how, marks=pytest.mark.slow) for how in ("spawn", "subprocess"))],
 )
 def test_every_rank_of_an_untouched_program_is_recorded(how: str, launch: Launcher) -> None:
     programs, command = LAUNCHES[how]
@@ -159,13 +160,15 @@ def test_off_nothing_is_loaded(value: str, launch: Launcher) -> None:
     ("variables", "says"),
     [
         ({"COLLECTRACE": "logs"}, "not traced: COLLECTRACE='logs' is not 0 or 1"),
-        (
+        pytest.param(
             {"COLLECTRACE": "1", "COLLECTRACE_HEARTBEAT": "soon"},
             "not traced: COLLECTRACE_HEARTBEAT='soon' is not a number",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             {"COLLECTRACE": "1", "COLLECTRACE_HARTBEAT": "1"},
             "HARTBEAT is no option and has no effect; did you mean COLLECTRACE_HEARTBEAT?",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -188,7 +191,7 @@ ENABLES: Final = "import collectrace\ncollectrace.enable({})\n"
     [
         # After torch: it was on already.
         (WORK + ENABLES.format("'mine', heartbeat=2") + "work(0, 1)", "logs", "mine (it is "),
-        (WORK + ENABLES.format("") + "work(0, 1)", "logs", ""),
+        pytest.param(WORK + ENABLES.format("") + "work(0, 1)", "logs", "", marks=pytest.mark.slow),
         # Before torch: the program's own word counts.
         (ENABLES.format("'mine'") + CALLS, "mine", ""),
     ],

@@ -76,6 +76,7 @@ sys.exit(0 if sys.argv[1:] == ["--lr", "0.1"] else "arguments lost")
 """
 
 
+@pytest.mark.slow
 def test_run_under_torchrun(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]

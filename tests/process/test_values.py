@@ -308,7 +308,10 @@ def test_an_exception(ranks: Ranks, mode: str) -> None:
     assert log.records.index(last) < log.records.index(log.exit)
 
 
-@pytest.mark.parametrize(("option", "is_there"), [((), True), (("--values", "off"), False)])
+@pytest.mark.parametrize(
+    ("option", "is_there"),
+    [pytest.param((), True, marks=pytest.mark.slow), (("--values", "off"), False)],
+)
 def test_a_script_can_be_run_without(ranks: Ranks, option: tuple[str, ...], is_there: bool) -> None:
     ran = ranks.script(SCRIPT, launch=("-m", "collectrace", "run", *option), exits=1)
     assert bool(ran.log().of(Values)) is is_there

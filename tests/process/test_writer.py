@@ -254,7 +254,7 @@ def many(one_more: bool) -> None:
         os._exit(0)
 
 
-@pytest.mark.parametrize("one_more", [False, True])
+@pytest.mark.parametrize("one_more", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_rotation_keeps_the_first_and_the_newest(one_more: bool, ranks: Ranks) -> None:
     ran = ranks.run(many, 2, one_more, env={"COLLECTRACE_MAX_BYTES": str(MAX_BYTES)})
     for rank in range(2):

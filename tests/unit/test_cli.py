@@ -270,6 +270,7 @@ def test_two_reports_cannot_go_to_one_place(
 INSTALLED = "import sys\nfrom collectrace.cli import script\nsys.exit(script())\n"
 
 
+@pytest.mark.slow
 def test_the_installed_program(tmp_path: Path) -> None:
     """As an installer writes it; it runs modules of the working directory, as python -m does."""
     (tmp_path / "bin").mkdir()

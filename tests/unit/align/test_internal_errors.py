@@ -25,8 +25,11 @@ from tests.support import breaking, kind_examples
 from tests.support.synthetic import SECOND, Run
 
 SAMPLES: Final = (
-    "swapped_role_mismatch", "split_mismatch", "group_mismatch", "p2p_unmatched", "deadlock",
-    "stall", "early_termination",
+    *(
+        pytest.param(kind, marks=pytest.mark.slow)
+        for kind in ("swapped_role_mismatch", "deadlock", "early_termination")
+    ),
+    "split_mismatch", "group_mismatch", "p2p_unmatched", "stall",
 )  # fmt: skip
 """Of ``kind_examples``: of each family of findings the smaller runs."""
 

@@ -22,9 +22,15 @@ from tests.support import flight_cases, hostile_text, kind_examples
 from tests.support.synthetic import Run
 
 SAMPLES: Final = (
-    "role_mismatch", "swapped_role_mismatch", "dtype_mismatch", "split_mismatch", "group_mismatch",
-    "creation_missing_call", "p2p_unmatched", "p2p_mismatch", "deadlock", "stall", "raised",
-    "config_skew", "unwaited_work", "early_termination", "evidence_gap",
+    "swapped_role_mismatch", "split_mismatch", "group_mismatch", "creation_missing_call",
+    "p2p_unmatched", "deadlock", "raised", "config_skew",
+    *(
+        pytest.param(kind, marks=pytest.mark.slow)
+        for kind in (
+            "role_mismatch", "dtype_mismatch", "p2p_mismatch", "stall", "unwaited_work",
+            "early_termination", "evidence_gap",
+        )
+    ),
 )  # fmt: skip
 """Of every kind of finding one, of few ranks."""
 

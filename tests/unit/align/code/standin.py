@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final
@@ -121,7 +122,9 @@ def small(text: str, path: str = "/small/program.py") -> list[Run]:
             "__name__": "__main__", "all_reduce": emit, "odd": bool(rank).__bool__, "rank": rank,
         }  # fmt: skip
         try:
-            exec(compile(text, path, "exec"), names)
+            # In a thread of its own: an event loop may run in this one, for a browser's sake.
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(exec, compile(text, path, "exec"), names).result()
         except SystemExit:
             pass
         except Exception as error:  # noqa: BLE001  the program's own

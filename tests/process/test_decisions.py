@@ -17,7 +17,7 @@ from tests.zoo import decided
 from tests.zoo.decided import Program
 from tests.zoo.runner import Server
 
-QUICK: Final = 110
+QUICK: Final = 200
 """Of so many programs one is run by default."""
 
 PROGRAMS: Final = [

@@ -72,12 +72,12 @@ def other_op() -> None:
     os._exit(0)
 
 
-@pytest.mark.parametrize("form", ["pickle", "json"])
+@pytest.mark.parametrize("form", ["pickle", pytest.param("json", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("body", "kind", "suspects"),
     [
         (healthy, None, ()),
-        (wrapped, None, ()),
+        pytest.param(wrapped, None, (), marks=pytest.mark.slow),
         (other_dtype, "dtype_mismatch", (1,)),
         (other_op, "op_mismatch", (2,)),
     ],

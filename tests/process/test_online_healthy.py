@@ -29,9 +29,8 @@ _TWINS: Final = 5
 _USUAL: Final = frozenset(
     {
         "healthy/checkpoint_takes_long", "healthy/crashed_everywhere",
-        "healthy/every_collective", "healthy/groups_come_and_go", "healthy/join_zero_one_two",
-        "healthy/refused_and_repaired", "healthy/shrink_to_two",
-        "healthy/straggler", "healthy/work_queue",
+        "healthy/every_collective", "healthy/join_zero_one_two",
+        "healthy/refused_and_repaired", "healthy/work_queue",
         "join/inputs_uneven_barrier_every_step", "p2p/both_receive_first",
     }
 )  # fmt: skip

@@ -35,14 +35,14 @@ def run(number: int, barrier: str) -> None:
         (1, "native", [], (), ""),
         (2, "native", ["missing_call"], (), UNEVEN),
         (3, "native", ["missing_call"], (), UNEVEN),
-        (3, "zeros", ["missing_call"], (), UNEVEN),
+        pytest.param(3, "zeros", ["missing_call"], (), UNEVEN, marks=pytest.mark.slow),
         (4, "native", ["op_mismatch"], (1,), BATCHES),
         (4, "zeros", ["role_mismatch", "dtype_mismatch"], (1,), BATCHES),
         (4, "ones", ["role_mismatch", "dtype_mismatch"], (1,), BATCHES),
-        (5, "native", ["op_mismatch"], (), UNEVEN),
+        pytest.param(5, "native", ["op_mismatch"], (), UNEVEN, marks=pytest.mark.slow),
         (5, "ones", ["shape_mismatch"], (), UNEVEN),
         (6, "native", [], (), ""),
-        (6, "ones", [], (), ""),
+        pytest.param(6, "ones", [], (), "", marks=pytest.mark.slow),
     ],
 )
 def test_verdict(

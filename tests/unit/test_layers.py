@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,13 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(file: Path, *, eager: bool = False) -> Iterator[str]:
+@cache
+def imports(file: Path, *, eager: bool = False) -> tuple[str, ...]:
     """Every module that a file imports, its lazy imports included unless ``eager``."""
+    return tuple(_imports(file, eager=eager))
+
+
+def _imports(file: Path, *, eager: bool) -> Iterator[str]:
     tree = ast.parse(file.read_text())
     nodes = _at_import(tree) if eager else ast.walk(tree)
     for node in nodes:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.zoo.corpus import Entry, Run
 
-SIZE: Final = 60
+SIZE: Final = 55
 """Runs at most."""
 
 

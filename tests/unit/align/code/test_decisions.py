@@ -13,6 +13,9 @@ from collectrace.align.code.decide import Answer, Strength
 from tests.support import decisions
 from tests.unit.align.code import alone, standin
 
+# The recordings of the same programs are judged by default, and their decisions with them.
+pytestmark = pytest.mark.slow
+
 PROGRAMS: Final = list(product(decisions.KINDS, decisions.SHAPES, (2, 3)))
 
 

@@ -11,6 +11,12 @@ from tests.zoo.corpus import Entry, Run
 SIZE: Final = 55
 """Runs at most."""
 
+UNSTEADY: Final[Mapping[str, str]] = {
+    "sharded/tensor_parallel_other_inputs": "one of its two groups may crash before the other has "
+    "got so far, and then they are two findings",
+}
+"""Runs that are not made by default: what their verdict depends on, beside the program."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -27,7 +33,11 @@ def sample(runs: list[Run], entries: Mapping[str, Entry], size: int = SIZE) -> S
     This is the greedy answer to weighted set cover, which is within a logarithm of the best. Where
     there is room left, everything is covered once more.
     """
-    known = {run.name: features(run, entries[run.name]) for run in runs if run.name in entries}
+    known = {
+        run.name: features(run, entries[run.name])
+        for run in runs
+        if run.name in entries and run.name not in UNSTEADY
+    }
     every = frozenset[str]().union(*known.values())
     left, missing = dict(known), set(every)
 

@@ -159,7 +159,10 @@ class Server:
             ranks=1 if case.synthetic else case.ranks,
             limit=2 * patience if patience else case.limit(twin) * slow + usual - 4,
             kill_after=_scaled(case.kill_after, slow),
-            interrupt_after=None if twin else _scaled(case.interrupt_after, slow),
+            # A wait that Ctrl-C ends is a hang if it was long: where all is well it stays short.
+            interrupt_after=None
+            if twin
+            else _scaled(case.interrupt_after, slow if case.is_error else 1),
             untraced=() if twin else case.untraced,
             output=str(folder),
             mode="bare" if case.synthetic else mode,

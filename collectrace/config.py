@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,14 +27,15 @@ ON_DIVERGENCE: Final = ("report", "raise", "exit")
 
 VALUES_ON: Final = "on"
 VALUES_ALL: Final = "all"
-VALUES_OFF: Final = "off"
-_VALUES: Final = (VALUES_ON, VALUES_ALL, VALUES_OFF)
+OFF: Final = "off"
 FULL: Final = "full"
 LINES: Final = "lines"
-OFF: Final = "off"
 
-SOURCES: Final = (FULL, LINES, OFF)
-"""What can be recorded of the program's text."""
+LEVELS: Final[dict[str, tuple[str, ...]]] = {
+    "sources": (FULL, LINES, OFF),
+    "values": (VALUES_ON, VALUES_ALL, OFF),
+}
+"""Options that take a word, or a truth value for the first or the last of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Config:
         if isinstance(values.get("library"), str | os.PathLike):
             raise CollectraceError("library must be a list of folders")
         values["library"] = tuple(Path(folder) for folder in values.get("library", ()))
-        values |= {name: read(values[name]) for name, read in _LEVELS.items() if name in values}
+        values |= {name: _given_level(name, values[name]) for name in LEVELS if name in values}
         config = replace(cls(), **values)
         for name in ("max_bytes", "heartbeat", "stall_after", "max_failures"):
             value = getattr(config, name)
@@ -213,39 +215,24 @@ def _truth(text: str) -> bool:
         raise ValueError(text) from None
 
 
-def which_values(text: str) -> str:
-    """Which values are recorded, from ``on``, ``all``, ``off``, or a truth value.
+def _level(name: str, given: object) -> str:
+    """Return one of an option's levels, by its name or by a truth value.
 
     Raises:
         ValueError: it is none of these.
 
     """
-    word = text.strip().lower()
-    if word in _VALUES:
+    word, levels = str(given).strip().lower(), LEVELS[name]
+    if word in levels:
         return word
-    return VALUES_ON if _truth(word) else VALUES_OFF
+    return levels[0] if _truth(word) else levels[-1]
 
 
-def _given_values(given: Any) -> str:
+def _given_level(name: str, given: object) -> str:
     try:
-        return which_values(str(given))
+        return _level(name, given)
     except ValueError:
-        raise CollectraceError(f"values={given!r} is none of {', '.join(_VALUES)}") from None
-
-
-def _sources(value: object) -> str:
-    """One of :data:`SOURCES`, by its name or by a truth value."""
-    text = str(value).strip().lower()
-    if text in SOURCES:
-        return text
-    return FULL if _truth(text) else OFF
-
-
-def _given_sources(value: object) -> str:
-    try:
-        return _sources(value)
-    except ValueError:
-        raise CollectraceError(f"sources={value!r} is none of {', '.join(SOURCES)}") from None
+        raise CollectraceError(f"{name}={given!r} is none of {', '.join(LEVELS[name])}") from None
 
 
 def folders(text: str) -> tuple[Path, ...]:
@@ -253,20 +240,14 @@ def folders(text: str) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in text.split(os.pathsep) if folder)
 
 
-_LEVELS: Final[dict[str, Callable[[Any], str]]] = {
-    "sources": _given_sources,
-    "values": _given_values,
-}
-"""Options that take a word or a truth value."""
-
 _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "log_dir": (Path, "a folder"),
     "max_bytes": (size, "a whole number, or a size such as 512M or 1G"),
     "heartbeat": (float, "a number"),
     "stall_after": (float, "a number"),
     "max_failures": (int, "a whole number"),
-    "sources": (_sources, "full, lines or off"),
-    "values": (which_values, "on, all or off"),
+    "sources": (partial(_level, "sources"), "full, lines or off"),
+    "values": (partial(_level, "values"), "on, all or off"),
     "library": (folders, "a list of folders"),
     "announce": (_truth, "0 or 1"),
     "keep_runs": (int, "a whole number"),

@@ -15,14 +15,13 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from collectrace.config import (
+    LEVELS,
     OFF,
     PREFIX,
-    SOURCES,
     SWITCH,
     Config,
     folders,
     size,
-    which_values,
 )
 
 HELP: Final = "trace a script"
@@ -33,9 +32,14 @@ _OPTIONS: Final = (
     ("stall_after", float, "S", "seconds after which a pending collective has stalled"),
     ("heartbeat", float, "S", "seconds between two heartbeats"),
     ("max_failures", int, "N", "internal failures before the tracer goes silent"),
-    ("values", which_values, "on|all|off", "values of variables when a rank stalls or fails"),
     ("library", folders, "DIR[:DIR]", "folders of code that is not the user's own"),
     ("keep_runs", int, "N", "runs that the folder may hold, 0: all; the oldest go"),
+)
+
+
+_LEVELS: Final = (
+    ("sources", "what to record of the script's text"),
+    ("values", "what to record of variables when a rank stalls or fails"),
 )
 
 
@@ -50,11 +54,11 @@ def add_arguments(parser: ArgumentParser) -> None:
             metavar=metavar,
             help=f"{words} (default: {usual}, or {PREFIX}{name.upper()})",
         )
-    parser.add_argument(
-        "--sources", choices=SOURCES, default=None,
-        help=f"what to record of the script's text (default: {default.sources}, or "
-        f"{PREFIX}SOURCES)",
-    )  # fmt: skip
+    for name, words in _LEVELS:
+        parser.add_argument(
+            f"--{name}", choices=LEVELS[name],
+            help=f"{words} (default: {getattr(default, name)}, or {PREFIX}{name.upper()})",
+        )  # fmt: skip
     parser.add_argument(
         "--no-sources", dest="sources", action="store_const", const=OFF, help="--sources off"
     )

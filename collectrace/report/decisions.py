@@ -120,7 +120,7 @@ def _side(side: DecisionSide, *, is_before: bool) -> Text:
 
 def _did(side: DecisionSide) -> str:
     if side.did is None:
-        return "not known"
+        return "which way it went is not known"
     did = DID[side.did]
     if side.did == "calls" and side.name:
         return f"called {text.clean(side.name)}()"

@@ -107,65 +107,59 @@ def separating(region: Region, *, same: bool, exact: bool = True) -> Iterator[Br
     """
     if not all(target in region.leads for target in TARGETS):
         return
-    meets = {} if same else _meeting_points(region)
+    separation = _Separation(region, {} if same else _meeting_points(region), same, exact)
     for step, edges in region.edges.items():
         if len({edge.target for edge in edges}) < 2:
             continue
         if not same and region.leads.get(step) != BOTH:
             continue
         normal = [edge for edge in edges if not edge.is_exception]
-        if _separates(region, step, normal, meets, same=same, exact=exact):
+        if separation.by(step, normal):
             yield Branch(step, by_exception=False)
-        if len(normal) < len(edges) and _by_exception(
-            region, step, edges, meets, same=same, exact=exact
-        ):
+        if len(normal) < len(edges) and separation.by_exception(step, edges):
             yield Branch(step, by_exception=True)
 
 
-def _by_exception(
-    region: Region,
-    step: int,
-    edges: Sequence[Edge],
-    meets: Mapping[int, int | None],
-    *,
-    same: bool,
-    exact: bool,
-) -> bool:
-    """Whether an exception and another outcome of a step separate the targets."""
-    if not same:
-        raised = {region.leads[edge.target] for edge in edges if edge.is_exception}
-        normal = {region.leads[edge.target] for edge in edges if not edge.is_exception}
-        if not normal:
+@dataclass(frozen=True, slots=True)
+class _Separation:
+    """Whether outcomes of a step separate the targets of a region."""
+
+    region: Region
+    meets: Mapping[int, int | None]
+    """By step the first step that all its paths to a target pass."""
+    same: bool
+    exact: bool
+    """See :func:`separating`."""
+
+    def by_exception(self, step: int, edges: Sequence[Edge]) -> bool:
+        """Whether an exception and another outcome of a step do."""
+        if not self.same:
+            leads = self.region.leads
+            raised = {leads[edge.target] for edge in edges if edge.is_exception}
+            normal = {leads[edge.target] for edge in edges if not edge.is_exception}
+            if not normal:
+                return False
+            if len(raised | normal) > 1:
+                # Another outcome than the exception may be the one that differs.
+                return any(one != other for one in raised for other in normal)
+        return self.by(step, edges)
+
+    def by(self, step: int, edges: Sequence[Edge]) -> bool:
+        """Whether some of the outcomes of a step do."""
+        region = self.region
+        if len({edge.target for edge in edges}) < 2:
             return False
-        if len(raised | normal) > 1:
-            # Another outcome than the exception may be the one that differs.
-            return any(one != other for one in raised for other in normal)
-    return _separates(region, step, edges, meets, same=same, exact=exact)
-
-
-def _separates(
-    region: Region,
-    step: int,
-    edges: Sequence[Edge],
-    meets: Mapping[int, int | None],
-    *,
-    same: bool,
-    exact: bool,
-) -> bool:
-    """Whether some of the outcomes of a step separate the targets."""
-    if len({edge.target for edge in edges}) < 2:
-        return False
-    around = region.loops(step)
-    if same:
-        return bool(around) and _are_apart(region, step, edges, around, same=True)
-    if len({region.leads[edge.target] for edge in edges}) > 1:
-        return True
-    if any(region.leads[edge.target] != BOTH for edge in edges):
-        return False
-    meeting = meets.get(step)
-    if meeting is not None and not _iterates(region, edges, meeting, around):
-        return False
-    return not exact or _are_apart(region, step, edges, around, same=False)
+        around = region.loops(step)
+        if self.same:
+            return bool(around) and _are_apart(region, step, edges, around, same=True)
+        if len({region.leads[edge.target] for edge in edges}) > 1:
+            return True
+        if any(region.leads[edge.target] != BOTH for edge in edges):
+            return False
+        meeting = self.meets.get(step)
+        if meeting is not None and not _iterates(region, edges, meeting, around):
+            return False
+        return not self.exact or _are_apart(region, step, edges, around, same=False)
 
 
 def _iterates(region: Region, edges: Sequence[Edge], meeting: int, around: Sequence[int]) -> bool:

@@ -49,21 +49,21 @@ class Kind(Enum):
 
 
 class Way(Enum):
-    """An outcome of a statement, by its kind."""
+    """An outcome of a statement, by its kind; the values are those of ``findings.Way``."""
 
-    NEXT = "went on"
-    TAKEN = "condition true"
-    NOT_TAKEN = "condition false"
-    ITERATES = "next iteration"
-    ENDED = "iterations ended"
-    CASE = "case matched"
-    NO_CASE = "no case matched"
-    HANDLER = "handler entered"
-    NO_HANDLER = "no handler entered"
+    NEXT = "next"
+    TAKEN = "taken"
+    NOT_TAKEN = "not_taken"
+    ITERATES = "iterates"
+    ENDED = "ended"
+    CASE = "case"
+    NO_CASE = "no_case"
+    HANDLER = "handler"
+    NO_HANDLER = "no_handler"
     RAISED = "raised"
-    CALLS = "called a function"
-    CALLS_OTHER = "did not call that function"
-    VALUE = "computed a value of its own"
+    CALLS = "calls"
+    CALLS_OTHER = "calls_other"
+    VALUE = "value"
 
 
 class Outcome(NamedTuple):

@@ -15,21 +15,21 @@ from collectrace.align.reading.rank_names import RANK
 
 
 class Origin(Enum):
-    """What a value depends on, the most telling first."""
+    """What a value depends on, the most telling first; the values are those of ``DependsOn``."""
 
-    RANK = "the rank"
-    CLOCK = "a clock"
-    RANDOM = "a random generator"
-    FILES = "the file system"
-    ENVIRONMENT = "the environment or the host"
-    RECEIVED = "a received message"
-    ROOT = "the result that only the root of a collective gets"
-    EXCEPTION = "an exception"
-    ORDER = "the order of a set"
-    DATA = "data or tensors of the rank"
-    LENGTH = "a length"
-    UNKNOWN = "something that the source does not show"
-    AGREED = "what is the same on both sides"
+    RANK = "rank"
+    CLOCK = "clock"
+    RANDOM = "random"
+    FILES = "files"
+    ENVIRONMENT = "environment"
+    RECEIVED = "received"
+    ROOT = "root"
+    EXCEPTION = "exception"
+    ORDER = "order"
+    DATA = "data"
+    LENGTH = "length"
+    UNKNOWN = "unknown"
+    AGREED = "agreed"
 
 
 class Rule(Enum):

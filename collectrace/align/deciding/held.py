@@ -90,8 +90,11 @@ def held(program: Program, decision: Decision, rank: int, levels: Sequence[Level
     for one, did in zip(levels, decision.outcomes, strict=True):
         mine: dict[str, Plain] = {}
         read = one.of_function(function)
-        for name in names if read is not None else ():
-            if read is None or name not in read.values:
+        if read is None:
+            values.append(mine)
+            continue
+        for name in names:
+            if name not in read.values:
                 continue
             value = _settled(read.values[name])
             if value is not None and lasting.lasts(name, Frame.parse(read.frame).line, did):

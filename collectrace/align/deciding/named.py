@@ -10,7 +10,7 @@ from typing import Any, Final
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
 from collectrace.align.code.files import Files
-from collectrace.align.code.graph import Outcome, Way
+from collectrace.align.code.graph import Outcome
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -22,52 +22,13 @@ from collectrace.align.deciding.texts import RecordedTexts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide, DependsOn, Finding
-from collectrace.findings import Strength as Sure
-from collectrace.findings import Way as Did
+from collectrace.findings import KINDS, Decision, DecisionSide, Finding
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
 
 _MOST: Final = 20
 """Findings of one run whose decisions are looked for."""
-
-WAYS: Final[dict[Way, Did]] = {
-    Way.NEXT: "next",
-    Way.TAKEN: "taken",
-    Way.NOT_TAKEN: "not_taken",
-    Way.ITERATES: "iterates",
-    Way.ENDED: "ended",
-    Way.CASE: "case",
-    Way.NO_CASE: "no_case",
-    Way.HANDLER: "handler",
-    Way.NO_HANDLER: "no_handler",
-    Way.RAISED: "raised",
-    Way.CALLS: "calls",
-    Way.CALLS_OTHER: "calls_other",
-    Way.VALUE: "value",
-}
-
-ORIGINS: Final[dict[Origin, DependsOn]] = {
-    Origin.RANK: "rank",
-    Origin.CLOCK: "clock",
-    Origin.RANDOM: "random",
-    Origin.FILES: "files",
-    Origin.ENVIRONMENT: "environment",
-    Origin.RECEIVED: "received",
-    Origin.ROOT: "root",
-    Origin.EXCEPTION: "exception",
-    Origin.ORDER: "order",
-    Origin.DATA: "data",
-    Origin.LENGTH: "length",
-    Origin.UNKNOWN: "unknown",
-    Origin.AGREED: "agreed",
-}
-
-_STRENGTHS: Final[dict[Strength, Sure]] = {
-    Strength.ONLY: "only",
-    Strength.POSSIBLE: "possible",
-}
 
 
 def added(
@@ -152,15 +113,14 @@ def _told(
 ) -> Decision:
     """Return a decision as a finding has it, with the values of the ranks."""
     known = held(program, decision, pair.one.rank, levels)
-    strength = known.strength
-    if strength != "confirmed" and (strength is None or decision.strength is Strength.ONLY):
-        strength = _STRENGTHS[decision.strength]
+    is_told = known.strength == "confirmed" or decision.strength is Strength.POSSIBLE
+    strength = (known.strength if is_told else None) or decision.strength.value
     return Decision(
         site=f"{decision.site.path}:{decision.site.line}",
         text=decision.text,
         function=decision.function,
         sides=tuple(map(_side, pair.ranks, decision.outcomes, known.values)),
-        depends_on=tuple(ORIGINS[origin] for origin in decision.origins),
+        depends_on=tuple(origin.value for origin in decision.origins),
         strength=strength,
         read_later=known.later or None,
     )
@@ -169,7 +129,7 @@ def _told(
 def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:
     return DecisionSide(
         rank=rank,
-        did=WAYS[outcome.way] if outcome is not None else None,
+        did=outcome.way.value if outcome is not None else None,
         name=(outcome.name or None) if outcome is not None else None,
         line=(outcome.line or None) if outcome is not None else None,
         values=dict(values) or None,

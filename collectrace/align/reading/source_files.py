@@ -110,6 +110,8 @@ class SourceFiles:
         """Paths of files whose text was asked for and is not there."""
         self._unproven: dict[str, SourceText | None] = {}
         """By path, texts of this machine for which there is no hash."""
+        self._libraries: dict[int, dict[tuple[str, ...], set[tuple[str, ...]]]] = {}
+        """See :meth:`libraries`; by rank."""
 
     @cached_property
     def _frames(self) -> _Frames:
@@ -180,9 +182,11 @@ class SourceFiles:
 
     def libraries(self, rank: int) -> Mapping[tuple[str, ...], set[tuple[str, ...]]]:
         """Return by the user's frames of a rank's stacks what they list of libraries' frames."""
-        found: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-        for stack in self._ranks[rank].stacks.values() if rank in self._ranks else ():
-            found.setdefault(tuple(stack.frames), set()).add(tuple(stack.libraries or ()))
+        found = self._libraries.get(rank)
+        if found is None:
+            found = self._libraries[rank] = {}
+            for stack in self._ranks[rank].stacks.values() if rank in self._ranks else ():
+                found.setdefault(tuple(stack.frames), set()).add(tuple(stack.libraries or ()))
         return found
 
     def is_held(self, rank: int, path: str) -> bool:

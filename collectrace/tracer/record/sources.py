@@ -30,7 +30,7 @@ _MOST_OF_LIBRARIES: Final = 16 << 20
 
 
 class Sources:
-    """The sources of one run's sites; ``level`` is one of ``config.SOURCES``, and not ``off``.
+    """The sources of one run's sites; ``level`` is one of the option's, and not ``off``.
 
     ``patience``: see :class:`Texts`. ``news`` is called when there is something to look up.
     """

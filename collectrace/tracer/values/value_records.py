@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from collectrace import records
-from collectrace.config import VALUES_ALL, VALUES_OFF
+from collectrace.config import OFF, VALUES_ALL
 from collectrace.tracer.guard import contained
 from collectrace.tracer.record import scopes
 from collectrace.tracer.record.recorder import Recorder
@@ -70,7 +70,7 @@ class ValueRecords:
         self._recorder, self._run = recorder, run
         self._shows_text = mode == VALUES_ALL
         # Without a GIL the frames of other threads change while they are read.
-        self._is_on = mode != VALUES_OFF and getattr(sys, "_is_gil_enabled", lambda: True)()
+        self._is_on = mode != OFF and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._ended = 0
         self._calls, self._read_t = -1, 0
         """Calls recorded when threads were read last, and when that was, ns."""

@@ -32,7 +32,7 @@ def test_each_decision_has_its_line_both_sides_and_how_sure_it_is() -> None:
         "    Read later, when they may have held something else: `batch`.",
         "  train.py:38   for batch in loader:",
         "    rank 3: the loop ended",
-        "    rank 3 usually: not known",
+        "    rank 3 usually: which way it went is not known",
         "    It depends on batches or tensors of the rank and something that the source",
     ]
 

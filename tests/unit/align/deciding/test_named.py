@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from collectrace import findings
 from collectrace.align.code import decide
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
-from collectrace.align.deciding import named
 from collectrace.findings import Decision
 from tests.unit.align.deciding.program import Program
 
@@ -262,5 +262,5 @@ def test_without_the_source_there_are_none(tmp_path: Path) -> None:
 
 
 def test_every_outcome_and_every_origin_has_a_word() -> None:
-    assert named.WAYS.keys() == set(Way)
-    assert named.ORIGINS.keys() == set(Origin)
+    assert {one.value for one in Way} == set(get_args(findings.Way))
+    assert {one.value for one in Origin} == set(get_args(findings.DependsOn))

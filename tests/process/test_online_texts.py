@@ -43,16 +43,16 @@ def test_texts_are_asked_for_as_they_are_needed(tmp_path: Path) -> None:
             texts = read(folder, full=True).source_files
             assert list(texts.skewed()) == ["/cells/skewed.py"]
             for rank in range(2):
-                found = texts.text_of(rank, "/cells/skewed.py")
+                found = texts.text(rank, "/cells/skewed.py")
                 assert found is not None
-                assert found.text.startswith(f"# of rank {rank}\n")
+                assert found.startswith(f"# of rank {rank}\n")
             # Of many files, too, and of those that another rank has as well.
-            found = texts.text_of(1, "/cells/small99.py")
+            found = texts.text(1, "/cells/small99.py")
             assert found is not None
-            assert found.text.startswith("# small 99\n")
-            large = [texts.text_of(0, f"/cells/large{n}.py") for n in range(3)]
+            assert found.startswith("# small 99\n")
+            large = [texts.text(0, f"/cells/large{n}.py") for n in range(3)]
             assert [text is None for text in large] == [False, False, True]
             assert any("no more than 4 MiB" in note for note in texts.notes)
-        assert texts.text_of(0, "/cells/small7.py") is None, "the turn is over"
+        assert texts.text(0, "/cells/small7.py") is None, "the turn is over"
         end.touch()
         assert [rank.wait(PATIENCE) for rank in ranks.ranks] == [0, 0]

@@ -48,9 +48,6 @@ _UNNAMED: Final = {
     ast.DictComp: "<dictcomp>",
 }
 
-COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
-"""Functions that Python 3.11 makes of comprehensions; later versions run them in place."""
-
 
 class Gap(Enum):
     """A reason why a decision may have been overlooked."""

@@ -103,17 +103,6 @@ class Definitions:
         """Return every binding of a name in the function."""
         return [one for names in self._bindings.values() for one in names.get(name, ())]
 
-    def leading_to(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return the steps from which control can reach some steps."""
-        seen: set[int] = set()
-        todo = list(nodes)
-        while todo:
-            for one in self._before[todo.pop().number]:
-                if one.number not in seen:
-                    seen.add(one.number)
-                    todo.append(one)
-        return [self.graph.nodes[number] for number in sorted(seen)]
-
 
 IN_PLACE: Final = {
     **dict.fromkeys(

@@ -7,7 +7,7 @@ asks ``code`` what can have decided between them.
 - ``habits`` says what a rank usually does after a call.
 - ``endings`` says what a rank did if it made no further call.
 - ``sides`` finds the last call that two sides had in common, and what each did next.
-- ``frames`` reads the stacks of records; ``texts`` gives the program as it was recorded.
+- ``frames`` reads the stacks of records.
 - ``libraries`` adds the frames of libraries to the user's.
 - ``agreements`` says which results were the same on both ranks.
 - ``held`` compares what the names of a decision held on both ranks.

@@ -18,7 +18,6 @@ from collectrace.align.deciding import libraries, sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.held import Levels, held
 from collectrace.align.deciding.sides import Pair
-from collectrace.align.deciding.texts import RecordedTexts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
@@ -39,7 +38,7 @@ def added(
     Consequences and mere information have none. ``candidates`` are those that the findings were
     made of, in the same order.
     """
-    program = Program(Files(RecordedTexts(case.evidence.source_files)))
+    program = Program(Files(case.evidence.source_files))
     left = _MOST
     found: list[Finding] = []
     for candidate, finding in zip(candidates, findings, strict=True):

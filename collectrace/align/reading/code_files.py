@@ -47,8 +47,7 @@ class CodeFiles:
 
     def text(self, file: str) -> str:
         """Return the text of a file; empty if it is not known."""
-        known = self._sources.shared(file)
-        return known.text if known is not None else ""
+        return self._sources.shared(file) or ""
 
     def lines(self, file: str) -> Sequence[str]:
         """Return the lines of a file; one that is empty if they are not known."""

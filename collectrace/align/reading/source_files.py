@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final, Protocol
@@ -34,16 +34,6 @@ class Recorded(Protocol):
     """By path the hash of the text."""
     stacks: dict[int, Stack]
     imported: Imported | None
-
-
-@dataclass(frozen=True, slots=True)
-class SourceText:
-    """The text that a rank ran under a path."""
-
-    text: str
-    sha256: str
-    is_borrowed: bool = False
-    """The rank has not recorded which text it ran, and all peers that have agree on this one."""
 
 
 @dataclass
@@ -95,7 +85,7 @@ class SourceFiles:
             path = PurePosixPath(blob.name)
             if is_source(path):
                 self._blobs.setdefault(path.stem, []).append(blob)
-        self._texts: dict[str, SourceText | None] = {}
+        self._texts: dict[str, str | None] = {}
         """By hash."""
         self._kept = 0
         """Characters of them."""
@@ -108,7 +98,7 @@ class SourceFiles:
         """Paths of files whose text was asked for and of which some ranks recorded no hash."""
         self._absent: dict[str, None] = {}
         """Paths of files whose text was asked for and is not there."""
-        self._unproven: dict[str, SourceText | None] = {}
+        self._unproven: dict[str, str | None] = {}
         """By path, texts of this machine for which there is no hash."""
         self._libraries: dict[int, dict[tuple[str, ...], set[tuple[str, ...]]]] = {}
         """See :meth:`libraries`; by rank."""
@@ -146,8 +136,11 @@ class SourceFiles:
             )
         return tuple(notes)
 
-    def text_of(self, rank: int, path: str) -> SourceText | None:
-        """Return the text that a rank ran under a path; None if that is not known."""
+    def text(self, rank: int, path: str) -> str | None:
+        """Return the text that a rank ran under a path; None if that is not known.
+
+        A rank that has not recorded which text it ran borrows the one that all others have.
+        """
         ranks = self._ranks
         sha256 = ranks[rank].source_files.get(path) if rank in ranks else None
         if sha256 is not None:
@@ -155,13 +148,12 @@ class SourceFiles:
         told = {known.source_files[path] for known in ranks.values() if path in known.source_files}
         if told:
             found = self._unchanged(told.pop(), path) if len(told) == 1 else None
-            if found is None:
-                return None
-            self._borrowed[path] = None
-            return replace(found, is_borrowed=True)
+            if found is not None:
+                self._borrowed[path] = None
+            return found
         return self._of_this_machine(path)
 
-    def shared(self, path: str) -> SourceText | None:
+    def shared(self, path: str) -> str | None:
         """Return the text that all ranks ran under a path; None if it is not known, or they differ.
 
         Ranks that have not recorded which text they ran do not count.
@@ -201,14 +193,14 @@ class SourceFiles:
                 found.setdefault(path, {}).setdefault(sha256, []).append(rank)
         return {path: texts for path, texts in sorted(found.items()) if len(texts) > 1}
 
-    def _unchanged(self, sha256: str, path: str) -> SourceText | None:
+    def _unchanged(self, sha256: str, path: str) -> str | None:
         """Return a text if the functions that frames lie in begin in it where they began."""
         found = self._text(sha256, path)
         if found is None:
             return None
         key = path, sha256
         if key not in self._fits:
-            enclosing = spans.of(found.text).enclosing
+            enclosing = spans.of(found).enclosing
             functions = self._frames.functions.get(key, ())
             self._fits[key] = all(enclosing.defines(name, line) for name, line in functions)
         if not self._fits[key]:
@@ -216,26 +208,21 @@ class SourceFiles:
             return None
         return found
 
-    def _of_this_machine(self, path: str) -> SourceText | None:
+    def _of_this_machine(self, path: str) -> str | None:
         """Return what lies under a path here, if nothing but frames of another tool names it."""
         if path not in self._frames.foreign or path in self._frames.traced:
             return None
         if path not in self._unproven:
             data = source_text.read(path) if path.endswith(".py") else None
-            text = None if data is None else source_text.decode(data)
-            if data is None or text is None:
-                self._unproven[path] = None
-            else:
-                self._unproven[path] = SourceText(text, hashlib.sha256(data).hexdigest())
+            self._unproven[path] = None if data is None else source_text.decode(data)
         return self._unproven[path]
 
-    def _text(self, sha256: str, path: str) -> SourceText | None:
+    def _text(self, sha256: str, path: str) -> str | None:
         if sha256 in self._texts:
             return self._texts[sha256]
         texts = map(source_text.decode, self._found(sha256, path))
-        text = next((text for text in texts if text is not None), None)
-        found = None if text is None else SourceText(text, sha256)
-        size = 0 if found is None else len(found.text)
+        found = next((text for text in texts if text is not None), None)
+        size = 0 if found is None else len(found)
         if self._kept + size > _MOST_KEPT:
             self._texts, self._kept = {}, 0
         self._texts[sha256] = found

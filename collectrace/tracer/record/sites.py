@@ -59,8 +59,6 @@ class UserLine(NamedTuple):
     """``path:line``."""
     function: str
     """The qualified name of the function, as in ``Trainer.step``."""
-    name: str
-    """The function's own name."""
     first_line: int
     """Where the function begins, its decorators included."""
 
@@ -112,7 +110,7 @@ class Place:
     def user_lines(self) -> list[UserLine]:
         """The user's frames, innermost first."""
         found = [
-            UserLine(line(code, lasti), code.co_qualname, code.co_name, code.co_firstlineno)
+            UserLine(line(code, lasti), code.co_qualname, code.co_firstlineno)
             for code, lasti in self.frames
             if classify(code) == USER
         ]

@@ -16,7 +16,7 @@ from collectrace.align import align
 from collectrace.align.reading.evidence import RunEvidence
 from collectrace.align.reading.rank_records import RankRecords
 from collectrace.align.reading.run_reader import read
-from collectrace.align.reading.source_files import SourceFiles, SourceText
+from collectrace.align.reading.source_files import SourceFiles
 from collectrace.align.reading.vocabulary import Vocabulary
 from collectrace.records import Imported, SourceFile, Stack
 from tests.support.synthetic import Run
@@ -46,8 +46,10 @@ def written(tmp_path: Path, *recorded: str | None, texts: tuple[str, ...] = (TEX
 
 
 def told(evidence: RunEvidence, rank: int, path: str = PATH) -> tuple[str, bool] | None:
-    found = evidence.source_files.text_of(rank, path)
-    return None if found is None else (found.text, found.is_borrowed)
+    """The text of a rank, and whether one was borrowed by now."""
+    files = evidence.source_files
+    found = files.text(rank, path)
+    return None if found is None else (found, any("some ranks" in note for note in files.notes))
 
 
 def test_each_rank_has_the_text_that_it_recorded(tmp_path: Path) -> None:
@@ -55,7 +57,6 @@ def test_each_rank_has_the_text_that_it_recorded(tmp_path: Path) -> None:
     assert told(evidence, 0) == (TEXT, False)
     assert told(evidence, 1) == (OTHER, False)
     assert told(evidence, 0, "/job/other.py") is None
-    assert evidence.source_files.text_of(0, PATH) == SourceText(TEXT, hash_of(TEXT))
     assert evidence.source_files.skewed() == {PATH: {hash_of(TEXT): [0], hash_of(OTHER): [1]}}
     assert evidence.source_files.notes == ()
 
@@ -207,8 +208,8 @@ def test_few_texts_are_kept_in_memory(tmp_path: Path, monkeypatch: pytest.Monkey
         read(written(tmp_path, TEXT)).source_files._blobs[hash_of(TEXT)],
     )
     for _ in range(2):
-        assert files.text_of(0, PATH) is not None
-        assert files.text_of(0, "/job/b.py") is None
+        assert files.text(0, PATH) is not None
+        assert files.text(0, "/job/b.py") is None
     assert files._kept <= len(TEXT)
 
 

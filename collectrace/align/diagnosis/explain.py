@@ -37,7 +37,7 @@ from collectrace.align.judging.models import of_one_model
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
-from collectrace.align.reading import chains, code_lines, statements
+from collectrace.align.reading import chains, statements
 from collectrace.align.reading.evidence import GroupConflict, RankLog
 from collectrace.findings import KINDS, MISMATCHES, Finding, Kind, Side, SourceLine, Table
 from collectrace.records import DDP_FORWARD, NATIVE, Call
@@ -183,10 +183,10 @@ def _up_to_the_named(stack: Sequence[str], cause: str) -> list[str]:
 
 
 def _source(case: Case, site: str | None) -> SourceLine | None:
-    """A line, as it was recorded or is found now, with the conditions and loops around it."""
+    """Return a line with the conditions and loops around it; None if it is not known."""
     lines = case.statements(site)
     if not lines:
-        return code_lines.of_site(case.code, site)
+        return None
     around = statements.blocks(lines)
     return SourceLine(
         site=site or "", text=statements.code_of(lines[-1]), enclosing=tuple(around) or None

@@ -87,7 +87,7 @@ def execute(arguments: Namespace, stdout: TextIO, stderr: TextIO) -> Callable[[]
     script = launch.find(
         arguments.script, [*arguments.inserted, *arguments.arguments], module=arguments.module
     )
-    options = [*(name for name, *_ in _OPTIONS), "sources", "announce", "online"]
+    options = [*(name for name, *_ in _OPTIONS), *LEVELS, "announce", "online"]
     config = Config.from_environment(**{name: getattr(arguments, name) for name in options})
     # For what the script starts by itself; and so for this process.
     os.environ.update(config.to_environment() | {SWITCH: "1"})

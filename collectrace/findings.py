@@ -294,6 +294,61 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRow:
+    """A fact that speaks for or against blaming ranks."""
+
+    fact: str
+    """Name of the fact, as ``docs evidence`` lists it."""
+
+    speaks: Literal["for", "against"]
+    """Whether it supports blaming these ranks, or forbids it."""
+
+    ranks: tuple[int, ...]
+    """The ranks that it is about."""
+
+    weight: int
+    """How much it counts: a larger weight wins."""
+
+    sites: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """``path:line`` of the code that shows it; left out if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExcerptLine:
+    """A line of the program that matters for a finding."""
+
+    line: int
+    """Its number."""
+
+    text: str
+    """The line, with its indentation below the function's."""
+
+    what: Literal["decision", "loop", "call", "place"]
+    """``decision``: it can have sent the ranks different ways. ``loop``: a loop around the other
+    lines. ``call``: a call that ranks made or wait in. ``place``: where a rank is or ended."""
+
+    notes: tuple[str, ...] = ()
+    """What ranks did there, a phrase each: ``true on ranks 0,2``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """The lines of one function that matter for a finding."""
+
+    path: str
+    """Of its file, as calls name it."""
+
+    function: str
+    """Qualified name of the function."""
+
+    lines: tuple[ExcerptLine, ...]
+    """In the order of the file."""
+
+    library: str | None = field(default=None, metadata=LEFT_OUT)
+    """The library whose code it is; left out for the user's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, or worth knowing."""
 
@@ -347,6 +402,19 @@ class Finding:
     decisions: tuple[Decision, ...] | None = field(default=None, metadata=LEFT_OUT)
     """The statements that can have led to it, in the order in which control reaches them; left out
     where none is known."""
+
+    code: str | None = field(default=None, metadata=LEFT_OUT)
+    """Code of the cause, as in ``collectrace explain CODE``."""
+
+    fixes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """The parts of ``fix``: the first is the best, the others are alternatives."""
+
+    evidence: tuple[EvidenceRow, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """The facts by which ``suspects`` was decided; left out where none was needed."""
+
+    excerpt: tuple[Excerpt, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """The lines of the program that matter, callers before callees; left out where the source was
+    not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from collectrace import words
-from collectrace.align.deciding import named
 from collectrace.align.diagnosis import explain, rank_words
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
@@ -132,7 +131,6 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
-        findings = named.added(case, candidates, findings)
         findings = _merge(findings, information(case, candidates))
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)

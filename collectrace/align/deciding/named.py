@@ -1,11 +1,11 @@
-"""Adds to findings the statements that can have led to them."""
+"""Finds the statements that can have led to candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
@@ -21,7 +21,7 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide, Finding
+from collectrace.findings import KINDS, Decision, DecisionSide
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
@@ -30,32 +30,36 @@ _MOST: Final = 20
 """Findings of one run whose decisions are looked for."""
 
 
-def added(
-    case: Case, candidates: Sequence[Candidate], findings: Sequence[Finding]
-) -> list[Finding]:
-    """Return the findings, with the statements that can have led to them.
+class Decided(NamedTuple):
+    """The statements that can have led to a candidate, and the two sides between which they lie."""
 
-    Consequences and mere information have none. ``candidates`` are those that the findings were
-    made of, in the same order.
+    decisions: tuple[Decision, ...] = ()
+    pair: Pair | None = None
+
+
+def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
+    """Return for each candidate the statements that can have led to it.
+
+    Consequences and mere information have none.
     """
     program = Program(Files(case.evidence.source_files))
     left = _MOST
-    found: list[Finding] = []
-    for candidate, finding in zip(candidates, findings, strict=True):
+    found: list[Decided] = []
+    for candidate in candidates:
         if candidate.cause is not None or candidate.severity == "info" or not left:
-            found.append(finding)
+            found.append(Decided())
             continue
         left -= 1
-        decisions = case.faults.attempt("decisions", (), _decisions, case, candidate, program)
-        found.append(replace(finding, decisions=decisions or None))
+        nothing = Decided()
+        found.append(case.faults.attempt("decisions", nothing, _decided, case, candidate, program))
     return found
 
 
-def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Decision, ...]:
-    """Return the statements that can have led to a finding."""
+def _decided(case: Case, candidate: Candidate, program: Program) -> Decided:
+    """Return the statements that can have led to a candidate."""
     found = best(case, candidate, program)
     if found is None:
-        return ()
+        return Decided()
     pair, answer = found
     levels = [
         Levels.of(case.log(side.rank), side, t)
@@ -64,7 +68,7 @@ def _decisions(case: Case, candidate: Candidate, program: Program) -> tuple[Deci
     told = (_told(program, pair, one, levels) for one in answer.decisions)
     owners = libraries.owners(case.evidence.source_files, pair.ranks)
     those = [replace(one, library=owners.get(chains.file(one.site))) for one in told]
-    return tuple(sorted(those, key=lambda one: one.library is not None))
+    return Decided(tuple(sorted(those, key=lambda one: one.library is not None)), pair)
 
 
 _Found = tuple[Pair, decide.Answer]

@@ -1,0 +1,211 @@
+"""The statements that can have decided, ranked and put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from collectrace import words
+from collectrace.align.causes import phrases
+from collectrace.align.causes.situation import Situation
+from collectrace.findings import Decision, DecisionSide, DependsOn, Way
+
+Form = Literal["condition", "loop", "handler", "dispatch", "value"]
+"""What kind of statement decided."""
+
+MOST: Final = 3
+"""Statements of one finding that a reason names."""
+
+_FORMS: Final[dict[Way, Form]] = {
+    "taken": "condition", "not_taken": "condition", "case": "condition", "no_case": "condition",
+    "iterates": "loop", "ended": "loop", "handler": "handler", "no_handler": "handler",
+    "raised": "handler", "calls": "dispatch", "calls_other": "dispatch", "value": "value",
+}  # fmt: skip
+
+_STRENGTHS: Final = ("confirmed", "only", "possible", "equal")
+
+_FIRST: Final[tuple[DependsOn, ...]] = (
+    "rank", "exception", "clock", "random", "files", "environment", "received", "root", "order",
+    "data", "length", "unknown", "agreed",
+)  # fmt: skip
+"""The most telling origin first."""
+
+ORIGINS: Final[dict[DependsOn, str]] = {
+    "rank": "It depends on the rank.",
+    "clock": "It depends on a clock, which each rank reads at another moment.",
+    "random": "It depends on a random number, which each rank draws for itself.",
+    "files": "It depends on the file system, which each rank reads at another moment.",
+    "environment": "It depends on the environment or the host of the rank.",
+    "received": "It depends on what the rank received from another rank, thread or process.",
+    "root": "It depends on a result that only the root of a collective gets.",
+    "exception": "It depends on whether an exception was raised on the rank.",
+    "order": "It depends on the order of a set, which differs between processes.",
+    "data": "It is computed from each rank's own data, so ranks can disagree.",
+    "length": "It depends on a length, which can differ between ranks.",
+    "unknown": "The source does not show what it depends on.",
+    "agreed": "It depends on values that are the same on all ranks.",
+}
+
+
+def form(decision: Decision) -> Form:
+    """Return what kind of statement a decision is."""
+    for side in decision.sides:
+        if side.did is not None and side.did != "next":
+            return _FORMS[side.did]
+    head = decision.text.split(" ", 1)[0].rstrip(":")
+    if head in ("if", "elif", "match", "case", "assert", "return", "continue", "break"):
+        return "condition"
+    if head in ("for", "while", "async"):
+        return "loop"
+    return "handler" if head in ("except", "try", "with", "finally", "raise") else "value"
+
+
+def ranked(situation: Situation) -> list[Decision]:
+    """Return the decisions, the most telling first.
+
+    A value that differs decides. Then comes a statement that did different things on the sides,
+    then what it depends on, and whether it is the user's own code.
+    """
+
+    def order(one: Decision) -> tuple[object, ...]:
+        ways = {side.did for side in one.sides}
+        return (
+            one.library is not None,
+            one.strength not in ("confirmed", "only"),
+            one.strength == "equal",
+            origin(one) == "agreed",
+            form(one) == "value",
+            origin(one) not in ("rank", "exception"),
+            len(ways - {None}) < len(one.sides),
+            _FIRST.index(origin(one)),
+        )
+
+    return sorted(situation.decisions, key=order)
+
+
+def origin(decision: Decision) -> DependsOn:
+    """Return the most telling of what a decision depends on."""
+    return decision.depends_on[0] if decision.depends_on else "unknown"
+
+
+def quoted(decision: Decision) -> str:
+    """Return `` `if loss.isfinite():` (train.py:12)``."""
+    text = decision.text.partition("  #")[0]
+    return phrases.statement(text, decision.site)
+
+
+def what_it_did(situation: Situation, decision: Decision) -> str:
+    """Return one sentence: what the statement did on each side."""
+    one, two = _named(situation, decision)
+    said = quoted(decision)
+    ways = one[1].did, two[1].did
+    match form(decision):
+        case "condition":
+            known = [(who, side.did) for who, side in (one, two) if side.did in _TRUE]
+            if not known:
+                return f"{said} can have sent the ranks different ways."
+            told = [f"{_TRUE[did]} on {who}" for who, did in known if did is not None]
+            return f"{said} was {' and '.join(told)}."
+        case "loop":
+            if ways[0] == "iterates" or ways[1] == "ended":
+                return f"The loop {said} ended earlier on {two[0]} than on {one[0]}."
+            if ways[1] == "iterates" or ways[0] == "ended":
+                return f"The loop {said} ended earlier on {one[0]} than on {two[0]}."
+            return f"The loop {said} can have had another number of iterations on {one[0]}."
+        case "handler":
+            entered = [who for who, side in (one, two) if side.did in ("handler", "raised")]
+            if len(entered) == 1:
+                return f"{words.upper(entered[0])} handled an exception at {said}."
+            return f"An exception on some ranks can have decided at {said}."
+        case "dispatch":
+            told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
+            if told:
+                return f"{said} called {' and '.join(told)}{_other(one, two)}."
+            return f"{said} can have called different functions."
+        case _:
+            return f"The result of {said} can differ between the ranks."
+
+
+_TRUE: Final[dict[Way | None, str]] = {
+    "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",
+}  # fmt: skip
+
+
+def _other(one: tuple[str, DecisionSide], two: tuple[str, DecisionSide]) -> str:
+    lacks = [who for who, side in (one, two) if side.did == "calls_other"]
+    return f" and another function on {lacks[0]}" if lacks else ""
+
+
+def _named(
+    situation: Situation, decision: Decision
+) -> tuple[tuple[str, DecisionSide], tuple[str, DecisionSide]]:
+    """Return the two sides of a decision, each with the ranks that it stands for, in words."""
+    one, two = decision.sides[0], decision.sides[-1]
+    if one.rank == two.rank:
+        who = f"rank {one.rank}"
+        return (who, one), (f"{who} before", two)
+    sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
+    names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
+    if names[0] == names[1]:
+        names = [f"rank {side.rank}" for side in (one, two)]
+    return (names[0], one), (names[1], two)
+
+
+def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
+    """Return what decided, in at most three sentences."""
+    first = chosen[0]
+    if len(chosen) == 1:
+        return (what_it_did(situation, first), ORIGINS[origin(first)])
+    rest = words.listed([quoted(one) for one in chosen[1:MOST]])
+    return (
+        what_it_did(situation, first),
+        ORIGINS[origin(first)],
+        f"These can have decided instead: {rest}. The logs do not show which did.",
+    )
+
+
+def rest(situation: Situation, chosen: Decision) -> list[Decision]:
+    """Return the other statements that can have decided; none if the chosen one is certain."""
+    if chosen.strength in ("confirmed", "only"):
+        return []
+    return [
+        one
+        for one in ranked(situation)
+        if one is not chosen and one.strength != "equal" and origin(one) != "agreed"
+    ]
+
+
+def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
+    """Return what to change about a statement that decided, and about others that can have."""
+    others = [one for one in rest(situation, chosen)[: MOST - 1] if form(one) != form(chosen)]
+    return (_fix(chosen), *(f"If {quoted(one)} decided: {words.lower(_fix(one))}" for one in others))
+
+
+def _fix(decision: Decision) -> str:
+    said, place = quoted(decision), words.site(decision.site)
+    match form(decision):
+        case "condition":
+            if origin(decision) == "order":
+                return f"Use the same order on every rank at {place}: sort what you iterate over."
+            return (
+                f"Decide together before {place}: all_reduce the condition with MIN or MAX, then "
+                "let every rank take the same branch."
+            )
+        case "loop":
+            if origin(decision) == "order":
+                return f"Iterate in the same order on every rank: sort the collection at {place}."
+            return (
+                f"Give the loop {said} the same length on every rank: agree on the number of steps "
+                "first (all_reduce with MIN)."
+            )
+        case "handler":
+            return (
+                f"Share an error flag with all ranks behind {said} (all_reduce with MAX). Then let "
+                "every rank make the same calls."
+            )
+        case "dispatch":
+            return f"Let {said} call the same function on every rank."
+        case _:
+            if origin(decision) == "order":
+                return f"Use the same order on every rank at {place}: sort what you iterate over."
+            return f"Compute {said} in the same way on every rank, or broadcast the result."

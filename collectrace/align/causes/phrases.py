@@ -1,0 +1,71 @@
+"""Ranks, calls and lines as parts of sentences, the same in every cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from collectrace import words
+from collectrace.align.reading import chains
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+_LONGEST: Final = 60
+"""Characters of a statement that is quoted."""
+
+
+def line(site: str | None) -> str:
+    """Return `` (train.py:13)``; empty if the line is not known."""
+    return f" ({words.site(site)})" if site else ""
+
+
+def call(one: Call, site: str | None = None) -> str:
+    """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
+    return words.name(one) + line(site or one.site) + words.in_thread(one)
+
+
+def calls(made: Sequence[tuple[str, str]]) -> str:
+    """Return ``all_reduce (a.py:3)``, ``3 calls, first all_reduce (a.py:3)``; of name and site."""
+    name, site = made[0]
+    if len(made) == 1:
+        return name + line(site)
+    return f"{len(made)} calls from {name}{line(site)} on"
+
+
+def did(one: Call) -> str:
+    """Return the verb for a call: the user called it, a framework was in it."""
+    return "called" if is_user(one) else "was in"
+
+
+def statement(text: str, site: str) -> str:
+    """Return `` `if loss.isfinite():` (train.py:12)``."""
+    return f"`{words.brief(text, _LONGEST)}`{line(site)}"
+
+
+def ranks(members: Iterable[int]) -> str:
+    """Return ``rank 1`` or ``ranks 0,2``."""
+    return words.ranks(members)
+
+
+def capital(text: str) -> str:
+    """Return a sentence with its first letter in upper case."""
+    return words.upper(text)
+
+
+def verb(members: Collection[int], singular: str, plural: str) -> str:
+    """Return the form of a verb that fits how many ranks there are."""
+    return words.verb(members, singular, plural)
+
+
+def apart(stacks: Sequence[Sequence[str]]) -> int:
+    """Return how far out, from 0, the innermost frames lie that differ between some stacks.
+
+    A helper that all ranks call has the same line on all: the line that called it says more.
+    """
+    shortest = min((len(stack) for stack in stacks), default=0)
+    if len(stacks) < 2:
+        return 0
+    for depth in range(shortest):
+        if len({chains.site(stack[depth]) for stack in stacks}) > 1:
+            return depth
+    return 0

@@ -1,0 +1,107 @@
+"""What is known of one finding before its cause is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal
+
+from collectrace.align.causes import phrases
+from collectrace.align.causes.difference import Difference, differences
+from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading import chains
+from collectrace.findings import KINDS, Decision, Kind, Side
+from collectrace.records import Call
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A judged candidate, with the statements that can have decided."""
+
+    case: Case
+    candidate: Candidate
+    decisions: tuple[Decision, ...] = ()
+    pair: Pair | None = None
+    """The two sides between which the statements decided; None: none were found."""
+
+    @property
+    def kind(self) -> Kind:
+        """Of the finding."""
+        return self.candidate.kind
+
+    @property
+    def suspects(self) -> tuple[int, ...]:
+        """The ranks to blame, sorted; empty: the evidence blames nobody."""
+        return tuple(sorted(self.candidate.suspects))
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether nobody is blamed."""
+        return not self.candidate.suspects
+
+    @cached_property
+    def called(self) -> list[tuple[Side, Call]]:
+        """The sides that made a call, those with suspects first.
+
+        Each call bears the innermost line of its stack in which the sides differ.
+        """
+        found = [(side, side.call) for side in self.candidate.sides if side.call is not None]
+        found.sort(key=lambda one: not set(one[0].ranks) & set(self.suspects))
+        depth = phrases.apart([side.stack or () for side, _ in found])
+        return [(side, _at(call, side.stack or (), depth)) for side, call in found]
+
+    @cached_property
+    def difference(self) -> tuple[Difference, Difference] | None:
+        """How each side of the pair departs from the other; None: no pair is known."""
+        return differences(self.case, self.pair) if self.pair is not None else None
+
+    @cached_property
+    def subject(self) -> Side | None:
+        """The side that the report is about: of the suspects; None: there is none."""
+        suspects = set(self.suspects)
+        return next((s for s in self.candidate.sides if set(s.ranks) & suspects), None)
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        """The ranks of all sides but the suspects'."""
+        suspects = set(self.suspects)
+        return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether ranks did not make a call that others wait in."""
+        return KINDS[self.kind].is_absence
+
+    @property
+    def group_size(self) -> int:
+        """How many ranks are in the group; 0: not known."""
+        return len(self.candidate.group.ranks) if self.candidate.group is not None else 0
+
+
+def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers."""
+    return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
+
+
+Need = Literal["root", "decisions", "row", "absent", "suspects", "join", "ddp"]
+"""A fact without which a cause is not tried."""
+
+
+def _roles(situation: Situation, *prefixes: str) -> bool:
+    return any(call.role.startswith(prefixes) for _, call in situation.called)
+
+
+NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
+    "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
+    "decisions": lambda s: bool(s.decisions),
+    "row": lambda s: isinstance(s.candidate.source, Divergence),
+    "absent": lambda s: bool(s.candidate.absent),
+    "suspects": lambda s: bool(s.suspects),
+    "join": lambda s: _roles(s, "join."),
+    "ddp": lambda s: _roles(s, "ddp.", "join."),
+}
+"""How each fact is found out; all are cheap."""

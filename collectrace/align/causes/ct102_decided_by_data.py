@@ -4,7 +4,7 @@ What it means
     The condition can have another value on each rank: it depends on the rank's own data, on a clock,
     a random number, a file, or on something that the source does not show.
 
-Example
+Example:
     ::
 
         if loss.isfinite():

@@ -29,11 +29,9 @@ def headline(situation: Situation) -> str:
         return _absence(situation)
     (side, call), *rest = situation.called
     if not situation.suspects:
-        those = words.listed(
-            [f"rank{'s' * (len(s.ranks) > 1)} {words.ranges(s.ranks)}" for s, _ in situation.called]
-        )
+        those = words.listed([words.ranges(s.ranks) for s, _ in situation.called])
         calls = " or ".join(dict.fromkeys(phrases.call(c) for _, c in situation.called))
-        return f"{those} disagree: {calls}"
+        return f"ranks {those} disagree: {calls}"
     who = words.ranks(side.ranks)
     others = words.ranks(rest[0][0].ranks)
     found = departure(situation)

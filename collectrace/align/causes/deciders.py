@@ -42,7 +42,7 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "order": "It depends on the order of a set, which differs between processes.",
     "data": "It is computed from each rank's own data, so ranks can disagree.",
     "length": "It depends on a length, which can differ between ranks.",
-    "unknown": "The source does not show what it depends on.",
+    "unknown": "",
     "agreed": "It depends on values that are the same on all ranks.",
 }
 
@@ -165,7 +165,7 @@ def _named(
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
-        return (who, one), (f"{who} before", two)
+        return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
@@ -176,14 +176,12 @@ def _named(
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
     """Return what decided, in at most three sentences."""
     first = chosen[0]
-    if len(chosen) == 1:
-        return (what_it_did(situation, first), ORIGINS[origin(first)])
-    rest = words.listed([quoted(one) for one in chosen[1:MOST]])
-    return (
-        what_it_did(situation, first),
-        ORIGINS[origin(first)],
-        f"These can have decided instead: {rest}. The logs do not show which did.",
-    )
+    told = [what_it_did(situation, first)]
+    told += [ORIGINS[origin(first)]] if origin(first) != "unknown" else []
+    if len(chosen) > 1:
+        others = words.listed([quoted(one) for one in chosen[1:MOST]])
+        told.append(f"Or {others} decided: the logs do not show which did.")
+    return tuple(told)
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
@@ -246,7 +244,7 @@ def _fix(situation: Situation, decision: Decision) -> str:
 def _of_rank(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
     if found.branches > 1:
-        return f"Make the same calls in all branches of {said}, on every rank."
+        return f"Make the same calls in the same order in all branches of {said}, on every rank."
     if found.inside:
         call = phrases.call(found.inside[0][1])
         return f"Move {call} out of {said}: make the call on every rank, or on none."

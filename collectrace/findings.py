@@ -292,6 +292,10 @@ class Decision:
     """Names that it depends on and that were read, but may have changed since; left out where there
     are none."""
 
+    comes_from: SourceLine | None = field(default=None, metadata=LEFT_OUT)
+    """The line at which the first of what it depends on comes in; left out where that is the
+    statement itself, or is not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRow:

@@ -34,9 +34,11 @@ def headline(situation: Situation) -> str:
         return f"ranks {those} disagree: {calls}"
     who = words.ranks(side.ranks)
     others = words.ranks(rest[0][0].ranks)
-    found = departure(situation)
+    found, first = departure(situation), f"first {phrases.call(call)}"
     if found is not None and found.what == "skipped":
         return f"{who} skipped {made(found)}{iteration(call)}, {others} did not"
+    if found is not None and found.what == "swapped":
+        return f"{who} made {len(found.places)} calls in another order than {others}, {first}"
     if found is not None and found.what == "extra":
         return f"{who} made an extra call, {phrases.call(call)}{iteration(call)}; {others} did not"
     return (

@@ -49,6 +49,10 @@ ORIGINS: Final[dict[DependsOn, str]] = {
 
 def form(decision: Decision) -> Form:
     """Return what kind of statement a decision is."""
+    ways = {side.did for side in decision.sides} - {None, "next"}
+    names = {side.name for side in decision.sides if side.name}
+    if ways <= {"calls", "calls_other"} and ways:
+        return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
@@ -76,8 +80,8 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            -known if form(one) in ("handler", "dispatch") else 0,
-            origin(one) not in ("rank", "exception"),
+            form(one) == "loop" and origin(one) == "unknown",
+            origin(one) != "rank",
             -known,
             _FIRST.index(origin(one)),
         )
@@ -131,7 +135,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
         return f"The branches of {said} make different calls: {words.listed(told)}."
     if found.inside:
         side, call = found.inside[0]
-        return f"{words.upper(phrases.made(side.ranks, call))} inside {said}."
+        inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
+        return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
     if found.jump is not None:
         return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
@@ -173,11 +178,19 @@ def _named(
     return (names[0], one), (names[1], two)
 
 
+def depends(decision: Decision) -> str:
+    """Return what a statement depends on, and where that comes in."""
+    said, source = ORIGINS[origin(decision)], decision.comes_from
+    if source is None:
+        return said
+    return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+
+
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    told += [ORIGINS[origin(first)]] if origin(first) != "unknown" else []
+    told += [depends(first)] if origin(first) != "unknown" else []
     if len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")

@@ -87,13 +87,7 @@ class _Trace:
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 yield from whatever_order(self._parts(tree, place, depth))
-            case ast.IfExp() if not _is_flag(tree.body, tree.orelse):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.Subscript(value=value) if not _is_environment(value):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.BinOp(op=op) if not isinstance(op, ast.Mod | ast.FloorDiv):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.JoinedStr() | ast.List() | ast.Dict():
+            case _ if _picks(tree):
                 yield from picked(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
@@ -407,6 +401,19 @@ def picked(found: Iterable[Source]) -> Iterator[Source]:
     """
     for one in found:
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+
+
+def _picks(tree: ast.AST) -> bool:
+    """Whether an expression picks or computes a value by its parts, and does not only test them."""
+    match tree:
+        case ast.IfExp():
+            return not _is_flag(tree.body, tree.orelse)
+        case ast.Subscript():
+            return not _is_environment(tree.value)
+        case ast.BinOp():
+            return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
+        case _:
+            return isinstance(tree, ast.JoinedStr | ast.List | ast.Dict)
 
 
 def _is_flag(*values: ast.expr | None) -> bool:

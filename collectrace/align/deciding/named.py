@@ -20,7 +20,7 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide
+from collectrace.findings import KINDS, Decision, DecisionSide, SourceLine
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
@@ -49,12 +49,15 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
             continue
         left -= 1
         nothing = Decided()
-        found.append(case.faults.attempt("decisions", nothing, _decided, case, candidate, case.program))
+        found.append(
+            case.faults.attempt("decisions", nothing, _decided, case, candidate, case.program)
+        )
     return found
 
 
-def _decided(case: Case, candidate: Candidate, program: Program) -> Decided:
+def _decided(case: Case, candidate: Candidate) -> Decided:
     """Return the statements that can have led to a candidate."""
+    program = case.program
     found = best(case, candidate, program)
     if found is None:
         return Decided()
@@ -124,7 +127,16 @@ def _told(
         depends_on=tuple(origin.value for origin in decision.origins),
         strength=strength,
         read_later=known.later or None,
+        comes_from=_line_of(program, pair.ranks[0], decision.comes_from),
     )
+
+
+def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
+    """Return a line with its text."""
+    file = program.files.file(rank, site.path) if site is not None else None
+    if site is None or file is None:
+        return None
+    return SourceLine(site=f"{site.path}:{site.line}", text=file.line(site.line))
 
 
 def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:

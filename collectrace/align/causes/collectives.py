@@ -53,6 +53,11 @@ def _absence(situation: Situation) -> str:
     if not there:
         return f"{words.ranks(absent)} did not make a call that others wait in"
     side, call = there[0]
+    if situation.suspects and set(situation.suspects) <= set(side.ranks):
+        return (
+            f"{words.ranks(situation.suspects)} made an extra call, {phrases.call(call)}"
+            f"{iteration(call)}; {words.ranks(absent)} did not"
+        )
     states = {situation.case.standings[rank].state for rank in absent}
     how = "finished without" if states == {"finished"} else "did not reach"
     return (

@@ -101,7 +101,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT102", "decided-by-data",
         "A condition that can differ between ranks decided which calls they made.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT101", "CT104"),
+        yields_to=("CT101", "CT104", "CT107"),
     ),
     Cause(
         "CT103", "loop-length",
@@ -118,13 +118,18 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT105", "other-function",
         "One line called different functions on different ranks.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104",),
+        yields_to=("CT104", "CT107",),
     ),
     Cause(
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT104",),
+        yields_to=("CT104", "CT107",),
+    ),
+    Cause(
+        "CT107", "iteration-order",
+        "A loop gave the ranks other items, or the same items in another order.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
     ),
 )  # fmt: skip
 """THE table of causes, by code."""

@@ -54,17 +54,11 @@ def find(situation: Situation) -> Found | None:
 def words(situation: Situation, found: Found) -> Words:
     """Return the words for a loop over other items."""
     loop = phrases.statement(found.text.partition("  #")[0], found.site)
+    differ = f"{loop} gave the ranks different items here: their order differs, or the items do."
+    same = f"Go through the same items in the same order on every rank at {said.site(found.site)}"
+    told = (deciders.depends(found.decision),) if _is_told(found.decision) else ()
     return Words(
-        collectives.headline(situation),
-        (
-            f"{loop} gave the ranks different items at this point: their order differs, or the "
-            "items do.",
-            *((deciders.depends(found.decision),) if _is_told(found.decision) else ()),
-        ),
-        (
-            f"Go through the same items in the same order on every rank at "
-            f"{said.site(found.site)}, for example sorted.",
-        ),
+        collectives.headline(situation), (differ, *told), (f"{same}, for example sorted.",)
     )
 
 

@@ -30,9 +30,9 @@ class Difference:
     """What one side did, compared with the other."""
 
     what: What
-    """``swapped``: it made the same calls in another order. ``skipped``: it made a call that usually
-    comes after those that the other made first. ``extra``: it made a call that usually does not
-    come there. ``other``: the records do not show which of the two calls is the usual one.
+    """``swapped``: it made the same calls in another order. ``skipped``: it made a call that
+    usually comes after those that the other made first. ``extra``: it made a call that usually does
+    not come there. ``other``: the records do not show which of the two calls is the usual one.
     ``ended``: it made no further call. ``same``: both made the same call from the same line."""
     rank: int
     """The rank that did it."""

@@ -48,10 +48,7 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
             found.append(Decided())
             continue
         left -= 1
-        nothing = Decided()
-        found.append(
-            case.faults.attempt("decisions", nothing, _decided, case, candidate, case.program)
-        )
+        found.append(case.faults.attempt("decisions", Decided(), _decided, case, candidate))
     return found
 
 

@@ -82,7 +82,6 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength == "equal",
             origin(one) == "agreed",
             form(one) == "loop" and origin(one) == "unknown",
-            origin(one) != "rank",
             -known,
             _FIRST.index(origin(one)),
         )

@@ -84,7 +84,8 @@ def decide(program: Program, one: Side, two: Side, agreements: Agreements | None
     gaps: set[Gap] = set()
     if _is_different(program, one, two):
         return Answer(gaps=frozenset({Gap.DIFFERENT}))
-    found = _Found()
+    # Values that ranks agree on may differ between two iterations of one rank.
+    found = _Found(drops_agreed=one.rank != two.rank)
     tracer = Tracer(program, agreements or Nothing())
     try:
         between = Between(program, (one, two), gaps)
@@ -112,14 +113,16 @@ def _is_different(program: Program, one: Side, two: Side) -> bool:
 class _Found:
     """Collects decisions, one for each line."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops_agreed: bool) -> None:
+        self._drops_agreed = drops_agreed
         self._kept: dict[Site, Decision] = {}
         self._dropped: dict[Site, Decision] = {}
 
     def add(self, decisions: Iterable[Decision]) -> None:
         """Add decisions. Those of one line become one, with what any of them depends on."""
         for one in decisions:
-            group = self._dropped if one.origins == (Origin.AGREED,) else self._kept
+            is_dropped = self._drops_agreed and one.origins == (Origin.AGREED,)
+            group = self._dropped if is_dropped else self._kept
             known = group.setdefault(one.site, one)
             if known is not one:
                 both = origins.sorted_by_weight({*known.origins, *one.origins})

@@ -89,13 +89,14 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
             if answer.decisions:
                 found.append((pair, answer))
                 break
-        if found and is_row:
-            return found[0]
+        if found and is_row and _is_telling(found[-1]):
+            return found[-1]
 
-    def order(one: _Found) -> tuple[bool, bool]:
+    def order(one: _Found) -> tuple[bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        return is_other, by_rank and not one[0].is_of_one_rank
+        is_agreed = is_row and not _is_telling(one)
+        return is_agreed, is_other, by_rank and not one[0].is_of_one_rank
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -103,6 +104,11 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     # The same statements between two ranks tell more: there the other rank's values count, too.
     across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
+
+
+def _is_telling(one: _Found) -> bool:
+    """Whether a statement depends on something that ranks need not agree on."""
+    return any(decision.origins != (Origin.AGREED,) for decision in one[1].decisions)
 
 
 def _sites(one: _Found) -> set[Site]:

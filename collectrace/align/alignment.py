@@ -9,8 +9,11 @@ from functools import partial
 from typing import Final
 
 from collectrace import words
+from collectrace.align.code.files import Files
+from collectrace.align.code.program import Program
 from collectrace.align.deciding import named
 from collectrace.align.diagnosis import explain, rank_words
+from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import judge
@@ -132,8 +135,10 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     candidates = judge(case)
     findings = explain.findings(case, candidates, context)
     if not brief:
-        findings = named.added(case, candidates, findings)
+        program = Program(Files(evidence.source_files))
+        findings = named.added(case, candidates, findings, program)
         findings = _merge(findings, information(case, candidates))
+        findings = excerpts.added(case, findings, program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)

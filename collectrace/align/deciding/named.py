@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.files import Files
 from collectrace.align.code.graph import Outcome
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
@@ -31,14 +30,13 @@ _MOST: Final = 20
 
 
 def added(
-    case: Case, candidates: Sequence[Candidate], findings: Sequence[Finding]
+    case: Case, candidates: Sequence[Candidate], findings: Sequence[Finding], program: Program
 ) -> list[Finding]:
     """Return the findings, with the statements that can have led to them.
 
     Consequences and mere information have none. ``candidates`` are those that the findings were
     made of, in the same order.
     """
-    program = Program(Files(case.evidence.source_files))
     left = _MOST
     found: list[Finding] = []
     for candidate, finding in zip(candidates, findings, strict=True):

@@ -183,11 +183,12 @@ def _is_function(name: str) -> bool:
 
 
 def _caller(frame: str, path: str) -> str:
-    """Return ``main():40`` of a frame in the same file, else ``main() (train.py:40)``."""
+    """Return ``main() at line 40`` of a frame in the same file, else ``main() at train.py:40``."""
     site, _, function = frame.partition(" ")
     file, _, number = site.rpartition(":")
-    name = f"{text.clean(function)}()" if _is_function(function) else "line"
-    return f"{name} {text.clean(number)}" if file == path else f"{name} ({text.short_site(site)})"
+    name = f"{text.clean(function)}() " if _is_function(function) else ""
+    place = f"line {text.clean(number)}" if file == path else text.short_site(site)
+    return f"{name}at {place}"
 
 
 def _called(side: Side) -> str:

@@ -27,6 +27,7 @@ _MOST_STATES: Final = 8
 _MOST_LINES: Final = 3
 _MOST_RUNS: Final = 2
 _MOST_GAPS: Final = 3
+_WIDEST_LABEL: Final = 20
 
 _LONGEST_DETAIL: Final = 200
 """Characters of an exception's text: its end is mostly advice; the log holds it whole."""
@@ -52,6 +53,8 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
         page.prose(verdict(alignment), hang=INDENT)
     elif told := agreed(alignment, found[0]):
         page.prose(told, hang=INDENT)
+    if sum(one.severity == "error" for one in found) > 1:
+        page.prose(_summary(alignment), hang=INDENT)
     missing = gaps(alignment)
     for gap in missing[:_MOST_GAPS]:
         page.prose(f"note: {gap}", hang=INDENT)
@@ -112,7 +115,7 @@ def states(page: Page, alignment: Alignment) -> None:
         groups.setdefault((state, NUMBER.sub("#", detail), last), []).append(rank)
     alike = list(groups.values())
     labels = [words.ranges([r.rank for r in one]) for one in alike]
-    indent = min(max(LABEL, max(map(len, labels)) + 2 * INDENT), 2 * LABEL)
+    indent = min(max(LABEL + INDENT, max(map(len, labels)) + 2 * INDENT), _WIDEST_LABEL)
     for label, one in list(zip(labels, alike, strict=True))[:_MOST_STATES]:
         if len(label) > indent - 2 * INDENT:
             page.prose(label, indent=INDENT)

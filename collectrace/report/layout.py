@@ -38,6 +38,9 @@ LABEL: Final = 8
 
 _NARROWEST_CELL: Final = 16
 
+_MOST_BROAD: Final = 4
+"""Columns that need not be narrow, however wide the page."""
+
 _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
 
@@ -147,7 +150,8 @@ class Page:
             for column in lines
         ]
         room = self.width - indent - 2 * (count - 1) - sum(natural[:fixed])
-        least = _NARROWEST_OF_NARROW if is_narrow else _NARROWEST_CELL
+        is_tight = is_narrow or count - fixed > _MOST_BROAD
+        least = _NARROWEST_OF_NARROW if is_tight else _NARROWEST_CELL
         return natural[:fixed] + share(natural[fixed:], longest[fixed:], room, least)
 
     def fits(

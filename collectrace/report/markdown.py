@@ -95,7 +95,7 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
     """Return lines as a block of text, in which nothing ends it or means anything."""
     ticks = max((len(found) for line in lines for found in _TICKS.findall(line)), default=0)
     fence = "`" * max(3, ticks + 1)
-    yield from (f"{fence}text", *lines, fence)
+    yield from (fence, *lines, fence)
 
 
 def _prose(prose: str) -> str:

@@ -20,6 +20,7 @@ from collectrace.report import text
 from collectrace.signature import counts, is_user
 
 NO_CALL: Final = "no call"
+_NONE: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Cell:
 
     def told(self, op: str = "") -> str:
         """Return it on one line; ``op``: what the whole row is, if it is to be said again."""
-        if not op or self.who == NO_CALL:
+        if not op or self.who in (NO_CALL, _NONE):
             return " ".join(part for part in (self.what, self.who) if part)
         what = " ".join(part for part in (op, self.what) if part)
         return f"{what} ({self.who})" if self.who else what
@@ -114,11 +115,11 @@ def _row(row: TableRow, without: str, *, by_line: bool) -> Row:
 
 def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: bool) -> Cell:
     if c is None:
-        return Cell("", NO_CALL if wanted else "-")
+        return Cell("", NO_CALL if wanted else _NONE)
     if c.void:
         return Cell("", f"{text.clean(c.op)} (not described)")
     who = text.short_issuer(c, of_part="part" in differs, at_line="site" in differs)
-    return Cell(_what(c, differs), who.replace(f"{without}:", "line ") if without else who)
+    return Cell(_what(c, differs), who.replace(f"{without}:", ":") if without else who)
 
 
 def _differing(calls: Sequence[Call]) -> Collection[str]:

@@ -155,7 +155,7 @@ def remarks(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
 
 def _column(page: Page, rows: Sequence[Row]) -> int:
     """Return where the notes of listings begin: where all takes the fewest lines."""
-    columns = {_NUMBER + len(row.text) + _GAP for row in rows if row.notes}
+    columns = {_NUMBER + (len(row.text) + _GAP if row.text else 0) for row in rows if row.notes}
     fitting = [c for c in sorted(columns) if c <= page.width * 2 // 3] or [page.width // 3]
     return min(fitting, key=lambda c: (sum(len(_lines(page, row, c)) for row in rows), -c))
 
@@ -166,7 +166,7 @@ def _lines(page: Page, row: Row, column: int) -> list[Text]:
     line.truncate(page.width, overflow="ellipsis" if page.is_unicode else "crop")
     found = [line]
     notes = _notes(row)
-    if notes and line.cell_len + _GAP > column:
+    if notes and row.text and line.cell_len + _GAP > column:
         found.append(Text())
     width = max(page.width - column, _NARROWEST)
     for n, part in enumerate(part for note in notes for part in note.wrap(page.console, width)):

@@ -351,6 +351,10 @@ class Excerpt:
     library: str | None = field(default=None, metadata=LEFT_OUT)
     """The library whose code it is; left out for the user's own."""
 
+    callers: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """``path:line function`` of its callers that have no excerpt of their own, outermost first;
+    left out where there are none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

@@ -68,9 +68,16 @@ def _absence(situation: Situation) -> str:
 
 def made(found: Difference) -> str:
     """Return the calls of a difference in words: ``barrier (train.py:14)``."""
-    return phrases.calls(
-        [(place[0], chains.site(place[1][0]) if place[1] else "") for place in found.places]
-    )
+    names = [(place[0], chains.site(place[1][0]) if place[1] else "") for place in found.places]
+    return phrases.calls(names)
+
+
+def places(found: Difference) -> list[str]:
+    """Return each call of a difference in words."""
+    return [
+        place[0] + phrases.line(chains.site(place[1][0]) if place[1] else "")
+        for place in found.places
+    ]
 
 
 def iteration(call: Call) -> str:

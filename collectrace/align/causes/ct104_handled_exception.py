@@ -4,7 +4,7 @@ What it means
     The exception was raised on some ranks only. They skipped the rest of the ``try`` block, or made
     calls in the ``except`` block.
 
-Example:
+Example
     ::
 
         try:

@@ -180,7 +180,8 @@ def _named(
         who = f"rank {one.rank}"
         return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
-    if two.rank in situation.suspects and one.rank not in situation.suspects:
+    is_shorter = situation.is_tie and two.did == "ended"
+    if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
         one, two = two, one
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
@@ -246,11 +247,11 @@ def _fix(situation: Situation, decision: Decision) -> str:
         case "condition" if origin(decision) in _ONE_DECIDES:
             return (
                 f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
-                f"{place}, so that every rank takes the same branch."
+                f"{said}, so that every rank takes the same branch."
             )
         case "condition":
             return (
-                f"Decide together before {place}: all_reduce the condition with MIN or MAX, then "
+                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
                 "let every rank take the same branch."
             )
         case "loop" if structure.around(situation, decision).is_fixed_loop:

@@ -77,8 +77,11 @@ def differences(case: Case, pair: Pair) -> tuple[Difference, Difference]:
 
 def _swapped(one: Sequence[CallPlace], two: Sequence[CallPlace]) -> tuple[CallPlace, ...]:
     """Return the first calls that both made in another order; empty: they made others."""
-    for n in range(2, min(len(one), len(two), _MOST_SWAPPED) + 1):
-        if sorted(map(repr, one[:n])) == sorted(map(repr, two[:n])):
+    mine, theirs = (
+        [(place[0], *place[1][:1]) for place in places[:_MOST_SWAPPED]] for places in (one, two)
+    )
+    for n in range(2, min(len(mine), len(theirs)) + 1):
+        if mine[0] != theirs[0] and sorted(mine[:n]) == sorted(theirs[:n]):
             return tuple(one[:n])
     return ()
 

@@ -88,6 +88,14 @@ def _against(summary: str) -> Fact:
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
     "old_rules": Fact("Rules that are not facts yet blame these ranks.", ENOUGH),
+    "rank_condition": Fact(
+        "A condition on the rank leads these ranks alone to a call that the others never make.",
+        60,
+        vetoed_by=("other_line_for_others",),
+    ),  # fmt: skip
+    "other_line_for_others": _against(
+        "The other ranks can meet that call from another line, which may have been left out."
+    ),
     # -- messages and wait circles -----------------------------------------------------------
 }
 """THE table of facts, by name."""

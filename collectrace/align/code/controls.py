@@ -33,6 +33,16 @@ class Condition(NamedTuple):
         return self.function.file.path, id(self.head)
 
     @property
+    def is_handler(self) -> bool:
+        """Whether it is an ``except``."""
+        return isinstance(self.head, ast.ExceptHandler)
+
+    @property
+    def opposite(self) -> Condition:
+        """The same with the other outcome."""
+        return self._replace(outcome=not self.outcome)
+
+    @property
     def line(self) -> int:
         """The line by which a reader knows it."""
         decorated = rank_only.lines_of(self.head)
@@ -123,6 +133,16 @@ def _reached(start: Node, barred: Iterable[int]) -> set[int]:
             found.add(node.number)
             todo += (target for _, target in node.edges)
     return found
+
+
+def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
+    """Return the conditions that stand in a line, with either outcome."""
+    return [
+        Condition(function, head, outcome, tests[-1])
+        for head, tests in _tests(graph).values()
+        if head.lineno == line
+        for outcome in (True, False)
+    ]
 
 
 def leads(graph: Graph, line: int, to: int) -> bool:

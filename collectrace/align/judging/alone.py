@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from collectrace.align.code.controls import Condition
@@ -79,6 +79,11 @@ def _lets_alone(
     return all(may_be(case, condition, rank, assumed) for rank in mine.ranks) and not any(
         may_be(case, condition, rank, not assumed) for rank in ranks
     )
+
+
+def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
+    """Whether an outcome of a condition on the rank is possible on some ranks, on others not."""
+    return any(_lets_alone(case, condition, mine, others, one) for one in (True, False))
 
 
 def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:

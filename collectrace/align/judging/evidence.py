@@ -92,7 +92,12 @@ FACTS: Final[dict[str, Fact]] = {
         "A condition on the rank leads these ranks alone to a call that the others never make.",
         60,
         vetoed_by=("other_line_for_others",),
-    ),  # fmt: skip
+    ),
+    "led_past_by_rank": Fact("A condition opens a way past the call to these ranks alone.", 30),
+    "in_handler": Fact("These ranks caught an exception, and alone came to their call by it.", 30),
+    "left_own_rounds": Fact(
+        "These ranks departed from their own iterations, and all others kept to theirs.", 30
+    ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
     ),

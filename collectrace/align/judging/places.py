@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectrace.align.code.controls import Condition, controls, leads
+from collectrace.align.code.controls import Condition, at_line, controls, leads
 from collectrace.align.code.files import Frame, Gap
+from collectrace.align.code.places import Site
 from collectrace.align.code.program import Level
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once, once_of
@@ -152,6 +153,12 @@ def _conditions(case: Case, at: tuple[int, str]) -> Sequence[Condition]:
         return ()
     function, graph, line = found
     return controls(function, graph, [*graph.at(line)])
+
+
+def conditions_at(case: Case, rank: int, site: Site) -> list[Condition]:
+    """Return the conditions that stand in a line, with either outcome."""
+    found = level(case, rank, f"{site.path}:{site.line} ")
+    return at_line(*found) if found is not None else []
 
 
 def level(case: Case, rank: int, frame: str) -> Level | None:

@@ -136,11 +136,14 @@ def _reached(start: Node, barred: Iterable[int]) -> set[int]:
 
 
 def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
-    """Return the conditions that stand in a line, with either outcome."""
+    """Return the conditions of statements that begin in a line, with either outcome.
+
+    Within one statement the line of a call does not show which arm made it.
+    """
     return [
         Condition(function, head, outcome, tests[-1])
         for head, tests in _tests(graph).values()
-        if head.lineno == line
+        if head.lineno == line and not isinstance(head, ast.IfExp)
         for outcome in (True, False)
     ]
 

@@ -107,17 +107,13 @@ class RankCondition:
         if RANK.fullmatch(ast.unparse(test)):  # as ``gpu == 0``
             self.asks = True
             return self._assumed is not isinstance(op, _OPPOSITE)
-        value = self._resolved(left, place)
-        if (
-            isinstance(other, ast.Constant)
-            and value is not None
-            and isinstance(value[0], ast.IfExp)
-        ):
-            arm = self._arm(*value, depth + 1)
-            if arm is not None and isinstance(op, ast.Is | ast.IsNot):
-                is_it = isinstance(arm, ast.Constant) and arm.value is other.value
-                return is_it is isinstance(op, ast.Is)
-        return None
+        match self._resolved(left, place), op, other:
+            case (ast.IfExp() as picked, at), ast.Is() | ast.IsNot(), ast.Constant(value=value):
+                arm = self._arm(picked, at, depth + 1)
+                is_it = isinstance(arm, ast.Constant) and arm.value is value
+                return None if arm is None else is_it is isinstance(op, ast.Is)
+            case _:
+                return None
 
     def _arm(self, tree: ast.IfExp, place: Place, depth: int) -> ast.expr | None:
         """Return the arm of a conditional expression that is taken on the rank."""

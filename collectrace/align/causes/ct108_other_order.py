@@ -23,27 +23,27 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as said
-from collectrace.align.causes import collectives, deciders
-from collectrace.align.causes.difference import Difference
+from collectrace.align.causes import collectives, deciders, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.departures import Departure, What
 
 
-def find(situation: Situation) -> Difference | None:
+def find(situation: Situation) -> Departure | None:
     """Return the calls that were made in another order."""
-    both = situation.difference
-    return both[0] if both is not None and both[0].what == "swapped" else None
+    found = situation.departure
+    return found if found is not None and found.what is What.SWAPPED else None
 
 
-def words(situation: Situation, found: Difference) -> Words:
+def words(situation: Situation, found: Departure) -> Words:
     """Return the words for calls in another order."""
     first = next(iter(deciders.ranked(situation)), None)
-    why = [f"The ranks make the same {len(found.places)} calls in different orders."]
+    why = [f"The ranks make the same {len(found.calls)} calls in different orders."]
     where = ""
     if first is not None:
         why += [deciders.what_it_did(situation, first)]
         where = f": see {deciders.quoted(first)}"
-    which = said.listed(list(dict.fromkeys(collectives.places(found))))
+    which = said.listed(list(dict.fromkeys(map(phrases.call, found.calls))))
     return Words(
         collectives.headline(situation), tuple(why),
         (f"Make {which} in the same order on every rank{where}.",),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.causes import phrases, structure
+from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, Way
@@ -202,11 +202,16 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    told += [depends(first)] if origin(first) != "unknown" else []
     if len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
+    told += collectives.silent(situation)
+    if origin(first) != "unknown" and len(told) < _MOST_SENTENCES:
+        told.insert(1, depends(first))
     return tuple(told)
+
+
+_MOST_SENTENCES: Final = 3
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:

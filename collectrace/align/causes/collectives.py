@@ -97,8 +97,8 @@ def silent(situation: Situation) -> tuple[str, ...]:
     seq = situation.candidate.seq or 0
     if found.seq >= seq or found.what is What.ENDED:
         return ()
-    told = f"The sizes matched, so the error shows only at call {seq}"
-    return (f"{told}: results are wrong since call {found.seq}.",)
+    told = f"Nothing failed before call {seq}, but calls met the wrong ones since call {found.seq}"
+    return (f"{told}: results are wrong from there.",)
 
 
 def iteration(call: Call) -> str:

@@ -60,7 +60,8 @@ def words(situation: Situation, found: Found) -> Words:
     )
     if one is None and handler is not None:
         why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
-        return Words(collectives.headline(situation), why, (flag,))
+        look = f"Look for what only some ranks raised{place}. "
+        return Words(collectives.headline(situation), why, (look + flag,))
     if one is None:
         raise ValueError("neither an exception nor a handler was found")
     who = said.upper(said.ranks(one.ranks))

@@ -206,7 +206,8 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
     told += collectives.silent(situation)
-    if origin(first) != "unknown" and len(told) < _MOST_SENTENCES:
+    is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
+    if origin(first) != "unknown" and is_told and len(told) < _MOST_SENTENCES:
         told.insert(1, depends(first))
     return tuple(told)
 

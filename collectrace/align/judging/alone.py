@@ -49,7 +49,9 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     found: list[list[AloneByRank]] = []
     for mine in at.places:
         others = at.others(mine)
-        foreign = {one.key for other in others for one in above[id(other)]}
+        foreign = {one.key: one.outcome for other in others for one in above[id(other)]}
+        if any(foreign.get(one.key, one.outcome) is not one.outcome for one in above[id(mine)]):
+            return None  # two branches of one condition
         found.append(
             [
                 AloneByRank(mine, others, at.seq, one, assumed)
@@ -64,7 +66,11 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     mine = asking[0][0].place
     if mine.call is None or sisters.voted(case, candidate, mine.call):
         return None  # ranks of other groups were there in its turn
-    new = [one for one in asking[0] if not _was_under(case, candidate, one)]
+    new = [
+        one
+        for one in asking[0]
+        if not one.condition.is_fork and not _was_under(case, candidate, one)
+    ]
     others = at.others(mine)
     if not new or any(_may_differ(case, candidate, mine, other, at.seq) for other in others):
         return None
@@ -117,6 +123,6 @@ def _may_differ(case: Case, candidate: Candidate, mine: Place, other: Place, seq
         return False  # it finished, and so went past all there is
     known = {one.key for one in places.above(case, mine)}
     is_new = any(one.key not in known for one in places.above(case, other))
-    if is_new and not places.were_there(case, candidate, other, seq):
+    if is_new and not places.was_there(case, candidate, other.ranks[0], other.frames, seq):
         return True
     return not places.may_follow(case, mine, other)

@@ -92,6 +92,8 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
+
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
     "call_refused": Fact("These ranks were refused calls, and are short of them since.", 95),
@@ -128,13 +130,13 @@ FACTS: Final[dict[str, Fact]] = {
     "rank_condition": Fact(
         "A condition on the rank leads these ranks alone to a call that the others never make.",
         60,
-        (*_VOTES, "other_line_for_others"),
+        _OF_CODE,
     ),
     "caught_exception": Fact(
         "These ranks alone caught an exception just before they went elsewhere.", 55
     ),
     "led_past_by_rank": Fact(
-        "A condition opens a way past the call to these ranks alone.", 30, _VOTES
+        "A condition leads these ranks alone past what they had called before.", 30, _OF_CODE
     ),
     "in_handler": Fact(
         "These ranks caught an exception, and alone came to their call by it.", 30, _SHARED
@@ -147,6 +149,7 @@ FACTS: Final[dict[str, Fact]] = {
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
     ),
+    "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(
         "A collective gave its result to the root alone, and that decided where ranks went."
     ),

@@ -67,8 +67,23 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 yield Evidence("in_handler", tuple(sorted(place.ranks)), (site,), decisions[0])
 
 
+def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect two sides of which a loader that both go through gave one fewer batches."""
+    at = places.apart(case, candidate)
+    latest = []
+    for place in at.places if at is not None and len(at.places) == 2 else ():
+        log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
+        batches = log.batches if log is not None else ()
+        latest.append({one.loader: one for one in batches if one.t <= until})
+    for one, two in permutations(latest):
+        for loader in one.keys() & two.keys():
+            if one[loader].end and two[loader].batch > one[loader].batch:
+                yield Evidence("loader_ran_out", tuple(sorted(candidate.ranks)))
+                return
+
+
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the side that went a way which a condition opens to its ranks alone.
+    """Return the side that a condition on the rank led past what it had called before.
 
     What depends on the rank alone has led them past the call from the first.
     """
@@ -77,10 +92,13 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if pair is None or at is None or len(decisions) != 1 or len(at.places) != 2:
         return
     for gone, left in permutations(at.places):
+        under = {one.key for one in places.above(case, gone)}
+        if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
+            continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            if opens_alone(case, condition, gone, (left,)) and not opens_alone(
-                case, condition.opposite, left, (gone,)
-            ):
+            opens = opens_alone(case, condition, gone, (left,))
+            keeps = opens_alone(case, condition.opposite, left, (gone,))
+            if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
                 return

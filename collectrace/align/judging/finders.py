@@ -37,6 +37,7 @@ ROWS: Final = (
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
+    Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),
     Finder(majority.sharing, ("threads_share_group",)),
     Finder(majority.permuted, ("same_calls_in_other_orders",)),

@@ -26,7 +26,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     findings = alignment.findings
     job = alignment.job
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
-    # What the evidence lacks is told among what the logs cannot tell.
+    # What the evidence lacks is told among what the logs do not show.
     roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
     errors = [one for one in roots if one["severity"] == "error"]
     lead = errors[0] if errors else None

@@ -44,7 +44,7 @@ _MOST_BROAD: Final = 4
 _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
 
-_NARROWEST_OF_NARROW: Final = 12
+_NARROWEST_OF_NARROW: Final = 10
 
 _SITE: Final = re.compile(r":\d+$")
 

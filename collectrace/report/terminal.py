@@ -202,6 +202,7 @@ def grid(page: Page, table: Grid) -> None:
         ([[Text(cell)] for cell in cells], _ROW_STYLE.get(mark, "" if n else "dim"))
         for n, (cells, mark) in enumerate(zip((table.head, *table.rows), marks, strict=True))
     ]
-    page.columns(lines, indent=2 * INDENT, fixed=1 if table.head[0] else 2)
+    indent, fixed = (2 * INDENT, 1) if table.head[0] else (INDENT, 3)
+    page.columns(lines, indent=indent, fixed=fixed)
     if table.rest:
         page.line(table.rest, indent=2 * INDENT)

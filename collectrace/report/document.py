@@ -67,6 +67,8 @@ class Grid:
     """Of each row: as ``TableRow.mark``."""
     rest: str = ""
     """What is left out."""
+    fixed: int = 1
+    """Columns that are never folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +213,24 @@ _GONE: Final = ("finished", "died", "missing", "silent", "raised")
 def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
     """Return how the ranks ended that did not call what the others called."""
     states = {rank.rank: rank for rank in alignment.ranks}
+    lines = [line for part in finding.excerpt or () for line in part.lines]
+    is_shown = any(line.what == "place" for line in lines)
+    found: dict[str, list[int]] = {}
     for side in finding.sides:
-        if side.call is not None or side.state not in _GONE or finding.kind == "evidence_gap":
-            continue
         first = states.get(side.ranks[0]) if side.ranks else None
-        if first is None:
+        if side.call is not None or side.site is not None or first is None:
             continue
-        told = f"{words.ranks(side.ranks)} {text.STATES[side.state]}"
-        last = first.last_call
+        if side.state not in _GONE or (side.state == "raised" and is_shown):
+            continue
+        told = text.STATES[side.state]
         if side.state == "raised" and first.detail:
-            told = f"{words.ranks(side.ranks)} raised {_reason(first)}"
-        elif last is not None:
+            told = f"raised {_reason(first)}"
+        elif first.last_call is not None:
+            last = first.last_call
             told += f"; last call: {text.name(last)}{text.at(last)}, call {last.seq}"
-        yield Remark(told)
+        found.setdefault(told, []).extend(side.ranks)
+    for told, ranks in found.items():
+        yield Remark(f"{words.ranks(ranks)} {told}")
 
 
 # -- values and meetings ---------------------------------------------------------------------
@@ -350,7 +357,7 @@ def full_table(finding: Finding) -> Grid | None:
     ]
     head = ("", "call", "", *(words.ranks(table.columns[n]) for n in columns))
     title = "calls side by side" + (f" (lines of {file})" if file else "")
-    return Grid(title, head, tuple(cells), tuple(row.mark for row in rows), rest)
+    return Grid(title, head, tuple(cells), tuple(row.mark for row in rows), rest, 3)
 
 
 def _columns(finding: Finding, table: Table) -> tuple[list[int], str]:

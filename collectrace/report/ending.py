@@ -56,7 +56,7 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
         page.prose(told, hang=INDENT)
     if sum(one.severity == "error" for one in found) > 1:
         page.prose(_summary(alignment), hang=INDENT)
-    missing = [*_unrecorded(alignment), *gaps(alignment)] if is_error else gaps(alignment)
+    missing = [*(_unrecorded(alignment) if is_error else ()), *gaps(alignment, short=bool(found))]
     for gap in missing[:_MOST_GAPS]:
         page.prose(f"note: {gap}", hang=INDENT)
     if len(missing) > _MOST_GAPS:
@@ -154,11 +154,11 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
 
 
-def gaps(alignment: Alignment) -> list[str]:
-    """What the logs cannot tell, in sentences."""
+def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
+    """Return what the logs do not show, in sentences; ``short``: without what to do about it."""
     evidence = alignment.evidence
     found = []
-    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
         found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
@@ -169,8 +169,9 @@ def gaps(alignment: Alignment) -> list[str]:
     return found + told
 
 
-def _gap(finding: Finding) -> str:
-    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+def _gap(finding: Finding, *, short: bool) -> str:
+    parts = (finding.headline, "" if short else finding.fix)
+    sentences = (text.clean(part).rstrip(".") for part in parts if part)
     return ". ".join(sentences) + "."
 
 

@@ -38,7 +38,7 @@ LABEL: Final = 8
 
 _NARROWEST_CELL: Final = 16
 
-_MOST_BROAD: Final = 4
+_MOST_BROAD: Final = 3
 """Columns that need not be narrow, however wide the page."""
 
 _NARROW: Final = 70

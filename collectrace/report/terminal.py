@@ -202,7 +202,6 @@ def grid(page: Page, table: Grid) -> None:
         ([[Text(cell)] for cell in cells], _ROW_STYLE.get(mark, "" if n else "dim"))
         for n, (cells, mark) in enumerate(zip((table.head, *table.rows), marks, strict=True))
     ]
-    indent, fixed = (2 * INDENT, 1) if table.head[0] else (INDENT, 3)
-    page.columns(lines, indent=indent, fixed=fixed)
+    page.columns(lines, indent=2 * INDENT, fixed=table.fixed)
     if table.rest:
         page.line(table.rest, indent=2 * INDENT)

@@ -173,8 +173,9 @@ def _own(case: Case, rank: int, like: Call) -> Call | None:
 def _called(case: Case, side: Side) -> Iterator[Mark]:
     """Return what ranks called at the row of a finding, and whether they wait in it."""
     if side.call is None:
-        stack = frames.of_sites([side.site or ""])
-        yield Mark(stack, "call", f"{WHO}: asked for a group", side.ranks)
+        if side.state != "blocked":  # else it is told where it waits
+            stack = frames.of_sites([side.site or ""])
+            yield Mark(stack, "call", f"{WHO}: {_asked_for(case, side)}", side.ranks)
         return
     stack = frames.of_stack(side.stack or ()) or frames.of_sites([side.call.site or ""])
     if not stack:
@@ -192,6 +193,18 @@ def _called(case: Case, side: Side) -> Iterator[Mark]:
         if one.ranks:
             note = f"{WHO}{_doing(does, one)}: {_described(case, side.call)}"
             yield Mark(stack, "call", note, tuple(one.ranks))
+
+
+def _asked_for(case: Case, side: Side) -> str:
+    """Return ``new_group([0, 1])`` for what ranks asked for at a line."""
+    groups = (
+        group
+        for conflict in case.evidence.conflicts
+        for ranks, group in conflict.variants
+        if group is not None and group.site == side.site and set(side.ranks) & set(ranks)
+    )
+    group = next(groups, None)
+    return f"new_group([{words.ranges(group.ranks)}])" if group is not None else "new_group()"
 
 
 def _is_of(waiting: Waiting, call: Call) -> bool:

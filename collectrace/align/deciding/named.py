@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.files import Files
 from collectrace.align.code.graph import Outcome
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
@@ -38,7 +37,7 @@ def added(
     Consequences and mere information have none. ``candidates`` are those that the findings were
     made of, in the same order.
     """
-    program = Program(Files(case.evidence.source_files))
+    program = case.program
     left = _MOST
     found: list[Finding] = []
     for candidate, finding in zip(candidates, findings, strict=True):

@@ -10,7 +10,6 @@ from collectrace.align.judging import led
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.candidates import waited_for
 from collectrace.align.judging.case import Case, once
-from collectrace.align.judging.caught import handling
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
@@ -62,8 +61,8 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     sites = tuple(dict.fromkeys(one.made.site for one in left if one.made.site))
     if not left or candidate.group is None:
         return
-    yield Evidence("left_own_round", ranks, sites, left[0])
-    yield Evidence("others_kept_their_rounds", ranks, sites, left[0])
+    yield Evidence("left_repeated_round", ranks, sites, left[0])
+    yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in candidate.group.ranks if rank not in ranks]
     followed = [rank for rank in others if _has_followed(case, left[0], rank)]
     if 2 * (len(ranks) + len(followed)) < len(candidate.group.ranks):
@@ -197,14 +196,24 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     All others of a group wait for it in a collective, at least two.
     """
     for at in awaited(case, candidate):
-        place, here, there = (at.wait.stream, at.wait.seq), entry_of(case, at.elsewhere), entry_of(case, at.wait)
+        place, here, there = (
+            (at.wait.stream, at.wait.seq),
+            entry_of(case, at.elsewhere),
+            entry_of(case, at.wait),
+        )
         if at.wait.stream is None or here is None or there is None:
             continue
         others = {*case.comparison.groups[at.wait.stream.group].ranks} - {at.rank}
         waits = {r: [(w.stream, w.seq) for w in case.standings[r].waiting] for r in others}
         if len(others) + 1 < CAN_OUTVOTE or not all(place in those for those in waits.values()):
             continue
-        known = {f for one in case.evidence.logs if one != at.rank for s in stacks_of(case, one) for f in s}
+        known = {
+            f
+            for one in case.evidence.logs
+            if one != at.rank
+            for s in stacks_of(case, one)
+            for f in s
+        }
         line = next((frame for frame in reversed(here.stack) if frame not in known), "")
         made = calls_of(case, at.rank)
         first = next((n for n, one in enumerate(made) if line in one.stack), 0)
@@ -215,10 +224,3 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
         if asks and all(map(led.lets_one, asks)):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
-
-
-def in_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find the rank that alone is in a collective by which it handles an exception."""
-    found = handling(case, candidate)
-    if found is not None:
-        yield Evidence("in_handler", (found.rank,), shown_by=found)

@@ -16,7 +16,7 @@ from collectrace.align.judging.case import Case
 from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
-from collectrace.align.judging.own_round import left_own_round
+from collectrace.align.judging.own_round import kept_round, left_own_round
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading.evidence import ChannelKey, StreamKey
@@ -176,14 +176,20 @@ def peer_has_a_choice(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def by_handler(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Find who left out its usual call because an exception was caught, and nothing else could."""
+    """Find whom nothing but a handler of an exception led out of its round.
+
+    Past the call that is awaited; or to a collective, where who waits kept its round.
+    """
     for at in awaited(case, candidate):
         left = left_own_round(case, at.rank)
-        if left is None or left.key != at.key or not left.skipped or left.rounds < habit.ENOUGH:
+        if left is None or left.rounds < _ROUNDS or (left.skipped and left.key != at.key):
+            continue
+        if not left.skipped and (at.elsewhere.stream is None or not kept_round(case, at.waiter)):
             continue
         answer = led.of_departure(case, left)
         if answer.decisions and all(one.origins == (Origin.EXCEPTION,) for one in answer.decisions):
-            yield Evidence("led_by_handler", (at.rank,), shown_by=left)
+            fact = "left_out_by_handler" if left.skipped else "came_by_handler"
+            yield Evidence(fact, (at.rank,), shown_by=left)
 
 
 # -- what always followed --------------------------------------------------------------------------
@@ -225,11 +231,7 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
         isinstance(key, ChannelKey) and key.destination == at.rank
     ):
         return None
-    gaps = [
-        n
-        for n in range(len(names) - 1)
-        if {names[n]} == ahead and names[n + 1] not in due
-    ]
+    gaps = [n for n in range(len(names) - 1) if {names[n]} == ahead and names[n + 1] not in due]
     is_one = len(gaps) == 1 and {names[gaps[0]]} != due and names[gaps[0] + 1] in names[: gaps[0]]
     return made[gaps[0]] if is_one else None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from collectrace import ops
 from collectrace.align.code.origins import Origin
 from collectrace.align.judging import announced, led
+from collectrace.align.judging.absence import culprits
 from collectrace.align.judging.by_number import named_by_number
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
@@ -15,6 +16,7 @@ from collectrace.align.judging.evidence import Evidence
 from collectrace.align.judging.led import At
 from collectrace.align.judging.own_calls import calls_of
 from collectrace.align.judging.own_round import kept_round, program_of
+from collectrace.align.judging.partners import out_of_pair
 from collectrace.align.judging.undelivered import senders
 from collectrace.align.matching import habit
 from collectrace.align.matching.comparison import ChannelIssue
@@ -50,12 +52,20 @@ def ends_of(case: Case, rank: int) -> list[Sent]:
         if isinstance(one.key, ChannelKey) and log is not None:
             rows = log.channel_rows(one.key)
             at = rows.find(one.seq)
-            text = channel_text(rows.vocabulary.examples[rows.meaning[at]]) if at is not None else ""
+            text = (
+                channel_text(rows.vocabulary.examples[rows.meaning[at]]) if at is not None else ""
+            )
             found.append(Sent(one.key, one.seq, one.place, text))
     return found
 
 
 # -- messages that have no other end ---------------------------------------------------------------
+
+
+def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find for whom those wait in the end that did not make a message."""
+    if _issue(candidate, "absent") is not None:
+        yield Evidence("holds_up_others", culprits(case, candidate))
 
 
 def named_by_group_rank(_: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -64,6 +74,13 @@ def named_by_group_rank(_: Case, candidate: Candidate) -> Iterator[Evidence]:
     ranks = named_by_number(issue) if issue is not None else ()
     if ranks:
         yield Evidence("named_by_group_rank", ranks)
+
+
+def unpaired(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the one rank that need have named another partner for all to be mutual."""
+    ranks = out_of_pair(case, candidate)
+    if ranks:
+        yield Evidence("unpaired", ranks)
 
 
 def left_without_waiting(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -82,7 +99,11 @@ def ended_in_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     issue = _issue(candidate, "absent")
     if issue is None or issue.send is not None:
         return
-    ways = case.sent_to_any(issue.channel) if issue.is_from_any else {issue.channel.source: issue.channel}
+    ways = (
+        case.sent_to_any(issue.channel)
+        if issue.is_from_any
+        else {issue.channel.source: issue.channel}
+    )
     ended = [rank for rank in ways if case.standings[rank].state in ("died", "raised", "finished")]
     ended = [rank for rank in ended if not case.standings[rank].by_peers]
     if len(ended) != 1:
@@ -118,7 +139,11 @@ def _due(case: Case, rank: int) -> _Due | None:
     place = habit.expected(steps, len(steps))
     if program is None or place is None:
         return None
-    key, usual, last = program.keys[program.sources[place]], program.call(place), program.call(len(steps) - 1)
+    key, usual, last = (
+        program.keys[program.sources[place]],
+        program.call(place),
+        program.call(len(steps) - 1),
+    )
     if not isinstance(key, ChannelKey) or key.source != rank or usual is None or last is None:
         return None
     rounds = habit.agreeing(steps, place, len(steps)) // (len(steps) - place) + 1
@@ -135,7 +160,9 @@ def _left_by_root(case: Case, rank: int, due: _Due, issue: ChannelIssue) -> bool
         At(due.usual.op, case.stack(rank, due.usual)),
     )  # fmt: skip
     is_by_root = any(Origin.ROOT in one.origins for one in answer.decisions)
-    return len(others) + 1 >= CAN_OUTVOTE and is_by_root and all(kept_round(case, r) for r in others)
+    return (
+        len(others) + 1 >= CAN_OUTVOTE and is_by_root and all(kept_round(case, r) for r in others)
+    )
 
 
 # -- messages that do not fit ------------------------------------------------------------------------
@@ -240,11 +267,15 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if len(fitting) < len(alike) or not any(fitting):
         return
     if issue.attribute == "dtype":
-        dtypes = [{end.text.partition("|")[0] for end in side if end} for side in zip(*ends, strict=True)]
+        dtypes = [
+            {end.text.partition("|")[0] for end in side if end} for side in zip(*ends, strict=True)
+        ]
         is_odd = all(len(one) == 1 for one in dtypes) and rank != issue.group.ranks[0]
     else:
         is_odd = all(
-            mine and theirs and (_has_changed(case, rank, mine, theirs) or _is_permuted(case, rank, mine, others))
+            mine
+            and theirs
+            and (_has_changed(case, rank, mine, theirs) or _is_permuted(case, rank, mine, others))
             for (mine, theirs), others in zip(ends, fitting, strict=True)
         )
     if is_odd:
@@ -276,7 +307,12 @@ def _fitting(case: Case, mine: Sent, theirs: Sent, rank: int) -> list[Sent]:
             for one in (peer, other)
         ]
         if None not in ends and ends[0] is not None and ends[1] is not None:
-            same = ends[0].text == ends[1].text or ends[0].text.partition("|")[0] == theirs.text.partition("|")[0] != mine.text.partition("|")[0]
+            same = (
+                ends[0].text == ends[1].text
+                or ends[0].text.partition("|")[0]
+                == theirs.text.partition("|")[0]
+                != mine.text.partition("|")[0]
+            )
             if same and ends[0].place == theirs.place and _alike(ends[0], theirs, mine):
                 found.append(ends[1])
     return found
@@ -299,7 +335,8 @@ def _is_permuted(case: Case, rank: int, mine: Sent, others: Sequence[Sent]) -> b
     own = [one for one in ends_of(case, rank) if one.key == mine.key]
     texts = sorted(one.text for one in own)
     return len(own) > 1 and any(
-        texts == sorted(one.text for one in ends_of(case, rank_of(end, mine, rank)) if one.key == end.key)
+        texts
+        == sorted(one.text for one in ends_of(case, rank_of(end, mine, rank)) if one.key == end.key)
         for end in others
     )
 
@@ -319,14 +356,22 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if issue is None or issue.is_from_any or issue.taken:
         return
     key = issue.channel
-    for rank, hub, end in ((key.source, key.destination, "source"), (key.destination, key.source, "destination")):
+    for rank, hub, end in (
+        (key.source, key.destination, "source"),
+        (key.destination, key.source, "destination"),
+    ):
         mine = [one.place for one in ends_of(case, rank) if one.key == key and one.seq <= issue.seq]
         treated = [one.place for one in ends_of(case, hub) if one.key == key]
         rows = []
         for like in case.evidence.logs:
             way = key._replace(**{end: like})
             if like not in (rank, hub) and way != key:
-                rows.append(([one.place for one in ends_of(case, like) if one.key == way], [one.place for one in ends_of(case, hub) if one.key == way]))
+                rows.append(
+                    (
+                        [one.place for one in ends_of(case, like) if one.key == way],
+                        [one.place for one in ends_of(case, hub) if one.key == way],
+                    )
+                )
         rows = [(made, met) for made, met in rows if made or met]
         foreign = {n for n, place in enumerate(mine) if all(place not in made for made, _ in rows)}
         if len(foreign) != 1 or not rows or min(foreign) < habit.ENOUGH:
@@ -344,7 +389,9 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 def _is_meant(case: Case, rank: int, place: CallPlace) -> bool:
     made = calls_of(case, rank)
     n = next(n for n, one in enumerate(made) if one.place == place)
-    if any(place == one.place for r in case.evidence.logs if r != rank for one in calls_of(case, r)):
+    if any(
+        place == one.place for r in case.evidence.logs if r != rank for one in calls_of(case, r)
+    ):
         return True
     if not n or n + 1 >= len(made):
         return True

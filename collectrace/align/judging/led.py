@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
 from collectrace.align.code.decide import Answer, Decision
-from collectrace.align.code.files import Files, Frame, Function, Gap
+from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.names import How
-from collectrace.align.code.program import Program
 from collectrace.align.deciding import frames
-from collectrace.align.judging.case import Case, once_of
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import LeftRound
 
 
@@ -22,12 +21,6 @@ class At(NamedTuple):
 
     op: str
     stack: tuple[str, ...]
-
-
-@once_of
-def sources(case: Case, _: None) -> Program:
-    """Return the functions of a run."""
-    return Program(Files(case.evidence.source_files))
 
 
 def led(
@@ -47,7 +40,7 @@ def led(
     here = frames.of_stack(made.stack) if made is not None else Finished()
     one = Side(ranks[0], last, here, made.op if made is not None else "", is_direct=True)
     two = Side(ranks[1], last, frames.of_stack(usual.stack), usual.op, is_direct=True)
-    return decide.decide(sources(case, None), one, two)
+    return decide.decide(case.program, one, two)
 
 
 def of_departure(case: Case, left: LeftRound) -> Answer:
@@ -96,7 +89,7 @@ def _is_fixed(tree: ast.expr) -> bool:
 
 def _reads_table(case: Case, rank: int, decision: Decision) -> bool:
     """Whether a decision looks into a table that is written in the file, and never changed."""
-    program = sources(case, None)
+    program = case.program
     at = Frame(decision.site.path, decision.site.line, decision.function)
     function = program.files.function(rank, at)
     if isinstance(function, Gap):

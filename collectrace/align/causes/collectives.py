@@ -29,8 +29,9 @@ def headline(situation: Situation) -> str:
         return _absence(situation)
     (side, call), *rest = situation.called
     if not situation.suspects:
-        those = words.listed([f"rank{'s' * (len(s.ranks) > 1)} {words.ranges(s.ranks)}"
-                              for s, _ in situation.called])
+        those = words.listed(
+            [f"rank{'s' * (len(s.ranks) > 1)} {words.ranges(s.ranks)}" for s, _ in situation.called]
+        )
         calls = " or ".join(dict.fromkeys(phrases.call(c) for _, c in situation.called))
         return f"{those} disagree: {calls}"
     who = words.ranks(side.ranks)
@@ -62,8 +63,9 @@ def _absence(situation: Situation) -> str:
 
 def made(found: Difference) -> str:
     """Return the calls of a difference in words: ``barrier (train.py:14)``."""
-    return phrases.calls([(place[0], chains.site(place[1][0]) if place[1] else "")
-                          for place in found.places])
+    return phrases.calls(
+        [(place[0], chains.site(place[1][0]) if place[1] else "") for place in found.places]
+    )
 
 
 def iteration(call: Call) -> str:

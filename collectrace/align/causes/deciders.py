@@ -178,7 +178,10 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
     others = [one for one in rest(situation, chosen)[: MOST - 1] if form(one) != form(chosen)]
-    return (_fix(chosen), *(f"If {quoted(one)} decided: {words.lower(_fix(one))}" for one in others))
+    return (
+        _fix(chosen),
+        *(f"If {quoted(one)} decided: {words.lower(_fix(one))}" for one in others),
+    )
 
 
 def _fix(decision: Decision) -> str:

@@ -10,6 +10,9 @@ from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
 
+HEADLINE: Final = 100
+"""Characters that a headline may have."""
+
 _LONGEST: Final = 60
 """Characters of a statement that is quoted."""
 
@@ -55,6 +58,12 @@ def capital(text: str) -> str:
 def verb(members: Collection[int], singular: str, plural: str) -> str:
     """Return the form of a verb that fits how many ranks there are."""
     return words.verb(members, singular, plural)
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is not too long, else the last, cut."""
+    short = (one for one in headlines if len(one) <= HEADLINE)
+    return next(short, words.brief(headlines[-1], HEADLINE))
 
 
 def apart(stacks: Sequence[Sequence[str]]) -> int:

@@ -22,7 +22,7 @@ How to fix it
 
 from __future__ import annotations
 
-from collectrace.align.causes import collectives, deciders
+from collectrace.align.causes import caught, collectives, deciders, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
@@ -36,8 +36,11 @@ def find(situation: Situation) -> Decision | None:
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for an exception that some ranks handled."""
-    return Words(
-        collectives.headline(situation),
-        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
-        deciders.fixes(situation, found),
-    )
+    reasons = deciders.reasons(situation, [found, *deciders.rest(situation, found)])
+    fixes = deciders.fixes(situation, found)
+    raised = caught.caught(situation)
+    if raised:
+        first = next(iter(raised.values()))
+        fix = f"Fix what raised {first.error}{phrases.line(first.site)}."
+        reasons, fixes = (caught.sentence(raised), reasons[0]), (fix, *fixes[:2])
+    return Words(collectives.headline(situation), reasons, fixes)

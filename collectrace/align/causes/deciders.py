@@ -179,12 +179,12 @@ def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
     others = [one for one in rest(situation, chosen)[: MOST - 1] if form(one) != form(chosen)]
     return (
-        _fix(chosen),
-        *(f"If {quoted(one)} decided: {words.lower(_fix(one))}" for one in others),
+        fix(chosen),
+        *(f"If {quoted(one)} decided: {words.lower(fix(one))}" for one in others),
     )
 
 
-def _fix(decision: Decision) -> str:
+def fix(decision: Decision) -> str:
     said, place = quoted(decision), words.site(decision.site)
     match form(decision):
         case "condition":

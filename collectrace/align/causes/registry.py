@@ -97,8 +97,11 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-STATES: Final = ("CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT4")
+STATES: Final = ("CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4")
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
+
+CAUGHT: Final = ("CT2", "CT306", "CT319")
+"""Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -237,6 +240,112 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "Ranks had not reached a call when the logs end, and that proves nothing.",
         ERRORS, ("early",),
         example="healthy/killed_everywhere", counter_example="stopped/interrupted",
+    ),
+    Cause(
+        "CT319", "caught-error",
+        "A function of torch raised on some ranks only, and the program went on.",
+        ROWS, ("root", "several"), yields_to=("CT306", "CT307"),
+        example="matching/plan_that_never_came", counter_example="matching/errors_of_both_plans",
+    ),
+    Cause(
+        "CT401", "other-dtype",
+        "One call got tensors of different dtypes.",
+        _kinds("dtype_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT402", "CT413"),
+        example="matching/dtype_differs", counter_example="matching/dtype_autocast",
+    ),
+    Cause(
+        "CT402", "half-precision",
+        "One call got tensors of half precision on some ranks only.",
+        _kinds("dtype_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413"),
+        example="matching/dtype_autocast", counter_example="matching/dtype_differs",
+    ),
+    Cause(
+        "CT403", "other-size",
+        "One call got tensors of different sizes.",
+        _kinds("shape_mismatch"), ("root", "several"),
+        yields_to=(*CAUGHT, "CT404", "CT409", "CT410", "CT411", "CT412", "CT413"),
+        example="matching/one_loss_less", counter_example="matching/last_batch_of_one",
+    ),
+    Cause(
+        "CT404", "ragged-batch",
+        "The last batch of a rank is smaller, and so is what it passed to a call.",
+        _kinds("shape_mismatch"), ("root", "several"),
+        yields_to=(*CAUGHT, "CT409", "CT410", "CT411", "CT412", "CT413"),
+        example="matching/last_batch_of_one", counter_example="matching/classes_behind_the_loader",
+    ),
+    Cause(
+        "CT405", "other-reduce-op",
+        "The ranks combined one tensor by different reductions.",
+        _kinds("reduce_op_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413"),
+        example="matching/reduce_op_differs", counter_example="matching/names_in_a_set",
+    ),
+    Cause(
+        "CT406", "other-root",
+        "The ranks named different roots for one call.",
+        _kinds("root_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT413", "CT415"),
+        example="matching/root_differs", counter_example="matching/root_is_own_rank",
+    ),
+    Cause(
+        "CT407", "other-splits",
+        "The sizes of an all_to_all do not fit pair by pair.",
+        _kinds("split_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT408"),
+        example="matching/all_to_all_pairs",
+        counter_example="matching/duplicates_dropped_after_counts",
+    ),
+    Cause(
+        "CT408", "splits-changed",
+        "The ranks exchanged the sizes of an all_to_all, and one then used others.",
+        _kinds("split_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/duplicates_dropped_after_counts",
+        counter_example="matching/all_to_all_pairs",
+    ),
+    Cause(
+        "CT409", "other-batching",
+        "The ranks batched their calls differently.",
+        _kinds("op_mismatch", "shape_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/coalesced_grouping", counter_example="healthy/coalesced",
+    ),
+    Cause(
+        "CT410", "object-lists",
+        "Lists of objects have different lengths.",
+        _kinds("shape_mismatch", "p2p_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/names_grow_on_the_source", counter_example="matching/count_differs",
+    ),
+    Cause(
+        "CT411", "other-shape",
+        "One call got as many elements in different shapes.",
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT409", "CT413"),
+        example="matching/shape_differs_count_agrees", counter_example="matching/count_differs",
+    ),
+    Cause(
+        "CT412", "input-misfits-output",
+        "What goes into a call and what comes out do not fit the group.",
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT409"),
+    ),
+    Cause(
+        "CT413", "other-element",
+        "One line goes through several tensors, and the ranks are at different ones.",
+        _kinds("dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch"),
+        ("root", "several"), yields_to=(*CAUGHT, "CT409", "CT410", "CT412", "CT415"),
+        example="matching/one_mask_fewer", counter_example="matching/masked_out_metric",
+    ),
+    Cause(
+        "CT414", "swapped-lines",
+        "The ranks made two calls in swapped order, and the bytes agree.",
+        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307"),
+        example="matching/metrics_swapped", counter_example="threads/reporter_a_step_early",
+    ),
+    Cause(
+        "CT415", "root-of-own-number",
+        "Every rank worked out the root of a call from its own number.",
+        _kinds("root_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        example="matching/root_is_own_rank", counter_example="matching/root_differs",
+    ),
+    Cause(
+        "CT416", "decided-at-root",
+        "The ranks decided by a result that only the root got.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*CAUGHT, "CT30"),
+        example="matching/reduced_to_the_root", counter_example="groups/unused_in_one_node",
     ),
 )  # fmt: skip
 """THE table of causes, by code."""

@@ -19,6 +19,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "6 equal rounds": "6 iterations | iteration 7",
     "4 equal rounds": "4 iterations | iteration 5",
     "5 equal rounds": "5 iterations | iteration 6",
+    "each time before": "usual next call | in every iteration before",
     "in every round before": "in every iteration before | in the iterations before",
     "with a return": "return",
     "with a break": "break",

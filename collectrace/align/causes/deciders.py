@@ -233,17 +233,18 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
     others = rest(situation, chosen)[: MOST - 1]
-    first = _fix(situation, chosen)
-    rests = [_fix(situation, one) for one in others if form(one) != form(chosen)]
+    first = fix(situation, chosen)
+    rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
     more = [
-        f"If {quoted(one)} decided: {words.lower(_fix(situation, one))}"
+        f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"
         for one in others
         if form(one) != form(chosen)
     ]
     return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
 
 
-def _fix(situation: Situation, decision: Decision) -> str:
+def fix(situation: Situation, decision: Decision) -> str:
+    """Return what to change about a statement."""
     said, place = quoted(decision), words.site(decision.site)
     if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
         return f"Use the same order on every rank: sort what {place} iterates over."

@@ -10,6 +10,9 @@ from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
 
+HEADLINE: Final = 100
+"""Characters that a headline may have."""
+
 _LONGEST: Final = 60
 """Characters of a statement that is quoted."""
 
@@ -32,6 +35,11 @@ def calls(made: Sequence[tuple[str, str]]) -> str:
     return f"{len(made)} calls from {name}{line(site)} on"
 
 
+def did(one: Call) -> str:
+    """Return the verb for a call: the user called it, a framework was in it."""
+    return "called" if is_user(one) else "was in"
+
+
 def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
     verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
@@ -41,6 +49,12 @@ def made(members: Sequence[int], one: Call) -> str:
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is not too long, else the last, cut."""
+    short = (one for one in headlines if len(one) <= HEADLINE)
+    return next(short, words.brief(headlines[-1], HEADLINE))
 
 
 def apart(stacks: Sequence[Sequence[str]]) -> int:

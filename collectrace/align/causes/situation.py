@@ -15,8 +15,10 @@ from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, Kind, Side
+from collectrace.findings import KINDS, Decision, Kind, Side, State
 from collectrace.records import Call
 
 
@@ -90,6 +92,13 @@ class Situation:
         suspects = set(self.suspects)
         return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
 
+    @cached_property
+    def culprits(self) -> tuple[Standing, ...]:
+        """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
+        case = self.case
+        ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
+        return tuple(case.standings[rank] for rank in sorted(ends))
+
     @property
     def is_absence(self) -> bool:
         """Whether ranks did not make a call that others wait in."""
@@ -106,7 +115,10 @@ def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
     return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
 
 
-Need = Literal["root", "decisions", "row", "absent", "suspects", "join", "ddp"]
+Need = Literal[
+    "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
+    "raised", "died", "missing", "silent", "busy", "finished", "several",
+]  # fmt: skip
 """A fact without which a cause is not tried."""
 
 
@@ -114,13 +126,27 @@ def _roles(situation: Situation, *prefixes: str) -> bool:
     return any(call.role.startswith(prefixes) for _, call in situation.called)
 
 
+def _any_is(*states: State) -> Callable[[Situation], bool]:
+    """Return whether a rank that others wait for is in one of some states."""
+    return lambda situation: any(one.state in states for one in situation.culprits)
+
+
 NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
+    "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
+    "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "row": lambda s: isinstance(s.candidate.source, Divergence),
     "absent": lambda s: bool(s.candidate.absent),
     "suspects": lambda s: bool(s.suspects),
     "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),
+    "raised": _any_is("raised"),
+    "died": _any_is("died"),
+    "missing": _any_is("missing"),
+    "silent": _any_is("silent"),
+    "busy": _any_is("busy", "running"),
+    "finished": _any_is("finished"),
+    "several": lambda s: len(s.called) > 1,
 }
 """How each fact is found out; all are cheap."""

@@ -166,9 +166,9 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if any(log.last_seq.get(stream, 0) >= (at.elsewhere.seq or 0) for log in logs):
             continue
         common = _common_line(case, others)
-        if common and common not in {f for s in stacks_of(case, at.rank) for f in s}:
-            yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
-        elif common and len({case.stack(r, c) for r, c in _calls(case, others)}) == 1:
+        if (common and common not in {f for s in stacks_of(case, at.rank) for f in s}) or (
+            common and len({case.stack(r, c) for r, c in _calls(case, others)}) == 1
+        ):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 

@@ -5,7 +5,7 @@ By how often each rank came to a place in each of its rounds, and by what always
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from collectrace.align.code.origins import Origin

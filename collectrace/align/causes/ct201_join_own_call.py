@@ -58,9 +58,10 @@ def find(situation: Situation) -> Met | None:
 def words(situation: Situation, met: Met) -> Words:
     """Return the words for a call that join() does not answer."""
     who, joined = text.ranks(met.side.ranks), text.ranks(met.joined.ranks)
-    call, block = phrases.call(_in_the_block(met)), text.site(met.shadow.site or "")
+    block = text.site(met.shadow.site or "")
     functions = {chains.method(frame) for frame in met.side.stack or ()}
     in_forward = "forward" in functions or "norm" in f"{met.call.via} {met.call.role}".lower()
+    call = phrases.call(met.call if in_forward else _in_the_block(met))
     place = " inside the model's forward()" if in_forward else ""
     move = f"Move {call} out of the `with model.join():` block ({block})."
     if in_forward:

@@ -128,7 +128,7 @@ def words(situation: Situation, found: Unanswered) -> Words:
         (
             joins.ran_out(situation, found.joined.ranks),
             why,
-            f"So it met {text.issuer(found.shadow)} on {joined}.",
+            f"So it met {text.issuer(found.shadow)} on {joined}, which had run out of inputs.",
         ),
         (fix, even),
     )

@@ -26,6 +26,7 @@ from collectrace.align.causes import apart, control, deciders, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.deciding import timeline
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
@@ -48,10 +49,9 @@ def find(situation: Situation) -> Found | None:
     first = control.first(situation)
     if first is None or deciders.form(first) != "condition":
         return None
-    skipped = [one for one in situation.difference or () if one.what == "skipped"]
-    if any(one.rank == mine.rank for one in skipped):
-        return None  # it left a call out, and is in its next forward
-    return both
+    log = situation.case.log(other.rank)
+    made = timeline.before(log) if log is not None else []
+    return None if any(one.stack == mine.stack for one in made) else both
 
 
 def words(situation: Situation, found: Found) -> Words:

@@ -21,6 +21,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import roles
+from collectrace import words as text
 from collectrace.align.causes import apart, backwards, deciders, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
@@ -64,7 +65,7 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{maker.who} sent a gradient bucket in backward(){line}, {gone.who} did not",
         (
-            f"{phrases.capital(gone.who)} had gone on{beyond} without this bucket.",
+            f"{text.upper(gone.who)} had gone on{beyond} without this bucket.",
             (
                 "DDP sends a bucket when all its parameters have their gradients: on "
                 f"{gone.who} some parameters took no part in the loss (unused)."

@@ -24,7 +24,7 @@ from typing import Final
 from collectrace import words as text
 from collectrace.align.causes import apart, phrases
 from collectrace.align.causes.apart import Step
-from collectrace.align.causes.ct511_module_left_out import GATHERS, REDUCES, was_run
+from collectrace.align.causes.sharded import GATHERS, REDUCES, was_run
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 

@@ -13,10 +13,13 @@ from collectrace.align.deciding.timeline import Entry
 from collectrace.align.judging.case import Case
 from collectrace.align.reading.vocabulary import CallPlace
 
-What = Literal["skipped", "extra", "other", "ended", "same"]
+What = Literal["skipped", "extra", "swapped", "other", "ended", "same"]
 
 _MOST: Final = 256
 """Calls after an earlier occurrence that are looked at."""
+
+_MOST_SWAPPED: Final = 8
+"""Calls that may be made in another order."""
 
 _MOST_OCCURRENCES: Final = 50
 """Earlier occurrences of the last common call that are looked at, the latest first."""
@@ -27,10 +30,10 @@ class Difference:
     """What one side did, compared with the other."""
 
     what: What
-    """``skipped``: it made a call that usually comes after those that the other made first.
-    ``extra``: it made a call that usually does not come there. ``other``: the records do not show
-    which of the two calls is the usual one. ``ended``: it made no further call. ``same``: both made
-    the same call from the same line."""
+    """``swapped``: it made the same calls in another order. ``skipped``: it made a call that
+    usually comes after those that the other made first. ``extra``: it made a call that usually does
+    not come there. ``other``: the records do not show which of the two calls is the usual one.
+    ``ended``: it made no further call. ``same``: both made the same call from the same line."""
     rank: int
     """The rank that did it."""
     places: tuple[CallPlace, ...] = ()
@@ -51,9 +54,11 @@ def differences(case: Case, pair: Pair) -> tuple[Difference, Difference]:
     mine, theirs = first[0], first[1]
     if mine is None or theirs is None or mine == theirs:
         return Difference("same", one), Difference("same", two)
+    if swapped := _swapped([e.place for e in following[0]], [e.place for e in following[1]]):
+        return Difference("swapped", one, swapped), Difference("swapped", two, swapped)
     for n, (rank, other) in enumerate(((one, two), (two, one))):
         wanted, instead = (mine, theirs) if n == 0 else (theirs, mine)
-        usual = _usual(case, pair, instead) or [e.place for e in following[1 - n][:_MOST]]
+        usual = _usual(pair, instead) or [e.place for e in following[1 - n][:_MOST]]
         skipped = _until(usual, wanted) if usual and usual[0] == instead else None
         if skipped:
             found = (
@@ -63,11 +68,19 @@ def differences(case: Case, pair: Pair) -> tuple[Difference, Difference]:
             return found if n == 0 else (found[1], found[0])
     for n, (rank, other) in enumerate(((one, two), (two, one))):
         wanted, instead = (mine, theirs) if n == 0 else (theirs, mine)
-        usual = _usual(case, pair, instead)
+        usual = _usual(pair, instead)
         if usual:
             found = Difference("extra", rank, (wanted,)), Difference("other", other)
             return found if n == 0 else (found[1], found[0])
     return Difference("other", one), Difference("other", two)
+
+
+def _swapped(one: Sequence[CallPlace], two: Sequence[CallPlace]) -> tuple[CallPlace, ...]:
+    """Return the first calls that both made in another order; empty: they made others."""
+    for n in range(2, min(len(one), len(two), _MOST_SWAPPED) + 1):
+        if sorted(map(repr, one[:n])) == sorted(map(repr, two[:n])):
+            return tuple(one[:n])
+    return ()
 
 
 def _until(places: Sequence[CallPlace], wanted: CallPlace) -> list[CallPlace] | None:
@@ -92,7 +105,7 @@ def _following(case: Case, pair: Pair, n: int) -> Sequence[Entry]:
     return [e for e in calls if not made or e.t > made[-1].t]
 
 
-def _usual(case: Case, pair: Pair, first: CallPlace) -> list[CallPlace]:
+def _usual(pair: Pair, first: CallPlace) -> list[CallPlace]:
     """Return the calls that followed the last common one before, if the first of them was this."""
     for made in pair.made:
         if not made:

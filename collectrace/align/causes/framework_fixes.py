@@ -15,9 +15,11 @@ from typing import Final, Literal
 from collectrace.records import Call
 
 When = Literal[
-    "some ranks", "sizes", "uneven", "threads", "roots", "messages", "message sizes", "elsewhere"
+    "some ranks", "modules", "sizes", "uneven", "threads", "roots", "messages", "message sizes",
+    "elsewhere",
 ]
-"""``some ranks``: calls that some ranks made and others did not. ``sizes``: one call, with other
+"""``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a
+module of a forward. ``sizes``: one call, with other
 tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group. ``roots``:
 ranks name different ones. ``messages``: they do not come out even. ``message sizes``: their ends
 differ. ``elsewhere``: a rank waits beside all collectives."""
@@ -200,7 +202,7 @@ TABLE: Final = (
         "parameters over all ranks. Where not all of a block's children run on every rank (a "
         "mixture of experts): deepspeed.utils.set_z3_leaf_modules(model, [Block]) before "
         "deepspeed.initialize(), and let every expert take part in the loss, times zero.",
-        ("deepspeed.fetch",), replaces=True,
+        ("deepspeed.fetch",), when=("modules",), replaces=True,
     ),
     # DeepSpeedEngine.save_checkpoint: "all processes must call this method and not just the
     # process with rank 0".
@@ -254,7 +256,7 @@ TABLE: Final = (
         "one's parameters over all ranks. Where a rank has no use for a module, run it all the "
         "same and add its output times zero (x + 0 * layer(x)), so that its backward runs too; "
         "set_reduce_scatter_unused_params() does not help a module that was not entered.",
-        _MODULES, replaces=True,
+        _MODULES, when=("modules",), replaces=True,
     ),
     # FSDPModule.set_reduce_scatter_unused_params: "when different ranks use different parameters
     # due to conditional control flow [...] causing mismatched reduce-scatter collectives".
@@ -288,7 +290,7 @@ TABLE: Final = (
         "FullyShardedDataParallel gathers the parameters of each one that it wraps over all ranks. "
         "Where a rank has no use for a module, run it all the same and add its output times zero "
         "(x + 0 * layer(x)), so that its backward runs too.",
-        _MODULES_ONE, replaces=True,
+        _MODULES_ONE, when=("modules",), replaces=True,
     ),
     # FullyShardedDataParallel.clip_grad_norm_: "needs to be called on all ranks".
     Fix(

@@ -21,7 +21,7 @@ from collectrace.records import Call
 from collectrace.signature import is_user
 
 _SIZES = ("shape_mismatch", "dtype_mismatch", "split_mismatch")
-_OWN_FIXES = ("CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT8")
+_OWN_FIXES = ("CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8")
 """Causes whose fix no framework betters."""
 
 
@@ -47,8 +47,8 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
 
 
 def _when(situation: Situation, code: str) -> When:
-    if code == "CT204":
-        return "uneven"
+    if code in ("CT204", "CT511"):
+        return "uneven" if code == "CT204" else "modules"
     if situation.kind == "p2p_mismatch":
         return "message sizes"
     if situation.kind in ("p2p_unmatched", "deadlock"):
@@ -66,13 +66,13 @@ def _when(situation: Situation, code: str) -> When:
 
 def _made(situation: Situation, when: When) -> list[Step]:
     """Return the calls that a fix may be about."""
-    if when != "some ranks":
+    if when not in ("some ranks", "modules"):
         steps = apart.at_finding(situation)
         calls = [step.call for step in steps if step.call is not None]
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
     alone = apart.alone(situation)
-    if alone is not None:
+    if alone is not None and when == "some ranks":
         return [alone]
     both = [step for step in apart.steps(situation) or () if step.call is not None]
     parts = {step.call.role for step in both if step.call is not None and not is_user(step.call)}

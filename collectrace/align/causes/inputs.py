@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from collectrace import words
-from collectrace.align.causes import apart, deciders, phrases
+from collectrace.align.causes import apart, control, deciders, phrases
 from collectrace.align.causes.apart import Left, Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
@@ -55,7 +55,8 @@ class Inputs:
 
 def uneven(situation: Situation) -> Inputs | None:
     """Return the inputs of the ranks of a finding if they were uneven, which explains it."""
-    case, lefts = situation.case, apart.left_loops(situation)
+    case = situation.case
+    lefts = [one for one in apart.left_loops(situation) if not control.is_fixed(one.loop)]
     members = situation.candidate.group.ranks if situation.candidate.group else ()
     logs = {rank: log for rank in members if (log := case.log(rank)) is not None}
     gone = {rank for left in lefts for rank in left.gone.ranks}
@@ -91,7 +92,7 @@ def _by_join(logs: Mapping[int, RankLog]) -> Inputs | None:
     """Count the inputs of the latest ``join()`` that all ranks have entered."""
     passes = {rank: _passes(log) for rank, log in logs.items()}
     common = min(len(found) for found in passes.values())
-    if not common:
+    if not common or all(log.joins[-1].phase == "left" for log in logs.values()):
         return None
     latest = {rank: found[common - 1] for rank, found in passes.items()}
     ended = frozenset(r for r, one in latest.items() if one.over and one.over.phase == "joined")

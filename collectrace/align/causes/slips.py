@@ -54,7 +54,7 @@ def slip(situation: Situation) -> Slip | None:
         log.scanned and not parting.has_lost(log) and not log.joins for log in (mine, theirs)
     ):
         return None
-    rows = [log.calls(stream, max(1, seq - _BACK), seq + 1) for log in (mine, theirs)]
+    rows = [log.calls(stream, max(1, seq - _BACK), seq) for log in (mine, theirs)]
     for unit in ("iteration", "batch"):
         counts = [
             _counted(log, calls, unit) for log, calls in zip((mine, theirs), rows, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectrace import roles, words
+from collectrace import words
 from collectrace.align.causes import deciders
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
@@ -87,30 +87,6 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
     return tuple(sorted(next(sides, (rank,))))
 
 
-def alone(situation: Situation) -> Step | None:
-    """Return the side that made a call which the other did not make; None: it is not known."""
-    both = steps(situation)
-    if both is None:
-        return None
-    mine, other = both
-    if mine.call is None or other.call is None:
-        return other if mine.call is None else mine
-    for one in situation.difference or ():
-        step, counterpart = both if one.rank == mine.rank else both[::-1]
-        if one.what == "extra":
-            return step
-        if one.what == "skipped":
-            return counterpart
-    is_chosen = any(
-        deciders.origin(d) == "rank" and deciders.form(d) == "condition"
-        for d in situation.decisions
-    )
-    if situation.suspects and is_chosen:
-        asked = roles.of(mine.call.role).is_asked, roles.of(other.call.role).is_asked
-        return mine if asked == (True, False) else None
-    return None
-
-
 def since(situation: Situation) -> int | None:
     """Return the first call at which the sides were apart; None: it is the finding's own."""
     both, stream, seq = steps(situation), situation.candidate.stream, situation.candidate.seq
@@ -153,8 +129,25 @@ def left_loops(situation: Situation) -> list[Left]:
         inside = [is_inside(situation.case, one, step.stack) for step in both]
         if inside.count(True) == 1:
             within, gone = both if inside[0] else both[::-1]
-            found.append(Left(one, gone, within))
+            if _came_to(situation, one, gone):
+                found.append(Left(one, gone, within))
     return found
+
+
+def _came_to(situation: Situation, loop: Decision, gone: Step) -> bool:
+    """Whether a side was in a loop before its next call, or is in the function around it."""
+    file, pair = chains.split(loop.site)[0], situation.pair
+    function = loop.function.rpartition(".")[2]
+    if any(chains.file(f) == file and _name(f) == function for f in gone.stack):
+        return True
+    if pair is None:
+        return False
+    made = pair.made[pair.ranks.index(gone.rank)] if gone.rank in pair.ranks else ()
+    return bool(made) and is_inside(situation.case, loop, made[-1].stack)
+
+
+def _name(frame: str) -> str:
+    return frame.partition(" ")[2].rpartition(".")[2]
 
 
 def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:

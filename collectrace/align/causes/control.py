@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import deciders
+from collectrace.align.causes import deciders, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading import chains
@@ -26,8 +26,13 @@ def telling(situation: Situation) -> list[Decision]:
     return [
         one
         for one in deciders.ranked(situation)
-        if deciders.form(one) in _TELLING and not is_fixed(one)
+        if deciders.form(one) in _TELLING and not is_fixed(one) and not _is_plain(one)
     ]
+
+
+def _is_plain(decision: Decision) -> bool:
+    """Whether a ``return`` returns what a call gives, and chooses nothing."""
+    return decision.text.startswith("return") and " if " not in decision.text
 
 
 def first(situation: Situation) -> Decision | None:
@@ -50,27 +55,41 @@ def is_fixed(decision: Decision) -> bool:
 
 
 def holds(situation: Situation, decision: Decision, mine: Step, other: Step) -> bool:
-    """Whether a condition holds the call of the one side, or skips that of neither by a jump."""
+    """Whether a condition let only the one side make its call: inside it, or behind its return."""
+    if decision.library is not None:
+        return False
     file, number = chains.split(decision.site)
     tree = situation.case.code.parsed(file)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If) and node.lineno == number:
-            within = [_is_within(node, file, step) for step in (mine, other)]
-            return within[0] and not within[1] if any(within) else not _jumps_for_others(node)
-    return True
+            within = [_within(node, file, step) for step in (mine, other)]
+            return bool(within[0]) and not within[1] if any(within) else _returns(node)
+    return any(chains.site(frame) == decision.site for frame in mine.stack)
 
 
-def _is_within(node: ast.If, file: str, step: Step) -> bool:
-    last = node.end_lineno or 0
-    return any(
-        chains.file(frame) == file and node.lineno < chains.line(frame) <= last
-        for frame in step.stack
-    )
+def _within(node: ast.If, file: str, step: Step) -> str:
+    """Return the line of a call inside a condition, as ``path:line``; or nothing."""
+    lines = range(node.lineno + 1, (node.end_lineno or 0) + 1)
+    sites = [chains.site(f) for f in step.stack if chains.file(f) == file]
+    return next((one for one in sites if chains.split(one)[1] in lines), "")
 
 
-def _jumps_for_others(node: ast.If) -> bool:
-    """Whether a branch leaves a loop, which both sides may be behind."""
-    return isinstance(node.body[-1], ast.Break | ast.Continue)
+def _returns(node: ast.If) -> bool:
+    return isinstance(node.body[-1], ast.Return | ast.Raise)
+
+
+def moved(situation: Situation, mine: Step) -> str:
+    """Return ``Move X out of `if ...`.``: the line inside the condition that led to a call."""
+    decision = first(situation)
+    if decision is None or mine.call is None:
+        return ""
+    file, number = chains.split(decision.site)
+    tree = situation.case.code.parsed(file)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.If)] if tree is not None else []
+    site = next((_within(n, file, mine) for n in nodes if n.lineno == number), "")
+    line = f"the line {words.site(site)}, which leads to it," if site else ""
+    what = phrases.call(mine.call) if site in ("", mine.call.site) else line
+    return f"ove {what} out of {deciders.quoted(decision)}: run it on every rank, or on none."
 
 
 def why(situation: Situation) -> tuple[str, ...]:

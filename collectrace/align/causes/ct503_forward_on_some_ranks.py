@@ -76,7 +76,7 @@ def words(situation: Situation, found: Found) -> Words:
     return Words(
         f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
         (does, *told[:1], *([then] if then else told[1:])),
-        (fix, *control.fixes(situation)),
+        (fix, f"Or m{control.moved(situation, mine)}"),
     )
 
 

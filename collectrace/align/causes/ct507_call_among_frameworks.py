@@ -59,10 +59,8 @@ def words(situation: Situation, found: Found) -> Words:
     instead = f"{was} in {text.name(other.call)}" if other.call is not None else "did not"
     if other.call is not None and is_user(other.call):
         instead = f"called {text.name(other.call)}"
-    decision = control.first(situation)
-    said = deciders.quoted(decision) if decision is not None else "the condition"
     return Words(
         f"only {mine.who} called {call}{by}, {other.who} {instead}",
         (*control.why(situation), *filter(None, [apart.meets_others(situation)])),
-        (f"Move {call} out of {said}: make the call on every rank, or on none.",),
+        (f"M{control.moved(situation, mine)}",),
     )

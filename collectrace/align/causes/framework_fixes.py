@@ -15,11 +15,11 @@ from typing import Final, Literal
 from collectrace.records import Call
 
 When = Literal[
-    "some ranks", "modules", "sizes", "uneven", "threads", "roots", "messages", "message sizes",
+    "some ranks", "modules", "library", "sizes", "uneven", "threads", "roots", "messages", "message sizes",
     "elsewhere",
 ]
 """``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a
-module of a forward. ``sizes``: one call, with other
+module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with other
 tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group. ``roots``:
 ranks name different ones. ``messages``: they do not come out even. ``message sizes``: their ends
 differ. ``elsewhere``: a rank waits beside all collectives."""
@@ -175,6 +175,7 @@ TABLE: Final = (
         "Call generate(..., synced_gpus=True) on every rank: ranks whose sequences are complete "
         "then go on with forwards until all are.",
         _GATHERS_MODULES, path="GenerationMixin.generate", replaces=True,
+        when=("some ranks", "modules", "library"),
     ),
 
     # -- torchmetrics 1.9.0: metric.py ----------------------------------------------------------
@@ -191,7 +192,7 @@ TABLE: Final = (
         'add_state(..., dist_reduce_fx="cat") makes one of a list before it is gathered; without '
         "it a list is gathered item by item, and every rank must have as many. Or append one "
         "tensor in each update(), an empty one of the same dimensions too, in as many updates.",
-        ("torchmetrics.sync",), when=("sizes",), replaces=True,
+        ("torchmetrics.sync",), when=("sizes", "library"), replaces=True,
     ),
 
     # -- DeepSpeed 0.19.8 -----------------------------------------------------------------------

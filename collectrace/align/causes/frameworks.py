@@ -6,31 +6,37 @@ call that both made. Two sides in different parts of frameworks get the fix of n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from collectrace import dumps, roles
-from collectrace.align.causes import apart
+from collectrace import dumps
+from collectrace.align.causes import apart, remarks
 from collectrace.align.causes.apart import Step
-from collectrace.align.causes.ct503_forward_on_some_ranks import FORWARDS
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks.standing import Standing
-from collectrace.records import Call
 from collectrace.signature import is_user
 
 _SIZES = ("shape_mismatch", "dtype_mismatch", "split_mismatch")
+_WHENS: Final[Mapping[str, When]] = {
+    "CT204": "uneven", "CT511": "modules", "CT804": "library",
+}  # fmt: skip
+_PROVEN = ("CT503", "CT507")
+"""Causes by which it is known which side alone made its call."""
 _OWN_FIXES = ("CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8")
 """Causes whose fix no framework betters."""
 
 
 def applied(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause, with the fix of the framework at work before or in its place."""
-    if situation.candidate.cause is not None or (code.startswith(_OWN_FIXES) and code != "CT204"):
+    words = replace(words, notes=(*words.notes, *remarks.of(situation)))
+    is_own = code.startswith(_OWN_FIXES) and code not in ("CT204", "CT804")
+    if situation.candidate.cause is not None or is_own:
         return words
     when = _when(situation, code)
-    made = _made(situation, when)
+    made = _made(situation, code, when)
     path_of = {id(step): _path(situation, step) for step in made}
     decided = [one.text for one in situation.decisions]
     whole = code == "CT503"
@@ -47,8 +53,8 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
 
 
 def _when(situation: Situation, code: str) -> When:
-    if code in ("CT204", "CT511"):
-        return "uneven" if code == "CT204" else "modules"
+    if code in _WHENS:
+        return _WHENS[code]
     if situation.kind == "p2p_mismatch":
         return "message sizes"
     if situation.kind in ("p2p_unmatched", "deadlock"):
@@ -64,33 +70,26 @@ def _when(situation: Situation, code: str) -> When:
     return "some ranks"
 
 
-def _made(situation: Situation, when: When) -> list[Step]:
+def _made(situation: Situation, code: str, when: When) -> list[Step]:
     """Return the calls that a fix may be about."""
-    if when not in ("some ranks", "modules"):
+    if when not in ("some ranks", "modules", "library"):
         steps = apart.at_finding(situation)
         calls = [step.call for step in steps if step.call is not None]
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
-    alone = apart.alone(situation)
-    if alone is not None and when == "some ranks":
-        return [alone]
     both = [step for step in apart.steps(situation) or () if step.call is not None]
+    if code in _PROVEN:
+        return both[:1]
     parts = {step.call.role for step in both if step.call is not None and not is_user(step.call)}
-    families = {role for role in parts if not role.startswith("ddp.")}
-    if len(families) != 1:
+    if len(parts) != 1:
         return []
-    return [step for step in both if step.call is not None and step.call.role in families]
+    return [step for step in both if step.call is not None and step.call.role in parts]
 
 
 def _path(situation: Situation, step: Step) -> Sequence[str]:
     log = situation.case.log(step.rank)
     stack = log.stack(step.call) if log is not None and step.call is not None else None
     return tuple(stack.path) if stack is not None else ()
-
-
-def is_forward(call: Call) -> bool:
-    """Whether a call is one of a wrapped model's forward."""
-    return call.role.startswith(FORWARDS) or roles.of(call.role).name == "syncbn.forward"
 
 
 def waits_beside(standing: Standing) -> tuple[Fix, str] | None:

@@ -192,25 +192,30 @@ def _first(log: RankLog, latest: Batch) -> Batch:
 
 
 def left_over(situation: Situation) -> str:
-    """Return a sentence on batches that ranks had not used when they left or ended; or nothing."""
-    ranks = situation.candidate.absent
+    """Return a sentence on batches that ranks had not used when they left a loop; or nothing."""
+    absent = situation.candidate.absent
+    gone = [(rank, rank, 1 << 62) for rank in absent]
+    for left in apart.left_loops(situation) if not absent else ():
+        t = left.gone.call.t if left.gone.call is not None else 1 << 62
+        gone = gone or [(left.gone.rank, rank, t) for rank in left.gone.ranks]
     loops = {one.site for one in situation.decisions if deciders.form(one) == "loop"}
     told = set()
-    for rank in ranks:
+    for rank, _, t in gone:
         log = situation.case.log(rank)
-        latest = log.batches[-1] if log is not None and log.batches else None
-        if log is None or latest is None or latest.end:
+        before = [b for b in log.batches if b.t <= t] if log is not None else []
+        if log is None or not before or before[-1].end:
             return ""
-        first = _first(log, latest)
-        if first.site not in loops or first.length is None or first.length <= latest.batch:
+        first = _first(log, before[-1])
+        if first.site not in loops or first.length is None or first.length <= before[-1].batch:
             return ""
-        told.add((latest.batch, first.length, first.site))
+        told.add((before[-1].batch, first.length, first.site))
     if len(told) != 1:
         return ""
     count, length, site = told.pop()
+    who = words.upper(words.ranks(rank for _, rank, _ in gone))
     return (
-        f"{words.upper(words.ranks(ranks))} had got {count:,} of the {length:,} batches of the "
-        f"DataLoader{phrases.line(site)}: what ended the work was not the end of the inputs."
+        f"{who} left the loop after {count:,} of the {length:,} batches of the DataLoader"
+        f"{phrases.line(site)}: the loop had not ended, so it was not the end of the inputs."
     )
 
 

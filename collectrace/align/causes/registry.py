@@ -113,7 +113,9 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT2", "CT501", "CT504", "CT506", "CT509", "CT510", "CT511", "CT512", "CT8"),
+        yields_to=(
+            "CT2", "CT501", "CT504", "CT506", "CT509", "CT510", "CT512", "CT801", "CT802",
+        ),
     ),
     Cause(
         "CT105", "other-function",
@@ -210,7 +212,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
         ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
-        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT8"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802"),
         example="ddp/call_between_forward_and_backward",
         counter_example="ddp/skipped_step",
     ),
@@ -237,7 +239,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT204", "CT510", "CT512"),
+        yields_to=("CT104", "CT204", "CT510", "CT512"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
     Cause(
@@ -272,6 +274,12 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT801", "one-rank-hook",
         "A collective stands in a function that a framework calls on one rank alone.",
         ALL, ("root",),
+    ),
+    Cause(
+        "CT804", "decided-in-a-library",
+        "A statement of a library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT2", "CT5", "CT801", "CT802"),
     ),
     Cause(
         "CT802", "others-held-at-entry",

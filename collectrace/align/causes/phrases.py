@@ -69,3 +69,9 @@ def apart(stacks: Sequence[Sequence[str]]) -> int:
         if len({chains.site(stack[depth]) for stack in stacks}) > 1:
             return depth
     return 0
+
+
+def function(frame: str) -> str:
+    """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
+    name = chains.method(frame)
+    return f"{name}()" if name else ""

@@ -97,11 +97,17 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-STATES: Final = ("CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4")
+STATES: Final = ("CT2", "CT5", "CT8", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4")
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = ("CT2", "CT306", "CT319")
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
+
+HANDLED: Final = (
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT506", "CT509", "CT510", "CT512", "CT801", "CT802",
+)  # fmt: skip
+"""Causes that win over an exception that some ranks handled."""
 
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
@@ -125,17 +131,19 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=STATES,
+        ROWS | _kinds("missing_call"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
         "One line called different functions on different ranks.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT107", "CT108"),
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
     ),
     Cause(
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT107", "CT108"),
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
     ),
     Cause(
         "CT107", "iteration-order",
@@ -356,6 +364,158 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "The ranks decided by a result that only the root got.",
         ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*CAUGHT, "CT30"),
         example="matching/reduced_to_the_root", counter_example="groups/unused_in_one_node",
+    ),
+    Cause(
+        "CT201", "join-own-call",
+        "The script made a call of its own inside join(), which does not answer it.",
+        ROWS, ("root", "join"), yields_to=("CT206",),
+        example="join/barrier_inside", counter_example="join/zero_left_out",
+    ),
+    Cause(
+        "CT202", "join-unanswered",
+        "A model or an optimizer made a call that join() does not answer.",
+        ROWS, ("root", "join"),
+        example="join/one_model_of_two", counter_example="join/two_models",
+    ),
+    Cause(
+        "CT203", "join-on-some-ranks",
+        "Some ranks ran a DDP model inside join(), and others outside of it.",
+        ROWS, ("root", "ddp"),
+        example="join/enabled_on_one_rank", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT204", "uneven-inputs",
+        "Some ranks had fewer batches than others, and nothing takes care of that.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203", "CT205"),
+        example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
+    ),
+    Cause(
+        "CT205", "join-around-loops",
+        "A join() is around several loops: a rank that has left one is still inside.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=("CT201",),
+        example="join/join_around_the_epochs", counter_example="join/inputs_uneven",
+    ),
+    Cause(
+        "CT206", "own-join-hook",
+        "A join hook of the script's own made another call than what it is to answer.",
+        ROWS, ("root", "join"),
+        example="join/own_joinable", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT501", "models-differ",
+        "The models that ranks gave to DDP differ.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"),
+        example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT502", "ddp-settings-differ",
+        "DDP was constructed with other arguments, or has another communication hook.",
+        ROWS, ("root", "ddp"), yields_to=("CT506", "CT508"),
+        example="ddp/find_unused_on_one_rank", counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT503", "forward-on-some-ranks",
+        "Only some ranks ran a forward of a wrapped model.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        yields_to=("CT2", "CT501", "CT506", "CT510", "CT512", "CT508"),
+        example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
+    ),
+    Cause(
+        "CT504", "no-sync-boundaries",
+        "no_sync() was entered for other micro-batches on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        example="ddp/no_sync_boundaries", counter_example="ddp/accumulating_step_skipped",
+    ),
+    Cause(
+        "CT505", "unused-parameters",
+        "Parameters took no part in the loss on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"), yields_to=("CT204", "CT502", "CT508"),
+        example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
+    ),
+    Cause(
+        "CT506", "other-model",
+        "Ranks used several DDP models in another order, or each another one.",
+        ROWS, ("root", "ddp"),
+        example="ddp/two_models_swapped", counter_example="ddp/critic_held_back",
+    ),
+    Cause(
+        "CT507", "call-among-frameworks",
+        "Only some ranks made a call that stands among those of a framework.",
+        ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802"),
+        example="ddp/call_between_forward_and_backward",
+        counter_example="ddp/skipped_step",
+    ),
+    Cause(
+        "CT508", "backward-skipped",
+        "A rank skipped a whole iteration: it ran no backward() where the others did.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT104", "CT204", "CT504"),
+        example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
+    ),
+    Cause(
+        "CT509", "cut-out-of-the-graph",
+        "The backward of an autograd function did not run on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        example="ddp/regulariser_cut_out_of_the_graph",
+        counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT510", "recomputed",
+        "A forward ran again within backward() on some ranks only.",
+        ROWS | _kinds("missing_call"), ("root",),
+        example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
+    ),
+    Cause(
+        "CT511", "module-left-out",
+        "Some ranks left out a module of a sharded model.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
+    ),
+    Cause(
+        "CT512", "resharding-differs",
+        "A sharded module kept its parameters after the forward on some ranks only.",
+        ROWS, ("root",),
+        example="sharded/kept_gathered_where_there_is_room",
+        counter_example="sharded/module_cut_out_of_the_loss",
+    ),
+    Cause(
+        "CT513", "framework-sizes",
+        "A framework made the same call on all ranks, with tensors of other sizes.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch"), ("root",),
+        yields_to=("CT104", "CT2", "CT501", "CT502", "CT506", "CT508"),
+        example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
+    ),
+    Cause(
+        "CT514", "wrapped-on-some-ranks",
+        "Only some ranks constructed a wrapper such as DistributedDataParallel.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT104", "CT501", "CT204"),
+        example="ddp/wrapped_anew_by_one", counter_example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT515", "gradients-left-out",
+        "The gradients of a module of a sharded model did not come on some ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        example="sharded/module_cut_out_of_the_loss",
+        counter_example="sharded/layer_dropped_at_random",
+    ),
+    Cause(
+        "CT801", "one-rank-hook",
+        "A collective stands in a function that a framework calls on one rank alone.",
+        ALL, ("root",),
+    ),
+    Cause(
+        "CT804", "decided-in-a-library",
+        "A statement of a library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT2", "CT5", "CT801", "CT802"),
+    ),
+    Cause(
+        "CT802", "others-held-at-entry",
+        "A context manager lets one rank go first, and a collective stands in its body.",
+        ROWS | _kinds("deadlock"), ("root",),
+        example="matching/collective_while_one_goes_first",
     ),
 )  # fmt: skip
 """THE table of causes, by code."""

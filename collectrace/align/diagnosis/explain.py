@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose
+from collectrace.align.causes import choose, frameworks
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import named
 from collectrace.align.diagnosis import (
@@ -91,9 +91,11 @@ def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
     said = case.faults.attempt("explanation", None, found.words, situation) if found else None
     if found is None or said is None:
         return finding
+    code = found.cause.code
+    said = case.faults.attempt("explanation", said, frameworks.applied, situation, code, said)
     return replace(
         finding,
-        code=found.cause.code,
+        code=code,
         headline=said.headline,
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),

@@ -29,20 +29,19 @@ def headline(situation: Situation) -> str:
         return _absence(situation)
     (side, call), *rest = situation.called
     if not situation.suspects:
-        those = words.listed([f"rank{'s' * (len(s.ranks) > 1)} {words.ranges(s.ranks)}"
-                              for s, _ in situation.called])
+        those = words.listed([words.ranges(s.ranks) for s, _ in situation.called])
         calls = " or ".join(dict.fromkeys(phrases.call(c) for _, c in situation.called))
-        return f"{those} disagree: {calls}"
+        return f"ranks {those} disagree: {calls}"
     who = words.ranks(side.ranks)
     others = words.ranks(rest[0][0].ranks)
     found = departure(situation)
     if found is not None and found.what == "skipped":
         return f"{who} skipped {made(found)}{iteration(call)}, {others} did not"
     if found is not None and found.what == "extra":
-        return f"{who} {phrases.did(call)} {phrases.call(call)}{iteration(call)}, {others} did not"
+        return f"{who} made an extra call, {phrases.call(call)}{iteration(call)}; {others} did not"
     return (
-        f"{who} {phrases.did(call)} {phrases.call(call)}{iteration(call)}, "
-        f"{others} {phrases.did(rest[0][1])} {phrases.call(rest[0][1])}"
+        f"{phrases.made(side.ranks, call)}{iteration(call)}, "
+        f"{phrases.made(rest[0][0].ranks, rest[0][1])}"
     )
 
 
@@ -62,8 +61,9 @@ def _absence(situation: Situation) -> str:
 
 def made(found: Difference) -> str:
     """Return the calls of a difference in words: ``barrier (train.py:14)``."""
-    return phrases.calls([(place[0], chains.site(place[1][0]) if place[1] else "")
-                          for place in found.places])
+    return phrases.calls(
+        [(place[0], chains.site(place[1][0]) if place[1] else "") for place in found.places]
+    )
 
 
 def iteration(call: Call) -> str:

@@ -4,7 +4,7 @@ What it means
     The exception was raised on some ranks only. They skipped the rest of the ``try`` block, or made
     calls in the ``except`` block.
 
-Example
+Example:
     ::
 
         try:
@@ -17,27 +17,58 @@ Not to be confused with
     CT302, if nobody handled the exception and the rank ended.
 
 How to fix it
-    Share an error flag behind the ``try`` block, then let all ranks do the same.
+    Fix the exception. If a rank may fail alone, share an error flag behind the ``try`` block, and
+    let all ranks do the same.
 """
 
 from __future__ import annotations
 
-from collectrace.align.causes import collectives, deciders
+from typing import NamedTuple
+
+from collectrace import words as said
+from collectrace.align.causes import collectives, deciders, handled
+from collectrace.align.causes.handled import Handled
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.findings import Decision
 
 
-def find(situation: Situation) -> Decision | None:
-    """Return the handler that decided."""
-    first = deciders.ranked(situation)[0]
-    return first if deciders.form(first) == "handler" else None
+class Found(NamedTuple):
+    """An exception that was recorded, and the handler that the source shows."""
+
+    handled: Handled | None
+    handler: Decision | None
 
 
-def words(situation: Situation, found: Decision) -> Words:
+def find(situation: Situation) -> Found | None:
+    """Return the exception and its handler, if either shows that one decided."""
+    recorded = handled.handled(situation)
+    handlers = [one for one in deciders.ranked(situation) if deciders.form(one) == "handler"]
+    first = next(iter(deciders.ranked(situation)), None)
+    if recorded is None and (first is None or deciders.form(first) != "handler"):
+        return None
+    return Found(recorded, handlers[0] if handlers else None)
+
+
+def words(situation: Situation, found: Found) -> Words:
     """Return the words for an exception that some ranks handled."""
+    one, handler = found
+    place = f" at {deciders.quoted(handler)}" if handler is not None else ""
+    flag = (
+        f"If a rank may fail alone, share an error flag with all ranks{_behind(handler)} "
+        "(all_reduce with MAX). Then let every rank make the same calls."
+    )
+    if one is None:
+        why: tuple[str, ...] = (f"Only some ranks handled an exception{place}.",)
+        return Words(collectives.headline(situation), why, (flag,))
+    who = said.upper(said.ranks(one.ranks))
+    went = f"{who} handled it{place} and continued; the other ranks had no exception there."
     return Words(
         collectives.headline(situation),
-        deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
-        deciders.fixes(situation, found),
+        (f"{who} raised {one.error}.", went),
+        (f"Fix the exception that {said.ranks(one.ranks)} raised: {one.error}.", flag),
     )
+
+
+def _behind(handler: Decision | None) -> str:
+    return f" behind {deciders.quoted(handler)}" if handler is not None else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.findings import Decision, DecisionSide, DependsOn, Way
 
@@ -42,7 +42,7 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "order": "It depends on the order of a set, which differs between processes.",
     "data": "It is computed from each rank's own data, so ranks can disagree.",
     "length": "It depends on a length, which can differ between ranks.",
-    "unknown": "The source does not show what it depends on.",
+    "unknown": "",
     "agreed": "It depends on values that are the same on all ranks.",
 }
 
@@ -69,14 +69,16 @@ def ranked(situation: Situation) -> list[Decision]:
 
     def order(one: Decision) -> tuple[object, ...]:
         ways = {side.did for side in one.sides}
+        known = len(ways - {None}) if len(ways) > 1 else 0
         return (
             one.library is not None,
+            form(one) == "value",
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            form(one) == "value",
+            -known if form(one) in ("handler", "dispatch") else 0,
             origin(one) not in ("rank", "exception"),
-            len(ways - {None}) < len(one.sides),
+            -known,
             _FIRST.index(origin(one)),
         )
 
@@ -95,35 +97,55 @@ def quoted(decision: Decision) -> str:
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:
-    """Return one sentence: what the statement did on each side."""
-    one, two = _named(situation, decision)
+    """Return one sentence: what the statement did, and to which call."""
     said = quoted(decision)
-    ways = one[1].did, two[1].did
     match form(decision):
         case "condition":
-            known = [(who, side.did) for who, side in (one, two) if side.did in _TRUE]
-            if not known:
-                return f"{said} can have sent the ranks different ways."
-            told = [f"{_TRUE[did]} on {who}" for who, did in known if did is not None]
-            return f"{said} was {' and '.join(told)}."
+            return _condition(situation, decision)
         case "loop":
-            if ways[0] == "iterates" or ways[1] == "ended":
-                return f"The loop {said} ended earlier on {two[0]} than on {one[0]}."
-            if ways[1] == "iterates" or ways[0] == "ended":
-                return f"The loop {said} ended earlier on {one[0]} than on {two[0]}."
-            return f"The loop {said} can have had another number of iterations on {one[0]}."
+            return _loop(situation, decision)
         case "handler":
-            entered = [who for who, side in (one, two) if side.did in ("handler", "raised")]
+            entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
             if len(entered) == 1:
                 return f"{words.upper(entered[0])} handled an exception at {said}."
             return f"An exception on some ranks can have decided at {said}."
         case "dispatch":
+            one, two = _named(situation, decision)
             told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
             if told:
                 return f"{said} called {' and '.join(told)}{_other(one, two)}."
             return f"{said} can have called different functions."
         case _:
             return f"The result of {said} can differ between the ranks."
+
+
+_ENTERED: Final = ("handler", "raised")
+
+
+def _condition(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    known = [(who, s.did) for who, s in _named(situation, decision) if s.did in _TRUE]
+    outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
+    if found.branches > 1:
+        told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
+        return f"The branches of {said} make different calls: {words.listed(told)}."
+    if found.inside:
+        side, call = found.inside[0]
+        return f"{words.upper(phrases.made(side.ranks, call))} inside {said}."
+    was = f"was {outcomes}" if outcomes else "can differ between the ranks"
+    if found.jump is not None:
+        return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
+    return f"{said} {was}."
+
+
+def _loop(situation: Situation, decision: Decision) -> str:
+    said = quoted(decision)
+    one, two = _named(situation, decision)
+    if one[1].did == "ended" or two[1].did == "iterates":
+        one, two = two, one
+    elif one[1].did != "iterates" and two[1].did != "ended":
+        return f"The loop {said} can have had another number of iterations on {one[0]}."
+    return f"The loop {said} began another iteration on {one[0]}, and had ended on {two[0]}."
 
 
 _TRUE: Final[dict[Way | None, str]] = {
@@ -143,7 +165,7 @@ def _named(
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
-        return (who, one), (f"{who} before", two)
+        return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
@@ -154,14 +176,12 @@ def _named(
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
     """Return what decided, in at most three sentences."""
     first = chosen[0]
-    if len(chosen) == 1:
-        return (what_it_did(situation, first), ORIGINS[origin(first)])
-    rest = words.listed([quoted(one) for one in chosen[1:MOST]])
-    return (
-        what_it_did(situation, first),
-        ORIGINS[origin(first)],
-        f"These can have decided instead: {rest}. The logs do not show which did.",
-    )
+    told = [what_it_did(situation, first)]
+    told += [ORIGINS[origin(first)]] if origin(first) != "unknown" else []
+    if len(chosen) > 1:
+        others = words.listed([quoted(one) for one in chosen[1:MOST]])
+        told.append(f"Or {others} decided: the logs do not show which did.")
+    return tuple(told)
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
@@ -171,29 +191,41 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     return [
         one
         for one in ranked(situation)
-        if one is not chosen and one.strength != "equal" and origin(one) != "agreed"
+        if one is not chosen
+        and one.strength != "equal"
+        and origin(one) != "agreed"
+        and (form(one) != "value" or form(chosen) == "value")
     ]
 
 
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
-    others = [one for one in rest(situation, chosen)[: MOST - 1] if form(one) != form(chosen)]
-    return (_fix(chosen), *(f"If {quoted(one)} decided: {words.lower(_fix(one))}" for one in others))
+    others = rest(situation, chosen)[: MOST - 1]
+    first = _fix(situation, chosen)
+    rests = [_fix(situation, one) for one in others if form(one) != form(chosen)]
+    more = [
+        f"If {quoted(one)} decided: {words.lower(_fix(situation, one))}"
+        for one in others
+        if form(one) != form(chosen)
+    ]
+    return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
 
 
-def _fix(decision: Decision) -> str:
+def _fix(situation: Situation, decision: Decision) -> str:
     said, place = quoted(decision), words.site(decision.site)
+    if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
+        return f"Use the same order on every rank: sort what {place} iterates over."
     match form(decision):
+        case "condition" if origin(decision) == "rank":
+            return _of_rank(situation, decision)
         case "condition":
-            if origin(decision) == "order":
-                return f"Use the same order on every rank at {place}: sort what you iterate over."
             return (
                 f"Decide together before {place}: all_reduce the condition with MIN or MAX, then "
                 "let every rank take the same branch."
             )
+        case "loop" if structure.around(situation, decision).is_fixed_loop:
+            return f"Let every rank run all iterations of {said}: look for what leaves it early."
         case "loop":
-            if origin(decision) == "order":
-                return f"Iterate in the same order on every rank: sort the collection at {place}."
             return (
                 f"Give the loop {said} the same length on every rank: agree on the number of steps "
                 "first (all_reduce with MIN)."
@@ -206,6 +238,19 @@ def _fix(decision: Decision) -> str:
         case "dispatch":
             return f"Let {said} call the same function on every rank."
         case _:
-            if origin(decision) == "order":
-                return f"Use the same order on every rank at {place}: sort what you iterate over."
             return f"Compute {said} in the same way on every rank, or broadcast the result."
+
+
+def _of_rank(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    if found.branches > 1:
+        return f"Make the same calls in the same order in all branches of {said}, on every rank."
+    if found.inside:
+        call = phrases.call(found.inside[0][1])
+        return f"Move {call} out of {said}: make the call on every rank, or on none."
+    if found.jump is not None and found.outside:
+        return (
+            f"Let every rank make the calls behind {said}: move them before its `{found.jump}`, or "
+            "make them on no rank."
+        )
+    return f"Let every rank take the same branch of {said}."

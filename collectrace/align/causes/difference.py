@@ -53,7 +53,7 @@ def differences(case: Case, pair: Pair) -> tuple[Difference, Difference]:
         return Difference("same", one), Difference("same", two)
     for n, (rank, other) in enumerate(((one, two), (two, one))):
         wanted, instead = (mine, theirs) if n == 0 else (theirs, mine)
-        usual = _usual(case, pair, instead) or [e.place for e in following[1 - n][:_MOST]]
+        usual = _usual(pair, instead) or [e.place for e in following[1 - n][:_MOST]]
         skipped = _until(usual, wanted) if usual and usual[0] == instead else None
         if skipped:
             found = (
@@ -63,7 +63,7 @@ def differences(case: Case, pair: Pair) -> tuple[Difference, Difference]:
             return found if n == 0 else (found[1], found[0])
     for n, (rank, other) in enumerate(((one, two), (two, one))):
         wanted, instead = (mine, theirs) if n == 0 else (theirs, mine)
-        usual = _usual(case, pair, instead)
+        usual = _usual(pair, instead)
         if usual:
             found = Difference("extra", rank, (wanted,)), Difference("other", other)
             return found if n == 0 else (found[1], found[0])
@@ -92,7 +92,7 @@ def _following(case: Case, pair: Pair, n: int) -> Sequence[Entry]:
     return [e for e in calls if not made or e.t > made[-1].t]
 
 
-def _usual(case: Case, pair: Pair, first: CallPlace) -> list[CallPlace]:
+def _usual(pair: Pair, first: CallPlace) -> list[CallPlace]:
     """Return the calls that followed the last common one before, if the first of them was this."""
     for made in pair.made:
         if not made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
@@ -32,29 +32,15 @@ def calls(made: Sequence[tuple[str, str]]) -> str:
     return f"{len(made)} calls from {name}{line(site)} on"
 
 
-def did(one: Call) -> str:
-    """Return the verb for a call: the user called it, a framework was in it."""
-    return "called" if is_user(one) else "was in"
+def made(members: Sequence[int], one: Call) -> str:
+    """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
+    verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
+    return f"{words.ranks(members)} {verb_} {call(one)}"
 
 
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
-
-
-def ranks(members: Iterable[int]) -> str:
-    """Return ``rank 1`` or ``ranks 0,2``."""
-    return words.ranks(members)
-
-
-def capital(text: str) -> str:
-    """Return a sentence with its first letter in upper case."""
-    return words.upper(text)
-
-
-def verb(members: Collection[int], singular: str, plural: str) -> str:
-    """Return the form of a verb that fits how many ranks there are."""
-    return words.verb(members, singular, plural)
 
 
 def apart(stacks: Sequence[Sequence[str]]) -> int:

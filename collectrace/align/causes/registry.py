@@ -94,33 +94,37 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT101", "rank-condition",
         "A condition on the rank let only some ranks make a call.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT104",),
         example="matching/missing", counter_example="healthy/leader_and_followers",
     ),
     Cause(
         "CT102", "decided-by-data",
         "A condition that can differ between ranks decided which calls they made.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT101",),
+        yields_to=("CT101", "CT104"),
     ),
     Cause(
         "CT103", "loop-length",
         "A loop had more iterations on some ranks than on others.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT104",),
     ),
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        ROWS | _kinds("missing_call"), ("root",),
     ),
     Cause(
         "CT105", "other-function",
         "One line called different functions on different ranks.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT104",),
     ),
     Cause(
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT104",),
     ),
 )  # fmt: skip
 """THE table of causes, by code."""

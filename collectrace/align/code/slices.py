@@ -8,7 +8,7 @@ functions of known files. What the way back does not show is unknown; it is neve
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from collectrace.align.code import calls, names, origins
@@ -87,6 +87,14 @@ class _Trace:
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 yield from whatever_order(self._parts(tree, place, depth))
+            case ast.IfExp() if not _is_flag(tree.body, tree.orelse):
+                yield from picked(self._parts(tree, place, depth))
+            case ast.Subscript(value=value) if not _is_environment(value):
+                yield from picked(self._parts(tree, place, depth))
+            case ast.BinOp(op=op) if not isinstance(op, ast.Mod | ast.FloorDiv):
+                yield from picked(self._parts(tree, place, depth))
+            case ast.JoinedStr() | ast.List() | ast.Dict():
+                yield from picked(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
 
@@ -201,6 +209,8 @@ class _Trace:
                 yield Source(at, Origin.EXCEPTION)
             else:
                 found = list(self.follow(condition, at, depth + 1))
+                if not _is_flag(*(one.value for one in bound)):
+                    found = list(picked(found))
                 yield from (Source(at, one.origin) for one in found)
 
     def _parameter(self, name: str, place: Place, depth: int) -> Iterator[Source]:
@@ -319,6 +329,7 @@ class _Trace:
             for operand in operands:
                 if not self._is_imported(operand, place):
                     found = self.follow(operand, place, depth)
+                    found = found if name in _OF_NUMBERS else picked(found)
                     yield from whatever_order(found) if name in _ORDERLESS else found
             return
         yield Source(place, Origin.RANK if origins.is_rank(name) else Origin.UNKNOWN)
@@ -326,7 +337,7 @@ class _Trace:
             operands.append(tree.func)
         for operand in operands:
             if not self._is_imported(operand, place):
-                found = self.follow(operand, place, depth + 1)
+                found = picked(self.follow(operand, place, depth + 1))
                 yield from (one for one in found if one.origin is not Origin.AGREED)
 
     def _by_row(
@@ -335,7 +346,7 @@ class _Trace:
         if row.rule is Rule.ALONE:
             yield Source(place, row.origin)
             return
-        found = [one for operand in operands for one in self.follow(operand, place, depth)]
+        found = list(picked(o for operand in operands for o in self.follow(operand, place, depth)))
         if row.origin is Origin.LENGTH:
             found = list(whatever_order(found))
         if any(one.origin is not Origin.AGREED for one in found) or not operands:
@@ -359,8 +370,10 @@ class _Trace:
             for one in self.follow(value, Place(callee, node, None), depth + 3) if value else ():
                 yield Source(place, one.origin)
         passed = [*tree.args, *(one.value for one in tree.keywords)]
+        is_asked = origins.is_rank(called_name(tree))
         for operand in passed:
-            yield from self.follow(operand, place, depth)
+            found = self.follow(operand, place, depth)
+            yield from found if is_asked else picked(found)
 
     def _result(self, tree: ast.Call, place: Place) -> Origin:
         """Return the origin of what a collective returns, or writes into an argument."""
@@ -386,6 +399,31 @@ class _Trace:
         found = function.file.imports.get(first, first)
         return f"{found}{dot}{rest}"
 
+
+def picked(found: Iterable[Source]) -> Iterator[Source]:
+    """Return sources of a value that is picked or computed by others, as in ``batches[rank]``.
+
+    It is no test of the rank any more, but data that the rank has for itself.
+    """
+    for one in found:
+        yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+
+
+def _is_flag(*values: ast.expr | None) -> bool:
+    """Whether one of some values is false, as in ``Writer() if rank == 0 else None``.
+
+    Whoever tests such a value tests the condition that chose it.
+    """
+    return any(isinstance(one, ast.Constant) and not one.value for one in values)
+
+
+def _is_environment(value: ast.expr) -> bool:
+    """Whether a value is that of environment variables, among which the rank is."""
+    return names.dotted(value).rpartition(".")[2] == "environ"
+
+
+_OF_NUMBERS: Final = frozenset({"int", "bool", "str", "abs", "min", "max"})
+"""Functions whose results are the rank if their argument is."""
 
 _ORDERLESS: Final = frozenset({"sorted", "min", "max", "any", "all", "bool"})
 """Functions whose results do not depend on the order of their argument's items."""

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.files import Files
 from collectrace.align.code.graph import Outcome
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
@@ -42,7 +41,6 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
 
     Consequences and mere information have none.
     """
-    program = Program(Files(case.evidence.source_files))
     left = _MOST
     found: list[Decided] = []
     for candidate in candidates:
@@ -51,7 +49,7 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
             continue
         left -= 1
         nothing = Decided()
-        found.append(case.faults.attempt("decisions", nothing, _decided, case, candidate, program))
+        found.append(case.faults.attempt("decisions", nothing, _decided, case, candidate, case.program))
     return found
 
 

@@ -4,7 +4,7 @@ What it means
     The exception was raised on some ranks only. They skipped the rest of the ``try`` block, or made
     calls in the ``except`` block.
 
-Example:
+Example
     ::
 
         try:
@@ -58,9 +58,11 @@ def words(situation: Situation, found: Found) -> Words:
         f"If a rank may fail alone, share an error flag with all ranks{_behind(handler)} "
         "(all_reduce with MAX). Then let every rank make the same calls."
     )
-    if one is None:
-        why: tuple[str, ...] = (f"Only some ranks handled an exception{place}.",)
+    if one is None and handler is not None:
+        why = deciders.reasons(situation, [handler, *deciders.rest(situation, handler)])
         return Words(collectives.headline(situation), why, (flag,))
+    if one is None:
+        raise ValueError("neither an exception nor a handler was found")
     who = said.upper(said.ranks(one.ranks))
     went = f"{who} handled it{place} and continued; the other ranks had no exception there."
     return Words(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.causes import phrases, structure
+from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, Way
 
 Form = Literal["condition", "loop", "handler", "dispatch", "value"]
@@ -49,6 +50,10 @@ ORIGINS: Final[dict[DependsOn, str]] = {
 
 def form(decision: Decision) -> Form:
     """Return what kind of statement a decision is."""
+    ways = {side.did for side in decision.sides} - {None, "next"}
+    names = {side.name for side in decision.sides if side.name}
+    if ways <= {"calls", "calls_other"} and ways:
+        return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
@@ -76,8 +81,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            -known if form(one) in ("handler", "dispatch") else 0,
-            origin(one) not in ("rank", "exception"),
+            form(one) == "loop" and origin(one) == "unknown",
             -known,
             _FIRST.index(origin(one)),
         )
@@ -108,7 +112,7 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
             if len(entered) == 1:
                 return f"{words.upper(entered[0])} handled an exception at {said}."
-            return f"An exception on some ranks can have decided at {said}."
+            return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
             one, two = _named(situation, decision)
             told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
@@ -131,7 +135,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
         return f"The branches of {said} make different calls: {words.listed(told)}."
     if found.inside:
         side, call = found.inside[0]
-        return f"{words.upper(phrases.made(side.ranks, call))} inside {said}."
+        inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
+        return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
     was = f"was {outcomes}" if outcomes else "can differ between the ranks"
     if found.jump is not None:
         return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
@@ -140,12 +145,20 @@ def _condition(situation: Situation, decision: Decision) -> str:
 
 def _loop(situation: Situation, decision: Decision) -> str:
     said = quoted(decision)
-    one, two = _named(situation, decision)
-    if one[1].did == "ended" or two[1].did == "iterates":
-        one, two = two, one
-    elif one[1].did != "iterates" and two[1].did != "ended":
+    one, two = _named(situation, decision)  # the suspects first
+    longer = one[1].did == "iterates" or two[1].did == "ended"
+    shorter = one[1].did == "ended" or two[1].did == "iterates"
+    if longer is shorter:
         return f"The loop {said} can have had another number of iterations on {one[0]}."
-    return f"The loop {said} began another iteration on {one[0]}, and had ended on {two[0]}."
+    if longer:
+        return (
+            f"The loop {said} had more iterations on {one[0]}: it began another one there, and had "
+            f"ended on {two[0]}."
+        )
+    return (
+        f"The loop {said} had fewer iterations on {one[0]}: it had ended there, and began another "
+        f"one on {two[0]}."
+    )
 
 
 _TRUE: Final[dict[Way | None, str]] = {
@@ -167,21 +180,38 @@ def _named(
         who = f"rank {one.rank}"
         return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
+    is_shorter = situation.is_tie and two.did == "ended"
+    if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
+        one, two = two, one
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
         names = [f"rank {side.rank}" for side in (one, two)]
     return (names[0], one), (names[1], two)
 
 
+def depends(decision: Decision) -> str:
+    """Return what a statement depends on, and where that comes in."""
+    said, source = ORIGINS[origin(decision)], decision.comes_from
+    is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
+    if source is None or not is_told:
+        return said
+    return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+
+
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    told += [ORIGINS[origin(first)]] if origin(first) != "unknown" else []
     if len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
+    told += collectives.silent(situation)
+    if origin(first) != "unknown" and len(told) < _MOST_SENTENCES:
+        told.insert(1, depends(first))
     return tuple(told)
+
+
+_MOST_SENTENCES: Final = 3
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
@@ -195,6 +225,7 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
         and one.strength != "equal"
         and origin(one) != "agreed"
         and (form(one) != "value" or form(chosen) == "value")
+        and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")
     ]
 
 
@@ -218,17 +249,22 @@ def _fix(situation: Situation, decision: Decision) -> str:
     match form(decision):
         case "condition" if origin(decision) == "rank":
             return _of_rank(situation, decision)
+        case "condition" if origin(decision) in _ONE_DECIDES:
+            return (
+                f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
+                f"{said}, so that every rank takes the same branch."
+            )
         case "condition":
             return (
-                f"Decide together before {place}: all_reduce the condition with MIN or MAX, then "
+                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
                 "let every rank take the same branch."
             )
         case "loop" if structure.around(situation, decision).is_fixed_loop:
             return f"Let every rank run all iterations of {said}: look for what leaves it early."
         case "loop":
             return (
-                f"Give the loop {said} the same length on every rank: agree on the number of steps "
-                "first (all_reduce with MIN)."
+                f"Give the loop {said} the same number of iterations on every rank: agree on the "
+                "length first (all_reduce with MIN)."
             )
         case "handler":
             return (
@@ -241,6 +277,12 @@ def _fix(situation: Situation, decision: Decision) -> str:
             return f"Compute {said} in the same way on every rank, or broadcast the result."
 
 
+_ONE_DECIDES: Final[dict[DependsOn, str]] = {
+    "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
+    "environment": "read the environment",
+}  # fmt: skip
+
+
 def _of_rank(situation: Situation, decision: Decision) -> str:
     said, found = quoted(decision), structure.around(situation, decision)
     if found.branches > 1:
@@ -250,7 +292,7 @@ def _of_rank(situation: Situation, decision: Decision) -> str:
         return f"Move {call} out of {said}: make the call on every rank, or on none."
     if found.jump is not None and found.outside:
         return (
-            f"Let every rank make the calls behind {said}: move them before its `{found.jump}`, or "
-            "make them on no rank."
+            f"Make the calls behind {said} on every rank, or on none. If only some ranks may "
+            f"`{found.jump}` there, decide together first."
         )
     return f"Let every rank take the same branch of {said}."

@@ -37,6 +37,8 @@ class Around:
     """It is a loop whose length is written in the source, so it is the same on all ranks."""
     branches: int = 0
     """How many branches of the statement hold a call of the finding."""
+    is_else: bool = False
+    """The first call inside lies in its ``else``."""
 
 
 def around(situation: Situation, decision: Decision) -> Around:
@@ -58,6 +60,7 @@ def around(situation: Situation, decision: Decision) -> Around:
     return Around(
         tuple(inside), tuple(outside), next((one for one in jumps if one), None),
         _is_fixed(node), len(held - {None}),
+        held - {None} == {1} and isinstance(node, ast.If),
     )  # fmt: skip
 
 

@@ -87,13 +87,7 @@ class _Trace:
                 yield Source(place, Origin.AGREED)
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 yield from whatever_order(self._parts(tree, place, depth))
-            case ast.IfExp() if not _is_flag(tree.body, tree.orelse):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.Subscript(value=value) if not _is_environment(value):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.BinOp(op=op) if not isinstance(op, ast.Mod | ast.FloorDiv):
-                yield from picked(self._parts(tree, place, depth))
-            case ast.JoinedStr() | ast.List() | ast.Dict():
+            case _ if _picks(tree):
                 yield from picked(self._parts(tree, place, depth))
             case _:
                 yield from self._parts(tree, place, depth)
@@ -217,7 +211,7 @@ class _Trace:
         """Return what the caller on the stack passes for a parameter."""
         context = place.context
         if context is None or context.parent is None or context.call is None:
-            yield Source(place, Origin.UNKNOWN)
+            yield from self._constructed(name, place, depth)
             return
         tree = context.call.tree
         passed = (
@@ -230,6 +224,21 @@ class _Trace:
             return
         at = Place(context.parent.function, context.call, context.parent)
         yield from self.follow(passed, at, depth + 1)
+
+    def _constructed(self, name: str, place: Place, depth: int) -> Iterator[Source]:
+        """Return what those who make an object of a class pass to its constructor."""
+        function = place.function
+        made = self._program.constructed(function.owner) if function.owner is not None else ()
+        if function.name != "__init__" or not 0 < len(made) <= _MOST_BINDINGS:
+            yield Source(place, Origin.UNKNOWN)
+            return
+        for around, call in made:
+            passed = names.argument(call, function, name)
+            if passed is None:
+                yield Source(place, Origin.UNKNOWN)
+            else:
+                at = Place(around, None, None, call.lineno)
+                yield from self.follow(passed, at, depth + 1)
 
     def _global(self, name: str, module: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what a variable of a module depends on."""
@@ -407,6 +416,19 @@ def picked(found: Iterable[Source]) -> Iterator[Source]:
     """
     for one in found:
         yield Source(one.place, Origin.DATA) if one.origin is Origin.RANK else one
+
+
+def _picks(tree: ast.AST) -> bool:
+    """Whether an expression picks or computes a value by its parts, and does not only test them."""
+    match tree:
+        case ast.IfExp():
+            return not _is_flag(tree.body, tree.orelse)
+        case ast.Subscript():
+            return not _is_environment(tree.value)
+        case ast.BinOp():
+            return not isinstance(tree.op, ast.Mod | ast.FloorDiv)
+        case _:
+            return isinstance(tree, ast.JoinedStr | ast.List | ast.Dict)
 
 
 def _is_flag(*values: ast.expr | None) -> bool:

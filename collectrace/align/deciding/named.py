@@ -20,7 +20,7 @@ from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, DecisionSide
+from collectrace.findings import KINDS, Decision, DecisionSide, SourceLine
 
 _MOST_PAIRS: Final = 8
 """Pairs of sides that are tried for a finding."""
@@ -48,13 +48,13 @@ def decided(case: Case, candidates: Sequence[Candidate]) -> list[Decided]:
             found.append(Decided())
             continue
         left -= 1
-        nothing = Decided()
-        found.append(case.faults.attempt("decisions", nothing, _decided, case, candidate, case.program))
+        found.append(case.faults.attempt("decisions", Decided(), _decided, case, candidate))
     return found
 
 
-def _decided(case: Case, candidate: Candidate, program: Program) -> Decided:
+def _decided(case: Case, candidate: Candidate) -> Decided:
     """Return the statements that can have led to a candidate."""
+    program = case.program
     found = best(case, candidate, program)
     if found is None:
         return Decided()
@@ -89,13 +89,14 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
             if answer.decisions:
                 found.append((pair, answer))
                 break
-        if found and is_row:
-            return found[0]
+        if found and is_row and _is_telling(found[-1]):
+            return found[-1]
 
-    def order(one: _Found) -> tuple[bool, bool]:
+    def order(one: _Found) -> tuple[bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        return is_other, by_rank and not one[0].is_of_one_rank
+        is_agreed = is_row and not _is_telling(one)
+        return is_agreed, is_other, by_rank and not one[0].is_of_one_rank
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -103,6 +104,11 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     # The same statements between two ranks tell more: there the other rank's values count, too.
     across = (one for one in found if not one[0].is_of_one_rank and _sites(one) == _sites(first))
     return next(across, first)
+
+
+def _is_telling(one: _Found) -> bool:
+    """Whether a statement depends on something that ranks need not agree on."""
+    return any(decision.origins != (Origin.AGREED,) for decision in one[1].decisions)
 
 
 def _sites(one: _Found) -> set[Site]:
@@ -124,7 +130,16 @@ def _told(
         depends_on=tuple(origin.value for origin in decision.origins),
         strength=strength,
         read_later=known.later or None,
+        comes_from=_line_of(program, pair.ranks[0], decision.comes_from),
     )
+
+
+def _line_of(program: Program, rank: int, site: Site | None) -> SourceLine | None:
+    """Return a line with its text."""
+    file = program.files.file(rank, site.path) if site is not None else None
+    if site is None or file is None:
+        return None
+    return SourceLine(site=f"{site.path}:{site.line}", text=file.line(site.line))
 
 
 def _side(rank: int, outcome: Outcome | None, values: Mapping[str, Any]) -> DecisionSide:

@@ -85,10 +85,78 @@ def _against(summary: str) -> Fact:
     return Fact(summary, _AGAINST, speaks="against")
 
 
+_SHARED: Final = ("threads_share_group",)
+
+_OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
+
+_VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
+"""Vetoes of what only tells that ranks did otherwise than others."""
+
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
-    "old_rules": Fact("Rules that are not facts yet blame these ranks.", ENOUGH),
+    "call_refused": Fact("These ranks were refused calls, and are short of them since.", 95),
+    "failed_in_the_call": Fact("The call failed on these ranks for a reason of their own.", 95),
+    "came_late": Fact("These ranks came to the call when others had given up.", 94),
+    "stopped": Fact("These ranks stopped without a word.", 90),
+    "left_no_log": Fact("These ranks left no log, and nobody got past the start.", 95),
+    "holds_up_others": Fact("The others wait in the end for these ranks.", 90),
+    "call_within_join": Fact(
+        "These ranks made a call of their own while others were in join().", 85, _OF_ROWS
+    ),
+    "outvoted": Fact("More than half of the group did the same, and not these ranks.", 80, _VOTES),
+    "fewer_finished": Fact(
+        "All ranks were done here, and these are fewer than those who did otherwise.",
+        80,
+        ("root_alone_had_value",),
+    ),
+    "asked_otherwise": Fact("More than half asked for the same group, and not these ranks.", 80),
+    "sizes_changed": Fact(
+        "These ranks told the others their sizes, and then used other sizes.", 80, _SHARED
+    ),
+    "in_every_pair": Fact("These ranks are in every pair of which the sizes differ.", 75, _SHARED),
+    "unlike_sister_groups": Fact(
+        "Groups of the same kind did what the other ranks did.", 75, _VOTES
+    ),
+    "sizes_unlike_sisters": Fact(
+        "These ranks use other sizes than those at their place in groups of the same kind.",
+        70,
+        _SHARED,
+    ),
+    "left_program_of_kind": Fact(
+        "Most ranks of the same kind went on with their program, and not these.", 70, _VOTES
+    ),
+    "rank_condition": Fact(
+        "A condition on the rank leads these ranks alone to a call that the others never make.",
+        60,
+        (*_VOTES, "other_line_for_others"),
+    ),
+    "caught_exception": Fact(
+        "These ranks alone caught an exception just before they went elsewhere.", 55
+    ),
+    "led_past_by_rank": Fact(
+        "A condition opens a way past the call to these ranks alone.", 30, _VOTES
+    ),
+    "in_handler": Fact(
+        "These ranks caught an exception, and alone came to their call by it.", 30, _SHARED
+    ),
+    "left_own_rounds": Fact(
+        "These ranks departed from their own iterations, and all others kept to theirs.",
+        30,
+        _VOTES,
+    ),
+    "other_line_for_others": _against(
+        "The other ranks can meet that call from another line, which may have been left out."
+    ),
+    "root_alone_had_value": _against(
+        "A collective gave its result to the root alone, and that decided where ranks went."
+    ),
+    "root_by_own_number": _against("Each rank may have worked out the root by its own number."),
+    "threads_share_group": _against("Several threads of a rank call on this group."),
+    "same_calls_in_other_orders": _against(
+        "From here on the ranks make the same calls, in more orders than there are sides."
+    ),
     # -- messages and wait circles -----------------------------------------------------------
+    "old_rules": Fact("Rules that are not facts yet blame these ranks.", ENOUGH),
 }
 """THE table of facts, by name."""
 

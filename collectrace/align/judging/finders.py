@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from collectrace.align.judging import facts_of_code as code
+from collectrace.align.judging import facts_of_majority as majority
+from collectrace.align.judging import facts_of_states as states
 from collectrace.align.judging.candidate import IncompleteRow, Source
 from collectrace.align.judging.evidence import Finder
 from collectrace.align.judging.old_rules import by_old_rules
@@ -13,9 +16,32 @@ from collectrace.align.reading.evidence import GroupConflict
 
 OLD: Final = (Finder(by_old_rules, ("old_rules",)),)
 
-ROWS: Final[tuple[Finder, ...]] = OLD
-GROUPS: Final[tuple[Finder, ...]] = OLD
-STALLS: Final[tuple[Finder, ...]] = OLD
+STALLS: Final = (Finder(states.stalled, ("failed_in_the_call", "came_late", "stopped")),)
+
+GROUPS: Final = (
+    Finder(states.held_up, ("left_no_log", "holds_up_others")),
+    Finder(majority.asked_otherwise, ("asked_otherwise",)),
+)
+
+ROWS: Final = (
+    Finder(states.refused, ("call_refused",)),
+    Finder(states.held_up, ("holds_up_others",)),
+    Finder(majority.intruding, ("call_within_join",)),
+    Finder(majority.outvoted, ("outvoted", "unlike_sister_groups")),
+    Finder(majority.fewer, ("fewer_finished",)),
+    Finder(majority.sizes, ("sizes_changed", "in_every_pair", "sizes_unlike_sisters")),
+    Finder(majority.of_kind, ("left_program_of_kind",)),
+    Finder(code.by_rank, ("rank_condition",)),
+    Finder(states.raised, ("caught_exception",)),
+    Finder(code.from_own_rounds, ("left_own_rounds",)),
+    Finder(code.led_past_by_rank, ("led_past_by_rank",)),
+    Finder(code.by_exception, ("in_handler",)),
+    Finder(code.elsewhere, ("other_line_for_others",)),
+    Finder(majority.own_number, ("root_by_own_number",)),
+    Finder(majority.sharing, ("threads_share_group",)),
+    Finder(majority.permuted, ("same_calls_in_other_orders",)),
+    Finder(majority.at_the_root, ("root_alone_had_value",)),
+)
 
 MESSAGES: Final[tuple[Finder, ...]] = OLD
 CIRCLES: Final[tuple[Finder, ...]] = OLD

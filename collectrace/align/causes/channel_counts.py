@@ -9,8 +9,10 @@ from collectrace import words
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.ops import ANY_SOURCE
+from collectrace.records import Call
 
 
 def of_channel(case: Case, channel: ChannelKey) -> str:
@@ -46,6 +48,50 @@ def uneven(situation: Situation) -> Iterator[str]:
             ends = [_by_line(case, r, channel) for r in (channel.source, channel.destination)]
             if None not in ends and len({end.total() for end in ends if end is not None}) > 1:
                 yield of_channel(case, channel)
+
+
+def other_end(case: Case, edge: Edge) -> str:
+    """Return which line meets such a message elsewhere, a sentence; empty: it is not known."""
+    channel, seq = edge.waiting.channel, edge.waiting.seq
+    log = case.log(edge.waiting.rank)
+    call = log.channel_call(channel, seq) if log and channel is not None and seq else None
+    return met_elsewhere(case, channel, call, edge.waiting.rank) if call and channel else ""
+
+
+def met_elsewhere(case: Case, channel: ChannelKey, call: Call, rank: int) -> str:
+    """Return which line makes the other end of such a message between other ranks.
+
+    Empty if several do, or one that has made it for this channel, too.
+    """
+    stack = case.stack(rank, call)
+    met: set[tuple[str, ...]] = set()
+    own: set[tuple[str, ...]] = set()
+    for log in case.evidence.logs.values():
+        for key in log.last_channel_seq:
+            is_mine = log.rank == (key.destination if call.op == "recv" else key.source)
+            peer = case.log(key.source + key.destination - log.rank) if key.source >= 0 else None
+            if not is_mine or peer is None or (key.group, key.tag) != (channel.group, channel.tag):
+                continue
+            for seq, one in _last(log, key):
+                other = peer.channel_call(key, seq) if case.stack(log.rank, one) == stack else None
+                if other is not None and key == channel:
+                    own.add(case.stack(peer.rank, other))
+                elif other is not None:
+                    met.add(case.stack(peer.rank, other))
+    if len(met) != 1 or met & own:
+        return ""
+    frames = next(iter(met))
+    came = " called at ".join(words.site(chains.site(frame)) for frame in frames[:2])
+    ends = (channel.source, channel.destination)
+    lacks = ends[0] if rank == ends[1] else ends[1]
+    return f"Between other ranks it meets {came}, which rank {lacks} did not reach for this one."
+
+
+def _last(log: RankLog, key: ChannelKey) -> Iterator[tuple[int, Call]]:
+    count = log.last_channel_seq[key]
+    for seq in range(max(1, count - 8), count + 1):
+        if (one := log.channel_call(key, seq)) is not None:
+            yield seq, one
 
 
 def _of_any_source(case: Case, channel: ChannelKey) -> str:

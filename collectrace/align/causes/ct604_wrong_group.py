@@ -39,6 +39,8 @@ class Swapped:
     """Ranks, their call, their group; those to blame first."""
     lines: tuple[str, ...] = ()
     """The two lines whose groups were exchanged, if the calls fitted all the same."""
+    is_turn: bool = False
+    """Whether the line runs for each of these groups, one after the other."""
 
 
 def find(situation: Situation) -> Swapped | None:
@@ -77,7 +79,21 @@ def find(situation: Situation) -> Swapped | None:
     if suspects:
         rest = [(tuple(r for r in one[0] if r not in suspects), *one[1:]) for one in told[1:]]
         told = [(tuple(sorted(suspects)), *told[0][1:]), *(one for one in rest if one[0])]
-    return Swapped(next(iter(lines_))[1] or "", tuple(told))
+    is_turn = _is_turn(situation, waits[0][0].rank, {call.group for _, call in waits})
+    return Swapped(next(iter(lines_))[1] or "", tuple(told), is_turn=is_turn)
+
+
+def _is_turn(situation: Situation, rank: int, groups: set[str]) -> bool:
+    """Whether a rank called a line on several groups before."""
+    log = situation.case.log(rank)
+    site = situation.called[0][1].site
+    calls = (
+        (stream.group, call)
+        for stream in (log.last_seq if log is not None else ())
+        for call in situation.case.before(rank, stream, log.last_seq[stream] if log else 0)
+    )
+    made = {group for group, call in calls if call is not None and call.site == site}
+    return groups <= made and len(groups) > 1
 
 
 def words(situation: Situation, found: Swapped) -> Words:
@@ -98,11 +114,27 @@ def words(situation: Situation, found: Swapped) -> Words:
     others_ = ", ".join(f"{words_.ranks(ranks)} on {group}" for ranks, _, group in others[:2])
     headline = f"{words_.ranks(who)} called {name} ({place}) on {group}, {others_}"
     if not situation.suspects:
-        headline = f"ranks disagree: one line passes different groups. {headline}"
         headline = f"{words_.ranks(edge.waiting.rank for edge in situation.candidate.cycle)} disagree: {name} ({place}) on {words_.listed([g for *_, g in found.groups])}"
+    if found.is_turn:
+        headline = f"{words_.ranks(who)} called {name} ({place}) on {group} first, {others_}"
     first = next(iter(deciders.ranked(situation)), None)
     why = deciders.reasons(situation, [first, *deciders.rest(situation, first)]) if first else ()
     right = f": {others[0][2]}" if situation.suspects and len(others) == 1 else ""
+    if found.is_turn:
+        return Words(
+            headline,
+            (
+                "In the iterations before, this line went through these groups in one order.",
+                wait_cycle.waits(situation),
+                *why[:1],
+            ),
+            (
+                f"Go through the groups in the same order on every rank at {place}: sorted(...), or "
+                "a list made once, never a set, or a dict that each rank fills by itself.",
+                f"Or, if {words_.ranks(who)} has nothing for one of the groups, let it take part "
+                "with zeros.",
+            ),
+        )
     through = deciders.quoted(first) if first is not None else place
     return Words(
         headline,

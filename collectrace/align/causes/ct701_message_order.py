@@ -31,7 +31,8 @@ from collectrace.records import Call
 def find(situation: Situation) -> Cycle | None:
     """Return a cycle of messages in which nobody departed, or all ranks are at one line."""
     cycle = situation.candidate.cycle
-    if not cycle or any(edge.waiting.channel is None for edge in cycle):
+    channels = [edge.waiting.channel for edge in cycle]
+    if not cycle or any(one is None or one.source < 0 for one in channels):
         return None
     at_one_line = len({edge.waiting.site for edge in cycle}) == 1
     if situation.is_tie and (at_one_line or departed.find(situation) is None):

@@ -64,7 +64,10 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if not counts:
         issued = f"only {words_.counted(n, lacks)}" if n else f"no {lacks} at all"
         counts = f"{words_.upper(other)} made {issued} {'to' if lacks == 'send' else 'from'} rank {here}."
-    why, fixes = [counts], []
+    elsewhere = ""
+    if call is not None:
+        elsewhere = channel_counts.met_elsewhere(situation.case, found.channel, call, here)
+    why, fixes = [counts, elsewhere], []
     guilty = situation.suspects or ((peer,) if peer >= 0 else ())
     for rank in guilty[:2]:
         why.append(_ended(situation, rank))
@@ -102,7 +105,7 @@ def _ended(situation: Situation, rank: int) -> str:
     error = ""
     if standing.exit is not None and standing.state == "raised":
         said = failure(standing.exit)
-        error = f": {words_.exception(said.error, said.message)}{phrases.line(said.site)}"
+        error = f": {words_.exception(said.error, said.text)}{phrases.line(said.site)}"
     return f"Rank {rank} {_ENDS[standing.state]}{error}."
 
 

@@ -87,7 +87,7 @@ def words(situation: Situation, found: Unfit) -> Words:
         ]
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
-        why.insert(0, said)
+        why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
     elif what == "size":
         fixes.append(
             "Or, if it varies, send the shape first, or bring what is sent to one size on every "
@@ -168,6 +168,14 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     )
 
 
+def _ends_of_all(situation: Situation, rank: int) -> list[str]:
+    """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
+    issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
+    if len(issues) < 2 or any(rank not in (o.channel.source, o.channel.destination) for o in issues):
+        return []
+    return [f"Rank {rank} is at one end of every message that does not fit."]
+
+
 def _first_dimension(issue: ChannelIssue) -> str:
     assert issue.send is not None
     assert issue.recv is not None
@@ -183,6 +191,6 @@ def _stumbled(situation: Situation) -> list[str]:
         standing = situation.case.standings[rank]
         if standing.state == "raised" and not standing.by_peers and standing.exit is not None:
             said = failure(standing.exit)
-            error = words_.exception(said.error, said.message) + phrases.line(said.site)
+            error = words_.exception(said.error, said.text) + phrases.line(said.site)
             told.append(f"It reached rank {rank}, which ended with an exception ({error}).")
     return told

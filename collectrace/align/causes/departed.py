@@ -303,10 +303,23 @@ def _departure(
     alike = 0
     if usual is not None:
         alike = sum(made[n + 1].place == usual.place for n in habits.alike(made, at))
+    others = _others(case, rank, calls[0], more=what is What.SKIPPED)
     return Departure(
-        what, Against.OWN, (rank,), key=calls[0].key, calls=known,
+        what, Against.OWN, (rank,), others, key=calls[0].key, calls=known,
         expected=(expected,) if expected is not None else (), alike=alike,
     )  # fmt: skip
+
+
+def _others(case: Case, rank: int, entry: Entry, *, more: bool) -> tuple[int, ...]:
+    """Return who made a call of a place more often than a rank; else who made it less often."""
+    counts = {
+        other: sum(one.place == entry.place for one in _made(case, other))
+        for other in list(case.evidence.logs)[:_MOST]
+    }
+    mine = counts.pop(rank, 0)
+    if more:
+        return tuple(sorted(other for other, n in counts.items() if n > mine))
+    return tuple(sorted(other for other, n in counts.items() if n < mine))
 
 
 def _index(those: Sequence[Entry], wanted: Entry) -> int | None:

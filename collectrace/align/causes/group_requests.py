@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,9 @@ from collectrace.records import Group
 
 Asked = tuple[tuple[int, ...], Group]
 """Ranks, and the group that they asked for."""
+
+_FAR: Final = 99
+"""Frames from a request to a function that is not on its stack."""
 
 _MOST: Final = 3
 """Different requests that a headline names."""
@@ -69,11 +73,22 @@ def requests(situation: Situation) -> Requests | None:
     ordered = sorted(here, key=lambda one: not {*one[0]} <= {*situation.suspects})
     none = tuple(sorted(absent - instead))
     skipped = [(none, group) for _, group in asked[:1] if none]
-    for ranks, _ in ordered:
+    for ranks, mine in ordered:
         for others, group in ordered:
-            if ranks != others and _later(situation.case, ranks, others, group):
+            if (
+                ranks != others
+                and _can_skip(situation, [(ranks, mine), (others, group)])
+                and _later(situation.case, ranks, others, group)
+            ):
                 skipped.append((ranks, group))
     return Requests(tuple(ordered), none, tuple(skipped), is_local(source.name), source.own)
+
+
+def _can_skip(situation: Situation, asked: Sequence[Asked]) -> bool:
+    """Whether ranks may have skipped a request, and not only computed other members for it."""
+    stacks = {situation.case.stack(ranks[0], group) for ranks, group in asked}
+    forms = {deciders.form(one) for one in situation.decisions}
+    return len(stacks) > 1 or "condition" in forms
 
 
 def _later(case: Case, ranks: tuple[int, ...], others: tuple[int, ...], group: Group) -> bool:
@@ -125,6 +140,26 @@ def lines_apart(situation: Situation, found: Requests) -> str:
     return f"They called it from different lines: {words.listed(came)}."
 
 
+def parted(situation: Situation, found: Requests) -> str:
+    """Return at which group before ranks were at other lines, a sentence; empty: at none."""
+    case, seq = situation.case, getattr(situation.candidate.source, "seq", 0)
+    ranks = [those[0] for those, _ in found.asked] + list(found.none[:1])
+    if len(ranks) < 2:
+        return ""
+    asked = [
+        {one.ordinal: one for one in log.groups if one.phase == "asked"}
+        for rank in ranks[:2]
+        if (log := case.log(rank)) is not None
+    ]
+    for n in range(1, seq):
+        pair = [one.get(n) for one in asked]
+        if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
+            lines = [f"rank {r} created it{phrases.line(g.site)}"
+                     for r, g in zip(ranks, pair, strict=False) if g is not None]
+            return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
+    return ""
+
+
 def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     """Return in what ranks wait that did not create a group, a sentence; empty: in nothing."""
     told = []
@@ -138,7 +173,19 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
 
 def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     """Return the statement that decided, and sentences on what it did."""
-    ranked = [one for one in deciders.ranked(situation) if "new_group" not in one.text]
+    found = requests(situation)
+    stacks = [situation.case.stack(r[0], group) for r, group in found.asked] if found else []
+
+    def depth(one: Decision) -> int:
+        """Return how far out from the request the function of a decision is."""
+        where = (chains.file(one.site), one.function)
+        frames = (n for stack in stacks for n, frame in enumerate(stack)
+                  if (chains.file(frame), chains.function(frame)) == where)
+        return min(frames, default=_FAR)
+
+    sites = {group.site for _, group in found.asked} if found else set()
+    ranked = [one for one in deciders.ranked(situation) if one.site not in sites]
+    ranked.sort(key=lambda one: (deciders.form(one) == "value", depth(one)))
     first = next(iter(ranked), None)
     if first is None:
         return None, ()

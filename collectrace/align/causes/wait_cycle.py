@@ -23,7 +23,7 @@ def waits(situation: Situation) -> str:
     told = [_step(situation, edge) for edge in cycle[:MOST]]
     if len(cycle) > MOST:
         told.append(f"and so on for {words.counted(len(cycle) - MOST, 'more rank')}")
-    return f"{words.upper('; '.join(told))}." if told else ""
+    return f"They wait in a cycle: {'; '.join(told)}." if told else ""
 
 
 def calls(situation: Situation) -> dict[int, Call]:

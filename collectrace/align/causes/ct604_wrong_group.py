@@ -61,7 +61,7 @@ def find(situation: Situation) -> Swapped | None:
         return None
     lines_ = {(call.op, side.call.site) for side, call in situation.called if side.call}
     left = departed.find(situation)
-    is_other = left is not None and left.what is What.OTHER_ARGUMENTS
+    is_other = left is not None and left.what is What.OTHER_CALL
     if len(lines_) != 1 or (not is_other and len({call.group for _, call in waits}) < 2):
         return None
     by_group: dict[str, list[int]] = {}

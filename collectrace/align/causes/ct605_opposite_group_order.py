@@ -22,7 +22,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, wait_cycle
+from collectrace.align.causes import deciders, departed_words, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks.waitgraph import Cycle
@@ -39,7 +39,7 @@ def words(situation: Situation, found: Cycle) -> Words:
     """Return the words for groups that were entered in opposite order."""
     who = words_.ranks(edge.waiting.rank for edge in found)
     first, last = (wait_cycle.what(situation, edge) for edge in (found[0], found[-1]))
-    decision = next(iter(deciders.ranked(situation)), None)
+    decision = departed_words.decider(situation)
     why, fixes = (), []
     if decision is not None:
         why = deciders.reasons(situation, [decision, *deciders.rest(situation, decision)])

@@ -24,18 +24,18 @@ How to fix it
 from __future__ import annotations
 
 from collectrace.align.causes import departed, departed_words
+from collectrace.align.causes.departed import Departed
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.departures import Departure
 
 
-def find(situation: Situation) -> Departure | None:
+def find(situation: Situation) -> Departed | None:
     """Return how a rank departed, if ranks wait for each other in a message at least."""
     if all(edge.waiting.channel is None for edge in situation.candidate.cycle):
         return None
     return departed.find(situation)
 
 
-def words(situation: Situation, found: Departure) -> Words:
+def words(situation: Situation, found: Departed) -> Words:
     """Return the words for a rank that departed from an exchange."""
     return departed_words.told(situation, found)

@@ -34,7 +34,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "begun it again": "began another iteration | another iteration | again",
     "not come to its end": "had not ended | still in",
     "had gone on": "continued | went on",
-    "kept to one round": "same iteration | usual pattern | every iteration",
     "which of them was meant": "do not show which",
     "ambiguous": "disagree | do not show which",
     "each other": "cycle | circle",
@@ -118,6 +117,16 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "expects": "expect",
     "has come": "reached",
     "suppress": "suppress*",
+    "name each other": "mutual",
+    "left out its 3rd one": "skipped its 3rd exchange",
+    "no other rank ever was": "no other rank reached",
+    "no other rank came": "no other rank reached | did not call it",
+    "which no rank had ever": "no rank had called it",
+    "rank 2 alone has come to another size": "rank 2 alone did not",
+    "none to rank 3": "skipped send to rank 3",
+    "handed 15 of them on": "sent 15 messages",
+    "rank 1 alone": "rank 1 alone did not",
+    "kept to one round": "same iteration | usual pattern | every iteration | alone did not",
 }  # fmt: skip
 """Alternatives that headers may use for terms of the reports, which have one term for each thing.
 

@@ -24,7 +24,15 @@ def line(site: str | None) -> str:
 
 def call(one: Call, site: str | None = None) -> str:
     """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
-    return words.name(one) + line(site or one.site) + words.in_thread(one)
+    return name(one) + line(site or one.site) + words.in_thread(one)
+
+
+def name(one: Call) -> str:
+    """Return ``all_reduce``; of a message ``send (isend) to rank 1 with tag 3``."""
+    if one.peer is None or not is_user(one):
+        return words.name(one)
+    tag = f" with tag {one.tag}" if one.tag else ""
+    return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
 def calls(made: Sequence[tuple[str, str]]) -> str:

@@ -85,8 +85,10 @@ def words(situation: Situation, found: ChannelIssue | tuple[str, ...]) -> Words:
     if call is not None and not is_user(call):
         part = f" ({call.part})" if call.part else ""
         why.insert(1, f"Rank {here} was in {words_.issuer(call)}{part}.")
-    subject = f"{words_.ranks(guilty)} made no {lacks} for" if situation.suspects else (
-        f"{words_.ranks({here, peer} - {-1})} disagree:"
+    subject = (
+        f"{words_.ranks(guilty)} made no {lacks} for"
+        if situation.suspects
+        else (f"{words_.ranks({here, peer} - {-1})} disagree:")
     )
     headline = (
         f"{subject} rank {here}'s {made}"

@@ -150,7 +150,11 @@ def _make_it(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     if found.count > 1:
         made += f" and {words.counted(found.count - 1, 'more call')}"
-    if found.what is What.SKIPPED and found.call.op == "send" and (peers := _peers(situation, found)):
+    if (
+        found.what is What.SKIPPED
+        and found.call.op == "send"
+        and (peers := _peers(situation, found))
+    ):
         return (
             f"Let {who} send something to each of {words.ranks(peers)} in every iteration, or let "
             "them make the recv only if it does: broadcast the list first."

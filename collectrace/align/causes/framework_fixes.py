@@ -15,7 +15,15 @@ from typing import Final, Literal
 from collectrace.records import Call
 
 When = Literal[
-    "some ranks", "modules", "library", "sizes", "uneven", "threads", "roots", "messages", "message sizes",
+    "some ranks",
+    "modules",
+    "library",
+    "sizes",
+    "uneven",
+    "threads",
+    "roots",
+    "messages",
+    "message sizes",
     "elsewhere",
 ]
 """``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a

@@ -154,8 +154,11 @@ def parted(situation: Situation, found: Requests) -> str:
     for n in range(1, seq):
         pair = [one.get(n) for one in asked]
         if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
-            lines = [f"rank {r} created it{phrases.line(g.site)}"
-                     for r, g in zip(ranks, pair, strict=False) if g is not None]
+            lines = [
+                f"rank {r} created it{phrases.line(g.site)}"
+                for r, g in zip(ranks, pair, strict=False)
+                if g is not None
+            ]
             return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
     return ""
 
@@ -179,8 +182,12 @@ def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     def depth(one: Decision) -> int:
         """Return how far out from the request the function of a decision is."""
         where = (chains.file(one.site), one.function)
-        frames = (n for stack in stacks for n, frame in enumerate(stack)
-                  if (chains.file(frame), chains.function(frame)) == where)
+        frames = (
+            n
+            for stack in stacks
+            for n, frame in enumerate(stack)
+            if (chains.file(frame), chains.function(frame)) == where
+        )
         return min(frames, default=_FAR)
 
     sites = {group.site for _, group in found.asked} if found else set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
@@ -83,3 +84,10 @@ def function(frame: str) -> str:
     """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
     name = chains.method(frame)
     return f"{name}()" if name else ""
+
+
+def at_depth(one: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers, so many frames out."""
+    if not depth or depth >= len(stack):
+        return one
+    return replace(one, site=chains.site(stack[depth]))

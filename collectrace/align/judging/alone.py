@@ -88,8 +88,11 @@ def _lets_alone(
 
 
 def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
-    """Whether an outcome of a condition on the rank is possible on some ranks, on others not."""
-    return any(_lets_alone(case, condition, mine, others, one) for one in (True, False))
+    """Whether an outcome of a condition is possible on some ranks, and by number not on others.
+
+    Whatever is assumed of other tests of the rank in it.
+    """
+    return all(_lets_alone(case, condition, mine, others, one) for one in (True, False))
 
 
 def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:

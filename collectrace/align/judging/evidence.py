@@ -146,6 +146,14 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "extra_calls": Fact(
+        "These ranks alone made calls from lines of their own, and then went on like the others.",
+        30,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
+    "called_at_intervals": _against(
+        "These ranks make their call now and then, and each rank counts for itself."
+    ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
     ),

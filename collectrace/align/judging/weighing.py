@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectrace.align.judging.candidate import Candidate
@@ -60,28 +60,24 @@ def _forbids(veto: Evidence, row: Evidence) -> bool:
     return veto.fact in FACTS[row.fact].vetoed_by and {*row.ranks} <= {*veto.ranks}
 
 
-def judge(case: Case, candidate: Candidate, finders: Iterable[Finder]) -> Weighed:
-    """Ask finders for evidence, the heaviest first, and weigh it.
+def judge(case: Case, candidate: Candidate, finders: Mapping[type, Sequence[Finder]]) -> Weighed:
+    """Ask the finders for what disagrees, the heaviest first, and weigh their evidence.
 
     Finders that could not outweigh what is known are not asked, nor those of vetoes that no row
-    yields to. One that fails counts as one that found nothing.
+    yields to.
     """
-    asked = sorted(finders, key=lambda one: -one.most)
+    asked = sorted(finders[type(candidate.source)], key=lambda one: -one.most)
     vetoes = [one for one in asked if one.speaks == "against"]
     rows: list[Evidence] = []
     found = Weighed()
     for finder in (one for one in asked if one.speaks == "for"):
         if found.suspects and score(row.fact for row in found.evidence) > finder.most:
             break
-        new = _ask(case, candidate, finder)
+        new = [*finder.find(case, candidate)]
         yielding = {veto for row in new for veto in FACTS[row.fact].vetoed_by}
         for veto in [one for one in vetoes if yielding & {*one.facts}]:
             vetoes.remove(veto)
-            new += _ask(case, candidate, veto)
+            new += veto.find(case, candidate)
         rows += new
         found = weigh(rows)
     return found
-
-
-def _ask(case: Case, candidate: Candidate, finder: Finder) -> list[Evidence]:
-    return case.faults.attempt("suspects", [], lambda: [*finder.find(case, candidate)])

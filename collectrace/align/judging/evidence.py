@@ -92,7 +92,7 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -133,7 +133,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they went elsewhere.", 55
+        "These ranks alone caught an exception just before they went elsewhere.", 55, _SHARED
     ),
     "led_past_by_rank": Fact(
         "A condition leads these ranks alone past what they had called before.", 30, _OF_CODE
@@ -156,6 +156,9 @@ FACTS: Final[dict[str, Fact]] = {
     ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
+    ),
+    "shut_out_by_rank": _against(
+        "A rank is where a condition should not let it come, by its number: a name has changed."
     ),
     "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(

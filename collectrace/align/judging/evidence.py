@@ -92,7 +92,7 @@ _OF_ROWS: Final = (*_SHARED, "root_by_own_number", "same_calls_in_other_orders")
 _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
-_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
 _OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow")
 
 FACTS: Final[dict[str, Fact]] = {
@@ -134,7 +134,7 @@ FACTS: Final[dict[str, Fact]] = {
         _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they went elsewhere.", 55
+        "These ranks alone caught an exception just before they went elsewhere.", 55, _SHARED
     ),
     "led_past_by_rank": Fact(
         "A condition leads these ranks alone past what they had called before.", 30, _OF_CODE
@@ -147,8 +147,19 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "extra_calls": Fact(
+        "These ranks alone made calls from lines of their own, and then went on like the others.",
+        30,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
+    "called_at_intervals": _against(
+        "These ranks make their call now and then, and each rank counts for itself."
+    ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
+    ),
+    "shut_out_by_rank": _against(
+        "A rank is where a condition should not let it come, by its number: a name has changed."
     ),
     "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(

@@ -93,7 +93,7 @@ _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
-_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow")
+_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -189,12 +189,17 @@ FACTS: Final[dict[str, Fact]] = {
     "odd_in_round": Fact(
         "This rank alone came to a place more, or less, often in this round than its like.",
         50,
-        ("was_told", "first_message", "by_a_message", "by_a_plan"),
+        ("was_told", "first_message", "by_a_message", "by_a_plan", "told_the_waiter"),
     ),
-    "skipped_once": Fact(
-        "This rank left out once what it had made there each time.",
+    "kept_an_answer": Fact(
+        "This rank gave no answer once, and had given one each time.",
         50,
-        ("first_message", "by_a_message", "by_a_plan", "others_may_follow"),
+        ("by_a_message", "by_a_plan", "told_the_waiter"),
+    ),
+    "skipped_call_once": Fact(
+        "This rank left out once what it had called there each time.",
+        50,
+        ("was_told", "by_a_plan"),
     ),
     "led_by_its_rank": Fact(
         "A condition on its rank led this rank to a line where no other ever was.",
@@ -217,7 +222,9 @@ FACTS: Final[dict[str, Fact]] = {
         50,
         ("peer_has_a_choice",),
     ),
-    "answered_unasked": Fact("This rank gave one more answer than it was asked.", 50),
+    "uneven_exchange": Fact(
+        "This rank alone made more, or less, than went the other way, as in no round before.", 50
+    ),
     "left_own_order": Fact("This rank alone changed the order of its messages.", 50, ("was_told",)),
     "new_in_loop": Fact(
         "This rank came to a new call in the loop in which the other goes on.", 50, ("was_told",)
@@ -231,6 +238,7 @@ FACTS: Final[dict[str, Fact]] = {
     "first_message": _against("It is the first message that way: the other end may lack one."),
     "by_a_message": _against("What a message said led this rank there, and who waits may know it."),
     "by_a_plan": _against("A table that all ranks have led this rank there."),
+    "told_the_waiter": _against("This rank may have told the one that waits that nothing comes."),
     "others_may_follow": _against("The others may not have come to that call yet."),
     "peer_has_a_choice": _against("Who waits for this rank may have been led there wrongly."),
 }

@@ -211,7 +211,9 @@ def _is_alone(case: Case, rank: int, peer: int, mine: Sent, usual: Sent) -> bool
     ]
     rows = [row[: n + 1] for row in rows if row]
     is_even = all(row == [*before, now][: len(row)] for row in rows)
-    return n >= habit.ENOUGH and is_even and any(len(row) > n for row in rows)
+    likes = sum(len(row) > n for row in rows)
+    enough = 1 if mine.key.tag != usual.key.tag else CAN_OUTVOTE - 1
+    return n >= habit.ENOUGH and is_even and likes >= enough
 
 
 def _is_announced(case: Case, rank: int, peer: int, mine: Sent) -> bool:
@@ -234,8 +236,10 @@ def _tells(case: Case, rank: int, peer: int, told: announced.Told) -> bool:
     key = told.key
     if announced.carries_numbers(told.call):
         return True
-    if isinstance(key, ChannelKey):
-        return peer in (key.source, key.destination)
+    if isinstance(key, ChannelKey) and key.destination != rank:
+        return key.destination == peer
+    if isinstance(key, ChannelKey) and key.source != peer:
+        return False
     ranks = case.comparison.groups[key.group].ranks
     return announced.came_to(rank, told) and announced.may_tell(told, ranks)
 

@@ -67,11 +67,11 @@ CIRCLES: Final = (
     Finder(messages.unpaired, ("unpaired",)),
     Finder(circles.alone_in_row, ("alone_in_row",)),
     Finder(exchanges.odd_in_round, ("odd_in_round",)),
-    Finder(exchanges.skipped_once, ("skipped_once",)),
+    Finder(exchanges.skipped_once, ("kept_an_answer", "skipped_call_once")),
     Finder(circles.led_by_its_rank, ("led_by_its_rank",)),
     Finder(exchanges.by_handler, ("came_by_handler", "left_out_by_handler")),
     Finder(exchanges.odd_hub, ("hub_serves_as_many", "hub_passed_over_one")),
-    Finder(exchanges.answered_unasked, ("answered_unasked",)),
+    Finder(exchanges.uneven_exchange, ("uneven_exchange",)),
     Finder(circles.left_its_order, ("left_own_order",)),
     Finder(circles.new_in_loop, ("new_in_loop",)),
     Finder(
@@ -81,6 +81,7 @@ CIRCLES: Final = (
     Finder(against.first_message, ("first_message",)),
     Finder(against.by_a_message, ("by_a_message",)),
     Finder(against.by_a_plan, ("by_a_plan",)),
+    Finder(against.told_the_waiter, ("told_the_waiter",)),
     Finder(circles.others_may_follow, ("others_may_follow",)),
     Finder(exchanges.peer_has_a_choice, ("peer_has_a_choice",)),
 )

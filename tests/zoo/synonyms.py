@@ -80,6 +80,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "all ranks decide together": "decide together | agree",
     "all ranks decide": "decide together | agree",
     "same length": "same number of iterations | same number of steps",
+    "same length on every rank": "same number of iterations on every rank",
     "equally often": "same number of | as often",
     "same number of steps": "same number of iterations",
     "longer": "more iterations",

@@ -59,7 +59,7 @@ def words(situation: Situation, cut: Cut) -> Words:
     runs = [f for f in cut.maker.stack if backwards.runs_backward(situation.case, f)]
     where = phrases.line(runs[0].partition(" ")[0]) if runs else ""
     return Words(
-        f"{cut.gone.who} did not issue {call} in {cut.function}(), {cut.maker.who} did",
+        f"{cut.gone.who} did not issue {call} in {cut.function}()",
         (
             (
                 f"autograd runs {cut.function}() only if the loss was computed from its forward's "

@@ -63,7 +63,7 @@ def words(situation: Situation, found: Found) -> Words:
     line = phrases.line(call.site if call is not None else None)
     option = _OPTIONS.get(call.role if call is not None else "", "resharding")
     return Words(
-        f"{held.who} kept the parameters of {part} until its backward{line}, {freed.who} did not",
+        f"{held.who} kept the parameters of {part} until its backward{line}",
         (
             (
                 f"{text.upper(freed.who)} gathered the parameters again for the backward; {held.who} "

@@ -250,9 +250,9 @@ CAUSES: Final[tuple[Cause, ...]] = (
         counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
-        "CT513", "framework-sizes",
-        "A framework made the same call on all ranks, with tensors of other sizes.",
-        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch"), ("root",),
+        "CT513", "framework-arguments",
+        "A framework made the same call on all ranks, with other sizes, types or roots.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
         yields_to=("CT104", "CT2", "CT501", "CT502", "CT506", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
     ),

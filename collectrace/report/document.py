@@ -18,12 +18,14 @@ from collectrace.findings import (
     RankState,
     Severity,
     Side,
+    Table,
     cause_of,
     is_repeated,
 )
 from collectrace.ops import POINT_TO_POINT
 from collectrace.records import Call
 from collectrace.report import decisions, sidebyside, text
+from collectrace.signature import is_user
 
 _MOST_ROWS: Final = 6
 _MOST_NAMES: Final = 6
@@ -65,6 +67,8 @@ class Grid:
     """Of each row: as ``TableRow.mark``."""
     rest: str = ""
     """What is left out."""
+    fixed: int = 1
+    """Columns that are never folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ def document(alignment: Alignment, n: int) -> Document:
     """Return what is said of a finding: where, values, what met what, why, fix, what followed."""
     finding = alignment.findings[n]
     blocks: list[Block] = [*listings(finding), *_open(finding), *_absent(alignment, finding)]
+    suspects = words.ranks(finding.suspects) if finding.suspects else ""
+    if suspects not in finding.headline.lower():
+        blocks.append(Remark(f"suspect: {suspects}"))
     blocks += [one for one in (_values(finding), _meetings(finding)) if one is not None]
     blocks += explanation(finding)
     blocks += [Prose("then", told) for told in _followed(alignment, n)]
@@ -206,19 +213,24 @@ _GONE: Final = ("finished", "died", "missing", "silent", "raised")
 def _absent(alignment: Alignment, finding: Finding) -> Iterator[Remark]:
     """Return how the ranks ended that did not call what the others called."""
     states = {rank.rank: rank for rank in alignment.ranks}
+    lines = [line for part in finding.excerpt or () for line in part.lines]
+    is_shown = any(line.what == "place" for line in lines)
+    found: dict[str, list[int]] = {}
     for side in finding.sides:
-        if side.call is not None or side.state not in _GONE or finding.kind == "evidence_gap":
-            continue
         first = states.get(side.ranks[0]) if side.ranks else None
-        if first is None:
+        if side.call is not None or side.site is not None or first is None:
             continue
-        told = f"{words.ranks(side.ranks)} {text.STATES[side.state]}"
-        last = first.last_call
+        if side.state not in _GONE or (side.state == "raised" and is_shown):
+            continue
+        told = text.STATES[side.state]
         if side.state == "raised" and first.detail:
-            told = f"{words.ranks(side.ranks)} raised {_reason(first)}"
-        elif last is not None:
+            told = f"raised {_reason(first)}"
+        elif first.last_call is not None:
+            last = first.last_call
             told += f"; last call: {text.name(last)}{text.at(last)}, call {last.seq}"
-        yield Remark(told)
+        found.setdefault(told, []).extend(side.ranks)
+    for told, ranks in found.items():
+        yield Remark(f"{words.ranks(ranks)} {told}")
 
 
 # -- values and meetings ---------------------------------------------------------------------
@@ -258,7 +270,7 @@ def _unlike(one: Any, two: Any) -> tuple[str, str] | None:
 
 
 _OUTCOMES: Final[Mapping[str, str]] = {
-    "parted": "other lines from here on", "root": "first difference", "fatal": "fails here", "": "",
+    "parted": "from different lines", "root": "first difference", "fatal": "fails here", "": "",
 }  # fmt: skip
 
 
@@ -280,20 +292,30 @@ def _meetings(finding: Finding) -> Grid | None:
     ]
     if sum(n in is_apart and None not in table.rows[n].cells for n in chosen) < 2:
         return None
-    marked = [n for n in chosen if marks[n]]
-    chosen = sorted({*marked, *chosen[:_MOST_ROWS]})[:_MOST_ROWS]
-    last = marked[-1]
-    full = full_table(finding, where=True)
-    assert full is not None
-    by_row = {row[0]: row for row in full.rows}
+    chosen = sorted({*(n for n in chosen if marks[n]), *chosen[:_MOST_ROWS]})[:_MOST_ROWS]
+    last = max(n for n in chosen if marks[n])
+    columns, rest = _columns(finding, table)
     rows = []
     for n in chosen:
-        told = "ok" if n < first else _OUTCOMES[marks[n]]
-        if n == first and n != last and marks[n] == "root":
-            told = "same bytes, different calls"
-        rows.append((*by_row[str(table.rows[n].seq)], told))
-    head = (*full.head, "")
-    return Grid("what met what", head, tuple(rows), tuple(marks[n] for n in chosen), full.rest)
+        row = table.rows[n]
+        is_passed = marks[n] == "root" and n != last
+        told = "wrong partner, same bytes" if is_passed else _OUTCOMES[marks[n]]
+        lines = len({c.site for c in row.cells if c is not None}) > 1
+        cells = (_met(row.cells[c], at_line=lines) for c in columns)
+        rows.append((str(row.seq), *cells, "ok" if n < first else told))
+    head = ("call", *(words.ranks(table.columns[c]) for c in columns), "")
+    return Grid("what met what", head, tuple(rows), tuple(marks[n] for n in chosen), rest)
+
+
+def _met(c: Call | None, *, at_line: bool) -> str:
+    """Return ``barrier (train.py:55)``, ``join() count of inputs``."""
+    if c is None:
+        return sidebyside.NO_CALL
+    place = f" ({text.short_site(c.site)})" if c.site else ""
+    if is_user(c):
+        return text.call(c) + place
+    issuer = text.short_issuer(c, of_part=True)
+    return f"{issuer}, {text.clean(words.tensors(c))}{place if at_line else ''}"
 
 
 def _meaning(call: Call | None) -> tuple[object, ...] | None:
@@ -311,28 +333,39 @@ def _meaning(call: Call | None) -> tuple[object, ...] | None:
     )
 
 
-def full_table(finding: Finding, *, where: bool = False) -> Grid | None:
-    """Return the calls around the difference, side by side.
+_MARKS: Final = {"": "", "parted": "apart >", "root": "first >", "fatal": "fails >"}
+"""In words, so that they survive a pipe: the first row that differs, and the first that fails;
+ranks may have been at different lines since one before."""
 
-    ``where``: each cell names the op, too.
-    """
+
+def full_table(finding: Finding) -> Grid | None:
+    """Return the calls around the difference, side by side."""
     table = finding.table
     if table is None:
         return None
-    order = by_blame(table.columns, finding.suspects)
-    chosen = sorted(order[:_MOST_COLUMNS])
-    rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
-    rows, marks = [], []
-    file = "" if where else sidebyside.only_file(table)
-    for row in sidebyside.rows(table, without=file):
-        cells = [row.cells[n] for n in chosen] if row.cells else []
-        shared = [] if where else [row.shared]
-        rows.append((row.seq, *shared, *(cell.told(row.shared if where else "") for cell in cells)))
-        marks.append(row.mark)
-    head = ("call", *([] if where else [""]), *(words.ranks(table.columns[n]) for n in chosen))
+    columns, rest = _columns(finding, table)
+    file = sidebyside.only_file(table)
+    rows = sidebyside.rows(table, without=file)
+    cells = [
+        (
+            _MARKS[row.mark],
+            row.seq,
+            row.shared,
+            *(row.cells[n].told() for n in columns if row.cells),
+        )
+        for row in rows
+    ]
+    head = ("", "call", "", *(words.ranks(table.columns[n]) for n in columns))
     title = "calls side by side" + (f" (lines of {file})" if file else "")
+    return Grid(title, head, tuple(cells), tuple(row.mark for row in rows), rest, 3)
+
+
+def _columns(finding: Finding, table: Table) -> tuple[list[int], str]:
+    """Return the columns that are shown, and what is said of the others."""
+    order = by_blame(table.columns, finding.suspects)
+    rest = [rank for n in order[_MOST_COLUMNS:] for rank in table.columns[n]]
     left = f"not shown: {words.ranks(rest)} (see --json)" if rest else ""
-    return Grid(title, head, tuple(rows), tuple(marks), left)
+    return sorted(order[:_MOST_COLUMNS]), left
 
 
 def by_blame(columns: Sequence[tuple[int, ...]], suspects: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""How the report ends: what every rank was doing, what the logs cannot tell, and the verdict."""
+"""How the report ends: what every rank was doing, what the logs do not show, and the verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NUMBER: Final = re.compile(r"\d+")
 _ENDED: Final[dict[Ended, str]] = {
     "exit": "",
     "signal": "killed by a signal",
-    "gone": "its process is gone",
+    "gone": "killed before the log ended",
     "alive": "still alive",
 }
 
@@ -49,13 +49,14 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
     ``findings``: those that are shown in full.
     """
     found = [alignment.findings[n] for n in findings]
-    if not any(one.severity == "error" for one in found):
+    is_error = any(one.severity == "error" for one in found)
+    if not is_error:
         page.prose(verdict(alignment), hang=INDENT)
     elif told := agreed(alignment, found[0]):
         page.prose(told, hang=INDENT)
     if sum(one.severity == "error" for one in found) > 1:
         page.prose(_summary(alignment), hang=INDENT)
-    missing = gaps(alignment)
+    missing = [*(_unrecorded(alignment) if is_error else ()), *gaps(alignment, short=bool(found))]
     for gap in missing[:_MOST_GAPS]:
         page.prose(f"note: {gap}", hang=INDENT)
     if len(missing) > _MOST_GAPS:
@@ -63,6 +64,8 @@ def show(page: Page, alignment: Alignment, findings: Sequence[int]) -> None:
     internal_errors(page, alignment)
     if alignment.evidence.other_runs:
         page.prose(run(alignment), hang=INDENT)
+    if not found:
+        return
     codes = dict.fromkeys(text.clean(one.code) for one in found if one.code)
     explained = [f"collectrace explain {' '.join(codes)}"] if codes else []
     more = "more: --verbose, --html report.html, --json -"
@@ -151,11 +154,11 @@ def rank_told(alignment: Alignment, rank: RankState) -> tuple[str, str, str]:
     return ", ".join(part for part in (text.STATES[rank.state], ended) if part), detail, last
 
 
-def gaps(alignment: Alignment) -> list[str]:
-    """What the logs cannot tell, in sentences."""
+def gaps(alignment: Alignment, *, short: bool = False) -> list[str]:
+    """Return what the logs do not show, in sentences; ``short``: without what to do about it."""
     evidence = alignment.evidence
     found = []
-    told = [_gap(f) for f in alignment.findings if f.kind == "evidence_gap"]
+    told = [_gap(f, short=short) for f in alignment.findings if f.kind == "evidence_gap"]
     if evidence.missing_ranks and not told:
         found.append(f"{words.ranks(evidence.missing_ranks)} left no log.")
     if evidence.damaged_lines:
@@ -166,8 +169,9 @@ def gaps(alignment: Alignment) -> list[str]:
     return found + told
 
 
-def _gap(finding: Finding) -> str:
-    sentences = (text.clean(part).rstrip(".") for part in (finding.headline, finding.fix) if part)
+def _gap(finding: Finding, *, short: bool) -> str:
+    parts = (finding.headline, "" if short else finding.fix)
+    sentences = (text.clean(part).rstrip(".") for part in parts if part)
     return ". ".join(sentences) + "."
 
 
@@ -187,8 +191,15 @@ def _limits(alignment: Alignment) -> str:
     if not spots:
         return ""
     goes = ", as far as torch.distributed goes" if alignment.exit_status != 1 else ""
-    unseen = (f"; {s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded" for s in spots)
-    return goes + text.clean("".join(unseen))
+    return goes + "".join(f"; {one}" for one in _unrecorded(alignment))
+
+
+def _unrecorded(alignment: Alignment) -> list[str]:
+    """Return what communicated, and is not recorded."""
+    spots = alignment.evidence.blind_spots or ()
+    return [
+        text.clean(f"{s.name} {s.how} on {words.ranks(s.ranks)} and is not recorded") for s in spots
+    ]
 
 
 def _summary(alignment: Alignment) -> str:

@@ -38,13 +38,13 @@ LABEL: Final = 8
 
 _NARROWEST_CELL: Final = 16
 
-_MOST_BROAD: Final = 4
+_MOST_BROAD: Final = 3
 """Columns that need not be narrow, however wide the page."""
 
 _NARROW: Final = 70
 """Columns below which a table takes what room there is."""
 
-_NARROWEST_OF_NARROW: Final = 12
+_NARROWEST_OF_NARROW: Final = 10
 
 _SITE: Final = re.compile(r":\d+$")
 

@@ -20,7 +20,6 @@ from collectrace.report import text
 from collectrace.signature import counts, is_user
 
 NO_CALL: Final = "no call"
-_NONE: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,9 @@ class Cell:
     what: str
     who: str
 
-    def told(self, op: str = "") -> str:
-        """Return it on one line; ``op``: what the whole row is, if it is to be said again."""
-        if not op or self.who in (NO_CALL, _NONE):
-            return " ".join(part for part in (self.what, self.who) if part)
-        what = " ".join(part for part in (op, self.what) if part)
-        return f"{what} ({self.who})" if self.who else what
+    def told(self) -> str:
+        """Return it on one line."""
+        return " ".join(part for part in (self.what, self.who) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def _row(row: TableRow, without: str, *, by_line: bool) -> Row:
 
 def _cell(c: Call | None, differs: Collection[str], without: str, *, wanted: bool) -> Cell:
     if c is None:
-        return Cell("", NO_CALL if wanted else _NONE)
+        return Cell("", NO_CALL if wanted else "-")
     if c.void:
         return Cell("", f"{text.clean(c.op)} (not described)")
     who = text.short_issuer(c, of_part="part" in differs, at_line="site" in differs)

@@ -119,8 +119,8 @@ def blocks(page: Page, told: Sequence[Block]) -> None:
     column = _column(page, [row for one in told if isinstance(one, Listing) for row in one.rows])
     last: Block | None = None
     for block in told:
-        is_more = isinstance(block, Prose) and isinstance(last, Prose)
-        if last is None or (isinstance(block, Grid | Prose) and not is_more):
+        is_apart = isinstance(block, Grid | Prose) or isinstance(last, Grid | Prose)
+        if last is None or (is_apart and not (type(block) is type(last) is Prose)):
             page.line()
         match block:
             case Listing():
@@ -202,6 +202,6 @@ def grid(page: Page, table: Grid) -> None:
         ([[Text(cell)] for cell in cells], _ROW_STYLE.get(mark, "" if n else "dim"))
         for n, (cells, mark) in enumerate(zip((table.head, *table.rows), marks, strict=True))
     ]
-    page.columns(lines, indent=2 * INDENT, fixed=1)
+    page.columns(lines, indent=2 * INDENT, fixed=table.fixed)
     if table.rest:
         page.line(table.rest, indent=2 * INDENT)

@@ -50,11 +50,11 @@ def write(alignment: Alignment, out: TextIO) -> None:
 
 
 def closing(page: Page, alignment: Alignment) -> None:
-    """Write what every rank was doing, what the logs cannot tell, and the verdict."""
+    """Write what every rank was doing, what the logs do not show, and the verdict."""
     ending.states(page, alignment)
     told = ending.gaps(alignment)
     if told:
-        page.heading("what the logs cannot tell")
+        page.heading("what the logs do not show")
         for gap in told:
             page.prose(gap, indent=INDENT, hang=INDENT)
         page.line()

@@ -4,7 +4,7 @@ What it means
     A collective stands inside ``if rank == 0:``, or after ``if rank != 0: return``. Every rank of
     the group must make the call, so the ranks that made it wait for the others.
 
-Example:
+Example
     ::
 
         if dist.get_rank() == 0:

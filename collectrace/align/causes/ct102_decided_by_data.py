@@ -4,7 +4,7 @@ What it means
     The condition can have another value on each rank: it depends on the data of the rank, a clock,
     a random number, a file, or on something that the source does not show.
 
-Example:
+Example
     ::
 
         if loss.isfinite():

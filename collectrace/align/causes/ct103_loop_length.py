@@ -4,7 +4,7 @@ What it means
     Each iteration makes collectives. A rank that left the loop earlier does not make them any more,
     and the others wait.
 
-Example:
+Example
     ::
 
         for batch in shard:         # 9 batches on rank 1, 10 on the others

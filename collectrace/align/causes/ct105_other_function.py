@@ -4,7 +4,7 @@ What it means
     The line calls what a table, an argument or an attribute holds. That was not the same on all
     ranks.
 
-Example:
+Example
     ::
 
         STAGES[plan[step]](batch)   # evaluate() on rank 0, train() on rank 1

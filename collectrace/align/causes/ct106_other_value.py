@@ -4,7 +4,7 @@ What it means
     All ranks run the same lines. What a line computed, such as the next element of a loop, decided
     which call or which tensor came next.
 
-Example:
+Example
     ::
 
         for name in names:          # a set: another order in each process

@@ -5,7 +5,7 @@ What it means
     the same on all ranks: a set, a dictionary that was filled in another order, files in the order
     of the directory.
 
-Example:
+Example
     ::
 
         for name in {"loss", "accuracy"}:   # another order in each process

@@ -4,7 +4,7 @@ What it means
     Every iteration makes the same calls. So the next backward() of the rank that skipped one meets
     the others' of the iteration before, and nothing fails until the end. Results are wrong since.
 
-Example
+Example:
     ::
 
         if not loss.isfinite():
@@ -21,14 +21,15 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import control, phrases, slips
+from collectrace.align.causes import control, ct104_handled_exception, phrases, slips
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 
 
 def find(situation: Situation) -> slips.Slip | None:
     """Return the iterations in which the suspects made no call."""
-    return slips.slip(situation)
+    is_handled = situation.decisions and ct104_handled_exception.find(situation) is not None
+    return None if is_handled else slips.slip(situation)
 
 
 def words(situation: Situation, found: slips.Slip) -> Words:

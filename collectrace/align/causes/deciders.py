@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.causes import phrases, structure
+from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
 from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, Way
@@ -187,7 +187,8 @@ def _named(
         who = f"rank {one.rank}"
         return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
-    if two.rank in situation.suspects and one.rank not in situation.suspects:
+    is_shorter = situation.is_tie and two.did == "ended"
+    if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
         one, two = two, one
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
@@ -208,11 +209,17 @@ def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]
     """Return what decided, in at most three sentences."""
     first = chosen[0]
     told = [what_it_did(situation, first)]
-    told += [depends(first)] if origin(first) != "unknown" else []
     if len(chosen) > 1:
         others = words.listed([quoted(one) for one in chosen[1:MOST]])
         told.append(f"Or {others} decided: the logs do not show which did.")
+    told += collectives.silent(situation)
+    is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
+    if origin(first) != "unknown" and is_told and len(told) < _MOST_SENTENCES:
+        told.insert(1, depends(first))
     return tuple(told)
+
+
+_MOST_SENTENCES: Final = 3
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
@@ -233,17 +240,18 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
     others = rest(situation, chosen)[: MOST - 1]
-    first = _fix(situation, chosen)
-    rests = [_fix(situation, one) for one in others if form(one) != form(chosen)]
+    first = fix(situation, chosen)
+    rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
     more = [
-        f"If {quoted(one)} decided: {words.lower(_fix(situation, one))}"
+        f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"
         for one in others
         if form(one) != form(chosen)
     ]
     return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
 
 
-def _fix(situation: Situation, decision: Decision) -> str:
+def fix(situation: Situation, decision: Decision) -> str:
+    """Return what to change about a statement."""
     said, place = quoted(decision), words.site(decision.site)
     if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
         return f"Use the same order on every rank: sort what {place} iterates over."
@@ -253,7 +261,7 @@ def _fix(situation: Situation, decision: Decision) -> str:
         case "condition" if origin(decision) in _ONE_DECIDES:
             return (
                 f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
-                f"{place}, so that every rank takes the same branch."
+                f"{said}, so that every rank takes the same branch."
             )
         case "condition":
             return (

@@ -10,6 +10,9 @@ from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
 
+HEADLINE: Final = 100
+"""Characters that a headline may have."""
+
 _LONGEST: Final = 60
 """Characters of a statement that is quoted."""
 
@@ -21,7 +24,15 @@ def line(site: str | None) -> str:
 
 def call(one: Call, site: str | None = None) -> str:
     """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
-    return words.name(one) + line(site or one.site) + words.in_thread(one)
+    return name(one) + line(site or one.site) + words.in_thread(one)
+
+
+def name(one: Call) -> str:
+    """Return ``all_reduce``; of a message ``send (isend) to rank 1 with tag 3``."""
+    if one.peer is None or not is_user(one):
+        return words.name(one)
+    tag = f" with tag {one.tag}" if one.tag else ""
+    return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
 def calls(made: Sequence[tuple[str, str]]) -> str:
@@ -30,6 +41,11 @@ def calls(made: Sequence[tuple[str, str]]) -> str:
     if len(made) == 1:
         return name + line(site)
     return f"{len(made)} calls from {name}{line(site)} on"
+
+
+def did(one: Call) -> str:
+    """Return the verb for a call: the user called it, a framework was in it."""
+    return "called" if is_user(one) else "was in"
 
 
 def made(members: Sequence[int], one: Call) -> str:
@@ -41,6 +57,12 @@ def made(members: Sequence[int], one: Call) -> str:
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is not too long, else the last, cut."""
+    short = (one for one in headlines if len(one) <= HEADLINE)
+    return next(short, words.brief(headlines[-1], HEADLINE))
 
 
 def apart(stacks: Sequence[Sequence[str]]) -> int:

@@ -8,13 +8,17 @@ from functools import cached_property
 from typing import Final, Literal
 
 from collectrace.align.causes import phrases
-from collectrace.align.causes.difference import Difference, differences
+from collectrace.align.causes.difference import differences
 from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging import departures
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
+from collectrace.align.ranks import waitgraph
+from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import chains
-from collectrace.findings import KINDS, Decision, Kind, Side
+from collectrace.findings import KINDS, Decision, Kind, Side, State
 from collectrace.records import Call
 
 
@@ -55,9 +59,26 @@ class Situation:
         return [(side, _at(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property
-    def difference(self) -> tuple[Difference, Difference] | None:
-        """How each side of the pair departs from the other; None: no pair is known."""
-        return differences(self.case, self.pair) if self.pair is not None else None
+    def departure(self) -> Departure | None:
+        """How the suspects departed; in a tie how any side did. None: the records do not show it.
+
+        Whole iterations that were skipped tell most, then extra calls after which the sides agree
+        again, then what the ranks usually do, then the calls after the last common one.
+        """
+        found: list[Departure | None] = []
+        case, candidate = self.case, self.candidate
+        if isinstance(candidate.source, Divergence):
+            ranks = self.suspects or candidate.absent
+            found = [
+                departures.skipped_iterations(case, candidate, ranks),
+                departures.extra(case, candidate),
+                departures.from_own(case, candidate),
+            ]
+        found += differences(case, self.pair) if self.pair is not None else []
+        return next((one for one in found if one is not None and self._is_of_suspects(one)), None)
+
+    def _is_of_suspects(self, departure: Departure) -> bool:
+        return not self.suspects or bool({*departure.ranks} & {*self.suspects})
 
     @cached_property
     def subject(self) -> Side | None:
@@ -70,6 +91,13 @@ class Situation:
         """The ranks of all sides but the suspects'."""
         suspects = set(self.suspects)
         return tuple(sorted(r for s in self.candidate.sides for r in s.ranks if r not in suspects))
+
+    @cached_property
+    def culprits(self) -> tuple[Standing, ...]:
+        """The ranks at the end of all waiting: the suspects, or where the wait-for graph leads."""
+        case = self.case
+        ends = self.suspects or waitgraph.follow(case.graph, case.standings, self.candidate.absent)
+        return tuple(case.standings[rank] for rank in sorted(ends))
 
     @property
     def is_absence(self) -> bool:
@@ -87,7 +115,10 @@ def _at(call: Call, stack: Sequence[str], depth: int) -> Call:
     return replace(call, site=chains.site(stack[depth])) if depth < len(stack) and depth else call
 
 
-Need = Literal["root", "decisions", "row", "absent", "suspects", "join", "ddp"]
+Need = Literal[
+    "root", "early", "consequence", "decisions", "row", "absent", "suspects", "join", "ddp",
+    "raised", "died", "missing", "silent", "busy", "finished", "several",
+]  # fmt: skip
 """A fact without which a cause is not tried."""
 
 
@@ -95,13 +126,27 @@ def _roles(situation: Situation, *prefixes: str) -> bool:
     return any(call.role.startswith(prefixes) for _, call in situation.called)
 
 
+def _any_is(*states: State) -> Callable[[Situation], bool]:
+    """Return whether a rank that others wait for is in one of some states."""
+    return lambda situation: any(one.state in states for one in situation.culprits)
+
+
 NEEDS: Final[Mapping[Need, Callable[[Situation], bool]]] = {
     "root": lambda s: s.candidate.cause is None and s.candidate.severity != "info",
+    "early": lambda s: s.candidate.cause is None and s.candidate.severity == "info",
+    "consequence": lambda s: s.candidate.cause is not None,
     "decisions": lambda s: bool(s.decisions),
     "row": lambda s: isinstance(s.candidate.source, Divergence),
     "absent": lambda s: bool(s.candidate.absent),
     "suspects": lambda s: bool(s.suspects),
     "join": lambda s: _roles(s, "join."),
     "ddp": lambda s: _roles(s, "ddp.", "join."),
+    "raised": _any_is("raised"),
+    "died": _any_is("died"),
+    "missing": _any_is("missing"),
+    "silent": _any_is("silent"),
+    "busy": _any_is("busy", "running"),
+    "finished": _any_is("finished"),
+    "several": lambda s: len(s.called) > 1,
 }
 """How each fact is found out; all are cheap."""

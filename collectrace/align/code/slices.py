@@ -106,11 +106,7 @@ class _Trace:
         if found:
             origins_found = {one.origin for one in found}
             unknown = origins_found <= {Origin.UNKNOWN, Origin.AGREED}
-            if (
-                unknown
-                and origins.is_rank(name)
-                and name not in names.parameters(place.function.tree)
-            ):
+            if unknown and origins.is_rank(name):
                 yield Source(place, Origin.RANK)
             else:
                 yield from found
@@ -211,7 +207,7 @@ class _Trace:
         """Return what the caller on the stack passes for a parameter."""
         context = place.context
         if context is None or context.parent is None or context.call is None:
-            yield Source(place, Origin.UNKNOWN)
+            yield from self._constructed(name, place, depth)
             return
         tree = context.call.tree
         passed = (
@@ -224,6 +220,21 @@ class _Trace:
             return
         at = Place(context.parent.function, context.call, context.parent)
         yield from self.follow(passed, at, depth + 1)
+
+    def _constructed(self, name: str, place: Place, depth: int) -> Iterator[Source]:
+        """Return what those who make an object of a class pass to its constructor."""
+        function = place.function
+        made = self._program.constructed(function.owner) if function.owner is not None else ()
+        if function.name != "__init__" or not 0 < len(made) <= _MOST_BINDINGS:
+            yield Source(place, Origin.UNKNOWN)
+            return
+        for around, call in made:
+            passed = names.argument(call, function, name)
+            if passed is None:
+                yield Source(place, Origin.UNKNOWN)
+            else:
+                at = Place(around, None, None, call.lineno)
+                yield from self.follow(passed, at, depth + 1)
 
     def _global(self, name: str, module: Function, place: Place, depth: int) -> Iterator[Source]:
         """Return what a variable of a module depends on."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from collectrace.align.code import decide
 from collectrace.align.code.decide import Strength
-from collectrace.align.code.graph import Outcome
+from collectrace.align.code.graph import Outcome, Way
 from collectrace.align.code.origins import Origin
 from collectrace.align.code.places import Site
 from collectrace.align.code.program import Program
@@ -95,8 +95,7 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
     def order(one: _Found) -> tuple[bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
-        is_agreed = is_row and not _is_telling(one)
-        return is_agreed, is_other, by_rank and not one[0].is_of_one_rank
+        return not _is_telling(one), is_other, by_rank and not one[0].is_of_one_rank
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:
@@ -107,8 +106,18 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
 
 
 def _is_telling(one: _Found) -> bool:
-    """Whether a statement depends on something that ranks need not agree on."""
-    return any(decision.origins != (Origin.AGREED,) for decision in one[1].decisions)
+    """Whether a statement decided that is no loop of a length that ranks agree on."""
+    return any(
+        decision.origins != (Origin.AGREED,) or not {*map(_way, decision.outcomes)} & _OF_LOOPS
+        for decision in one[1].decisions
+    )
+
+
+def _way(outcome: Outcome | None) -> Way | None:
+    return outcome.way if outcome is not None else None
+
+
+_OF_LOOPS: Final = frozenset({Way.ITERATES, Way.ENDED})
 
 
 def _sites(one: _Found) -> set[Site]:

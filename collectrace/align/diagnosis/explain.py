@@ -34,6 +34,7 @@ from collectrace.align.diagnosis import (
     table,
 )
 from collectrace.align.diagnosis.wording import GLOO_ABORTS, Wording, called, models_of, place
+from collectrace.align.judging import evidence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
@@ -140,6 +141,7 @@ def _finding(
         table=explained(None, _table, case, candidate, judged, context),
         sources=explained((), _sources, case, candidate, wording.cause),
         parted=explained(None, _parted_sides, case, candidate),
+        evidence=evidence.told(candidate.evidence),
         repeats=cause if explained(False, sisters.is_repeat, case, candidate) else None,
     )
 

@@ -12,7 +12,7 @@ from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations
-from collectrace.align.excerpts.marks import Mark, marks, who
+from collectrace.align.excerpts.marks import WHO, Mark, marks, who
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -42,7 +42,8 @@ class _Line:
     """A line that is shown."""
 
     what: str
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, set[int]] = field(default_factory=dict)
+    """With ``WHO`` in place of the ranks."""
     callers: set[int] = field(default_factory=set)
     """Ranks that called a function of the program there, on the way to another line."""
 
@@ -85,7 +86,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
     found = marks(case, finding)
     parts = _parts(program, found)
     for part in parts.values():
-        _note_callers(case, part)
+        _note_callers(part)
         _add_loops(case, program, part, found)
     shown = _shown(parts)
     owners = libraries.owners(case.evidence.source_files, {mark.ranks[0] for mark in found})
@@ -97,7 +98,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
                 line=number,
                 text=_text(finding, part, number),
                 what=one.what,  # type: ignore[arg-type]  # one of its literals
-                notes=tuple(one.notes)[:_MOST_NOTES],
+                notes=_told(case, one),
             )
             for number, one in sorted(part.lines.items())
         )
@@ -130,17 +131,23 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 continue
             line = part.at(frame.line, mark.what)
             if mark.note:
-                line.notes[mark.note] = None
+                line.notes.setdefault(mark.note, set()).update(mark.ranks)
     return parts
 
 
-def _note_callers(case: Case, part: _Part) -> None:
+def _note_callers(part: _Part) -> None:
     """Say who called at which line, if ranks came by different ones."""
     calls = [one for one in part.lines.values() if one.callers]
-    if len({frozenset(one.callers) for one in calls}) > 1:
-        for one in calls:
-            if not one.notes:
-                one.notes[f"{who(case, one.callers)}"] = None
+    everyone = set().union(*(one.callers for one in calls))
+    for one in calls:
+        if one.callers != everyone and not one.notes:
+            one.notes[f"only {WHO}"] = one.callers
+
+
+def _told(case: Case, line: _Line) -> tuple[str, ...]:
+    """Return the notes of a line, with the ranks."""
+    notes = (note.replace(WHO, who(case, ranks)) for note, ranks in line.notes.items())
+    return tuple(notes)[:_MOST_NOTES]
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
@@ -163,7 +170,7 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
                 line = part.at(loop.line, "loop")
                 tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
                 if tree is not None and (told := iterations.note(case, function, tree, found)):
-                    line.notes[told] = None
+                    line.notes[told] = set()
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from collectrace import words
+from collectrace import roles, words
 from collectrace.align.code.between import Finished, Raised
 from collectrace.align.code.files import Frame
 from collectrace.align.code.program import Stack
@@ -19,9 +19,14 @@ from collectrace.findings import Decision, DecisionSide, Finding, Side, Strength
 from collectrace.records import Call, Group
 from collectrace.signature import is_user
 
+WHO: Final = "\0"
+"""In a note: the ranks. Those of equal notes at one line are named together."""
+
 What = Literal["decision", "call", "place"]
 
 _MOST_DECISIONS: Final = 3
+_OPEN: Final = "may have decided"
+
 _MOST_RANKS: Final = 256
 """Ranks whose own places are looked up."""
 
@@ -52,6 +57,7 @@ class Mark:
     """The line and its callers, innermost first."""
     what: What
     note: str
+    """With ``WHO`` in place of the ranks."""
     ranks: tuple[int, ...]
     """Those that it is about."""
 
@@ -76,7 +82,8 @@ def marks(case: Case, finding: Finding) -> list[Mark]:
     others = [rank for side in finding.sides for rank in side.ranks if side.call is None]
     others += [rank for rank in came if case.standings[rank].state == "blocked"]
     others += [rank for rank in finding.suspects if rank not in came]
-    known = {(mark.stack[0].path, mark.stack[0].line) for mark in found if mark.what == "call"}
+    known = {_site(mark) for mark in found if mark.what == "call"}
+    found = [mark for mark in found if mark.note != _OPEN or _site(mark) not in known]
     for mark in _now(case, sorted({*others} & case.standings.keys())[:_MOST_RANKS]):
         if not (came.issuperset(mark.ranks) and _site(mark) in known):
             found.append(mark)
@@ -96,12 +103,14 @@ def _decided(case: Case, finding: Finding) -> Iterator[Mark]:
     for one in decisions:
         path, line = chains.split(one.site)
         stack = (Frame(path, line, one.function),)
-        ranks = tuple(side.rank for side in one.sides)
-        notes = [note for note in _outcomes(case, finding, one) if note]
-        if one.strength not in _SURE:
-            notes = [f"possible: {notes[0]}" if notes else "may have decided", *notes[1:]]
-        for note in notes or [""]:
-            yield Mark(stack, "decision", note, ranks)
+        found = list(_outcomes(case, finding, one))
+        is_sure = one.strength in _SURE
+        for n, (note, ranks) in enumerate(found):
+            told = note if n or is_sure else f"possible: {note}"
+            yield Mark(stack, "decision", told, ranks)
+        if not found:
+            ranks = tuple(side.rank for side in one.sides)
+            yield Mark(stack, "decision", "" if is_sure else _OPEN, ranks)
 
 
 def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
@@ -113,17 +122,17 @@ def _telling(decisions: Sequence[Decision]) -> Sequence[Decision]:
     return (sure or known or open_ or unequal)[:_MOST_DECISIONS]
 
 
-def _outcomes(case: Case, finding: Finding, decision: Decision) -> Iterator[str]:
+def _outcomes(
+    case: Case, finding: Finding, decision: Decision
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Return ``true on ranks 0,2`` for each side of which it is known."""
     before = {side.rank for side in decision.sides[:1]}
     for n, side in enumerate(decision.sides):
         did = _words(side)
-        if not did:
-            continue
-        if n and side.rank in before:
-            yield f"usually {did}"
-        else:
-            yield f"{did} on {who(case, _peers(case, finding, side.rank))}"
+        if did and n and side.rank in before:
+            yield f"usually {did}", (side.rank,)
+        elif did:
+            yield f"{did} on {WHO}", tuple(_peers(case, finding, side.rank))
 
 
 def _words(side: DecisionSide) -> str:
@@ -164,8 +173,9 @@ def _own(case: Case, rank: int, like: Call) -> Call | None:
 def _called(case: Case, side: Side) -> Iterator[Mark]:
     """Return what ranks called at the row of a finding, and whether they wait in it."""
     if side.call is None:
-        stack = frames.of_sites([side.site or ""])
-        yield Mark(stack, "call", f"{who(case, side.ranks)}: asked for a group", side.ranks)
+        if side.state != "blocked":  # else it is told where it waits
+            stack = frames.of_sites([side.site or ""])
+            yield Mark(stack, "call", f"{WHO}: {_asked_for(case, side)}", side.ranks)
         return
     stack = frames.of_stack(side.stack or ()) or frames.of_sites([side.call.site or ""])
     if not stack:
@@ -181,8 +191,20 @@ def _called(case: Case, side: Side) -> Iterator[Mark]:
     waited = " waited" if others.held >= _WORTH_TELLING else ""
     for one, does in (waiting, " wait{s} here"), (others, waited):
         if one.ranks:
-            note = f"{who(case, one.ranks)}{_doing(does, one)}: {_described(case, side.call)}"
+            note = f"{WHO}{_doing(does, one)}: {_described(case, side.call)}"
             yield Mark(stack, "call", note, tuple(one.ranks))
+
+
+def _asked_for(case: Case, side: Side) -> str:
+    """Return ``new_group([0, 1])`` for what ranks asked for at a line."""
+    groups = (
+        group
+        for conflict in case.evidence.conflicts
+        for ranks, group in conflict.variants
+        if group is not None and group.site == side.site and set(side.ranks) & set(ranks)
+    )
+    group = next(groups, None)
+    return f"new_group([{words.ranges(group.ranks)}])" if group is not None else "new_group()"
 
 
 def _is_of(waiting: Waiting, call: Call) -> bool:
@@ -197,11 +219,19 @@ def _is_of(waiting: Waiting, call: Call) -> bool:
 def _described(case: Case, call: Call) -> str:
     """Return ``call 7, all_reduce float32[1] SUM``."""
     numbered = "message" if call.peer is not None else "call"
-    by = "" if is_user(call) else f"{words.name(call)}: "
+    told = words.whole(call) if is_user(call) else _issued(call)
     info = case.comparison.groups.get(call.group)
     group = words.group(info) if info is not None else words.named_group(call.group)
     of = "" if group == words.DEFAULT_GROUP else f" of {group}"
-    return f"{numbered} {call.seq}{of}, {by}{words.whole(call)}"
+    return f"{numbered} {call.seq}{of}, {told}"
+
+
+def _issued(call: Call) -> str:
+    """Return ``DDP backward(), float32[10]`` for what a framework issued."""
+    role = roles.of(call.role)
+    told = words.issuer(call) if role.shadows else words.name(call)
+    tensors = words.tensors(call)
+    return f"{told}, {tensors}" if tensors and not role.shadows else told
 
 
 # -- where ranks are now ---------------------------------------------------------------------
@@ -218,9 +248,7 @@ def _now(case: Case, ranks: Iterable[int]) -> Iterator[Mark]:
                 one.ranks.append(rank)
                 one.held = max(one.held, held)
     for (stack, does, more), one in found.items():
-        yield Mark(
-            stack, "place", f"{who(case, one.ranks)}{_doing(does, one)}{more}", tuple(one.ranks)
-        )
+        yield Mark(stack, "place", f"{WHO}{_doing(does, one)}{more}", tuple(one.ranks))
 
 
 def _places(case: Case, standing: Standing) -> Iterator[tuple[Stack, str, str, float]]:

@@ -10,7 +10,7 @@ from collectrace.findings import Alignment, Finding, RankState, Table, cause_of
 from collectrace.ops import POINT_TO_POINT
 from collectrace.overview import Overview, Setting
 from collectrace.report import ending, opening, sidebyside, text, verbose
-from collectrace.report.document import Block, Prose, by_blame, document
+from collectrace.report.document import Block, Grid, Prose, by_blame, document
 from collectrace.report.opening import STATUS_STYLE
 from collectrace.report.page import data
 from collectrace.version import __version__
@@ -26,7 +26,7 @@ def content(alignment: Alignment, overview: Overview) -> dict[str, Any]:
     findings = alignment.findings
     job = alignment.job
     told = [_finding(alignment, overview, n) for n in range(min(len(findings), _MOST_FINDINGS))]
-    # What the evidence lacks is told among what the logs cannot tell.
+    # What the evidence lacks is told among what the logs do not show.
     roots = [o for o in told if o["cause_index"] is None and o["kind"] != "evidence_gap"]
     errors = [one for one in roots if one["severity"] == "error"]
     lead = errors[0] if errors else None
@@ -97,17 +97,26 @@ def _finding(alignment: Alignment, overview: Overview, n: int) -> dict[str, Any]
         "code": told.code,
         "headline": told.headline,
         "place": verbose.place(finding),
-        # What follows stands below it, whole.
-        "blocks": _named(
-            b for b in told.blocks if not (isinstance(b, Prose) and b.label == "then")
-        ),
+        # What follows stands below it, whole; and the map shows what met what.
+        "blocks": _named(b for b in told.blocks if not _is_beside(b)),
         "then": [b.text for b in told.blocks if isinstance(b, Prose) and b.label == "then"],
-        "details": _named(verbose.details(finding)),
+        "details": _named(
+            [
+                *(b for b in told.blocks if isinstance(b, Grid) and b.marks),
+                *verbose.details(finding),
+            ]
+        ),
         "stream": data.stream_of(finding, overview),
         "seq": finding.seq,
         "table": _table(finding, finding.table) if finding.table is not None else None,
         "effects": [_finding(alignment, overview, i) for i in effects],
     }
+
+
+def _is_beside(block: Block) -> bool:
+    return (isinstance(block, Prose) and block.label == "then") or (
+        isinstance(block, Grid) and bool(block.marks)
+    )
 
 
 def _named(blocks: Iterable[Block]) -> list[tuple[str, Block]]:

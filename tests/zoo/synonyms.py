@@ -84,6 +84,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "agree": "decide together",
     "not come | late": "did not reach",
     "shared": "share | shares",
+    "same things on every rank": "same number of iterations on every rank",
     "equally often": "same number of | as often",
     "same number of steps": "same number of iterations",
     "longer": "more iterations",

@@ -63,13 +63,15 @@ def left_exchanges(situation: Situation, step: Step) -> int:
     the other way round. autograd runs the backwards in the reverse order of the forwards.
     """
     case, stream, call = situation.case, situation.candidate.stream, step.call
+    forward = autograd_function(case, step.stack).removesuffix("backward") + "forward"
     waiting: list[Call] = []
     for one in case.before(step.rank, stream, call.seq) if call is not None else ():
         if one is None or one.splits is None:
             continue
-        if not autograd_function(case, case.stack(step.rank, one)):
+        stack = case.stack(step.rank, one)
+        if any(chains.function(frame).endswith(forward) for frame in stack):
             waiting.append(one)
-        elif waiting and not _mirrors(waiting.pop(), one):
+        elif autograd_function(case, stack) and waiting and not _mirrors(waiting.pop(), one):
             return 0
     depths = (n for n, one in enumerate(reversed(waiting)) if call and _mirrors(one, call))
     return next(depths, 0)

@@ -94,9 +94,8 @@ def words(_: Situation, found: Held) -> Words:
         ),
         (
             (
-                f"Keep collectives out of the body of {said}. What one rank does before the others (a "
-                "download, a cache) belongs there."
+                f"Move {call} behind it: keep collectives out of the body of {said}, for what one "
+                "rank does before the others (a download, a cache)."
             ),
-            f"Move {call} behind the block.",
         ),
     )

@@ -159,6 +159,29 @@ def is_inside(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
     )
 
 
+def is_innermost(case: Case, loop: Decision, stack: Sequence[str]) -> bool:
+    """Whether a loop is the innermost around a call, but for loops of a fixed length within it."""
+    file, number = chains.split(loop.site)
+    last = _end_of_body(case, file, number)
+    for frame in stack:
+        line, tree = chains.line(frame), case.code.parsed(chains.file(frame))
+        is_it = chains.file(frame) == file and number < line <= last
+        for node in ast.walk(tree) if tree is not None else ():
+            if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+                continue
+            around = node.lineno < line <= (node.body[-1].end_lineno or 0)
+            if around and (not is_it or node.lineno > number) and not _is_written(node):
+                return False
+        if is_it:
+            return True
+    return False
+
+
+def _is_written(node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a loop runs over what is written there: ``for view in (batch, -batch):``."""
+    return isinstance(node, ast.For) and isinstance(node.iter, ast.List | ast.Tuple)
+
+
 def _end_of_body(case: Case, file: str, number: int) -> int:
     tree = case.code.parsed(file)
     for node in ast.walk(tree) if tree is not None else ():

@@ -5,7 +5,7 @@ What it means
     has left one loop over batches, and is at the next loop or at a call behind it, does not answer
     the ranks that are still in the loop.
 
-Example
+Example:
     ::
 
         with model.join():
@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import apart, collectives, deciders, joins, phrases
+from collectrace.align.causes import apart, deciders, joins, phrases
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -46,7 +46,8 @@ def words(situation: Situation, left: Left) -> Words:
     gone, inside = left.gone, left.inside
     call = phrases.call(gone.call) if gone.call is not None else "the call"
     return Words(
-        collectives.headline(situation),
+        f"{gone.who} left a loop inside join() that {inside.who} "
+        f"{text.verb(inside.ranks, 'is', 'are')} still in",
         (
             (
                 f"{text.upper(gone.who)} left the loop {deciders.quoted(left.loop)} earlier, and went "

@@ -4,7 +4,7 @@ What it means
     A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers the
     parameters of each module. So every rank must run it, from whichever line.
 
-Example
+Example:
     ::
 
         if rank == 0:
@@ -22,7 +22,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as text
-from collectrace.align.causes import apart, control, deciders, phrases
+from collectrace.align.causes import apart, control, phrases
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -46,8 +46,7 @@ def find(situation: Situation) -> Found | None:
     if other.call is not None and other.call.role == mine.call.role:
         if other.stack == mine.stack or other.call.model != mine.call.model:
             return None
-    first = control.first(situation)
-    if first is None or deciders.form(first) != "condition":
+    if not control.is_condition(control.first(situation)):
         return None
     log = situation.case.log(other.rank)
     made = timeline.before(log) if log is not None else []

@@ -4,7 +4,7 @@ What it means
     FSDP frees the parameters of a module after its forward and gathers them again for its backward,
     unless it is told to keep them (``reshard_after_forward=False``). That must be so on every rank.
 
-Example
+Example:
     ::
 
         if free_memory() > needed:          # on rank 1 only
@@ -63,7 +63,7 @@ def words(situation: Situation, found: Found) -> Words:
     line = phrases.line(call.site if call is not None else None)
     option = _OPTIONS.get(call.role if call is not None else "", "resharding")
     return Words(
-        f"{held.who} kept the parameters of {part} until its backward{line}, {freed.who} did not",
+        f"{held.who} kept the parameters of {part} until its backward{line}",
         (
             (
                 f"{text.upper(freed.who)} gathered the parameters again for the backward; {held.who} "

@@ -4,7 +4,7 @@ What it means
     The constructor compares the models over the group. Ranks that do not construct one at the same
     point make other calls. So it is with a model that is wrapped anew during the training.
 
-Example
+Example:
     ::
 
         if loss < 0.5:                              # on rank 0 only
@@ -47,11 +47,8 @@ def words(situation: Situation, found: Found) -> Words:
     mine, other = found
     if mine.call is None:
         raise ValueError(found)
-    instead = f"{other.who} called {phrases.call(other.call)}" if other.call is not None else (
-        f"{other.who} did not"
-    )  # fmt: skip
     return Words(
-        f"{mine.who} {text.verb(mine.ranks, 'is', 'are')} in {phrases.call(mine.call)}, {instead}",
+        f"only {mine.who} {text.verb(mine.ranks, 'is', 'are')} in {phrases.call(mine.call)}",
         (
             (
                 f"{text.upper(text.issuer(mine.call))} compares the models over the group: every rank "

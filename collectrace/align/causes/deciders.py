@@ -149,6 +149,13 @@ def _loop(situation: Situation, decision: Decision) -> str:
     longer = one[1].did == "iterates" or two[1].did == "ended"
     shorter = one[1].did == "ended" or two[1].did == "iterates"
     if longer is shorter:
+        found = structure.around(situation, decision)
+        if len(found.inside) == 1 == len(found.outside):
+            (side, _), (gone, _) = found.inside[0], found.outside[0]
+            return (
+                f"The loop {said} ended earlier on {words.ranks(gone.ranks)}: "
+                f"{words.ranks(side.ranks)} {words.verb(side.ranks, 'is', 'are')} still in it."
+            )
         return f"The loop {said} can have had another number of iterations on {one[0]}."
     if longer:
         return (
@@ -259,7 +266,7 @@ def fix(situation: Situation, decision: Decision) -> str:
         case "condition":
             return (
                 f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
-                "let every rank take the same branch."
+                f"let every rank {_then(situation, decision)}."
             )
         case "loop" if structure.around(situation, decision).is_fixed_loop:
             return f"Let every rank run all iterations of {said}: look for what leaves it early."
@@ -277,6 +284,12 @@ def fix(situation: Situation, decision: Decision) -> str:
             return f"Let {said} call the same function on every rank."
         case _:
             return f"Compute {said} in the same way on every rank, or broadcast the result."
+
+
+def _then(situation: Situation, decision: Decision) -> str:
+    if structure.around(situation, decision).jump == "break":
+        return "leave the loop in the same iteration"
+    return "take the same branch"
 
 
 _ONE_DECIDES: Final[dict[DependsOn, str]] = {

@@ -384,7 +384,7 @@ TABLE: Final = (
     Fix(
         "Call step() and eval() of the schedule equally often on every rank of the pipeline, every "
         "rank with the same schedule and the same n_microbatches.",
-        ("pp.",), when=("messages",), replaces=True,
+        ("pp.",), when=("messages",),
     ),
     # stage.py: a stage makes its receive buffers once, of the shapes that it was given
     # (input_args, output_args) or that the first step() showed.

@@ -57,9 +57,9 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
             if when not in row.when or (row.whole_forward and not whole) or step.call is None:
                 continue
             if row.fits(step.call, path_of[id(step)], decided):
-                kept = () if row.replaces or row.whole_forward else words.fixes
-                if row.whole_forward:
-                    kept = words.fixes[1:]
+                replaces = row.replaces or situation.kind == "p2p_mismatch"
+                kept = words.fixes[1:] if row.whole_forward else words.fixes
+                kept = () if replaces else kept
                 return replace(words, fixes=(*row.text.split("\n"), *kept)[:3])
     return words
 
@@ -67,10 +67,10 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
 def _when(situation: Situation, code: str) -> When:
     if code in _WHENS:
         return _WHENS[code]
-    if situation.kind == "p2p_mismatch":
-        return "message sizes"
-    if situation.kind in ("p2p_unmatched", "deadlock"):
-        return "messages"
+    if situation.kind in ("p2p_mismatch", "p2p_unmatched", "deadlock"):
+        ends = {call.role for _, call in situation.called}
+        is_one = situation.kind == "p2p_mismatch" and len(ends) == 1
+        return "message sizes" if is_one else "messages"
     if len({call.thread for _, call in situation.called}) > 1:
         return "threads"
     places = {(call.role, call.part, side.stack) for side, call in situation.called}

@@ -40,7 +40,7 @@ class Inputs:
         """``rank 0 had 5 batches and rank 1 got to its 6th``."""
         passes = self.counted_by == "forwards"
         noun = ("forward pass", "forward passes") if passes else ("batch", "batches")
-        ran, began = ("ran", "began") if passes else ("had", "got to")
+        ran, began = ("ran", "got to") if passes else ("had", "got to")
         by_count: dict[tuple[int, bool], list[int]] = {}
         for rank, count in sorted(self.counts.items()):
             by_count.setdefault((count, rank in self.ended), []).append(rank)
@@ -236,6 +236,8 @@ def _by_forwards(
     inside = left.inside.call
     if inside is None or not inside.role.startswith("ddp.") or inside.iteration is None:
         return None
+    if not apart.is_innermost(situation.case, left.loop, left.inside.stack):
+        return None  # its iterations are epochs
     gone = left.gone.call
     made = gone.iteration if gone is not None else last_iteration(logs[left.gone.rank])
     if made is None or made >= inside.iteration:

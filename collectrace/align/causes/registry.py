@@ -112,12 +112,15 @@ STATES: Final = (
 )
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
-CAUGHT: Final = ("CT2", "CT306", "CT319")
+CAUGHT: Final = (
+    "CT2", "CT306", "CT319", "CT501", "CT502", "CT504", "CT506", "CT508", "CT509", "CT510", "CT511",
+    "CT512", "CT513", "CT515",
+)  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
 HANDLED: Final = (
     "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
-    "CT506", "CT509", "CT510", "CT512", "CT801", "CT802",
+    "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
 )  # fmt: skip
 """Causes that win over an exception that some ranks handled."""
 
@@ -176,7 +179,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
-        ABSENCE, ("root", "raised"), yields_to=("CT2", "CT306", "CT315", "CT317"),
+        ABSENCE, ("root", "raised"),
+        yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
@@ -461,7 +465,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT508", "backward-skipped",
         "A rank skipped a whole iteration: it ran no backward() where the others did.",
-        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT104", "CT204", "CT504"),
+        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT204", "CT504"),
         example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
     ),
     Cause(
@@ -481,7 +485,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT511", "module-left-out",
         "Some ranks left out a module of a sharded model.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT510", "CT512"),
         example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
     ),
     Cause(
@@ -492,10 +496,10 @@ CAUSES: Final[tuple[Cause, ...]] = (
         counter_example="sharded/module_cut_out_of_the_loss",
     ),
     Cause(
-        "CT513", "framework-sizes",
-        "A framework made the same call on all ranks, with tensors of other sizes.",
-        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch"), ("root",),
-        yields_to=("CT104", "CT2", "CT501", "CT502", "CT506", "CT508"),
+        "CT513", "framework-arguments",
+        "A framework made the same call on all ranks, with other sizes, types or roots.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch", "root_mismatch"), ("root",),
+        yields_to=("CT2", "CT501", "CT502", "CT506", "CT508"),
         example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
     ),
     Cause(
@@ -508,7 +512,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT515", "gradients-left-out",
         "The gradients of a module of a sharded model did not come on some ranks.",
         ROWS | _kinds("missing_call"), ("root",),
-        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        yields_to=("CT204", "CT510", "CT512"),
         example="sharded/module_cut_out_of_the_loss",
         counter_example="sharded/layer_dropped_at_random",
     ),

@@ -22,6 +22,10 @@ def _remarks(situation: Situation) -> Iterator[str]:
     in_backward = [call for call in calls if roles.of(call.role).in_backward]
     if len({call.model or 1 for call in in_backward}) > 1:
         yield "The gradients of one model met those of another model: results are wrong."
+    places = {(call.role, call.site, side.stack) for side, call in situation.called}
+    if len(places) == 1 and len({call.op for call in calls}) > 1:
+        made = [f"{call.op} on {words.ranks(s.ranks)}" for s, call in situation.called]
+        yield f"At one line {words.issuer(calls[0])} made {words.listed(made)}."
     absent = situation.candidate.absent
     if absent and any(call.role.startswith("ddp.") for call in calls):
         log = situation.case.log(absent[0])

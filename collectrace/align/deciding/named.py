@@ -92,11 +92,11 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         if found and is_row and _is_telling(found[-1]):
             return found[-1]
 
-    def order(one: _Found) -> tuple[bool, bool, bool]:
+    def order(one: _Found) -> tuple[bool, bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
         is_agreed = is_row and not _is_telling(one)
-        return is_agreed, is_other, by_rank and not one[0].is_of_one_rank
+        return is_agreed, is_other, not _is_telling(one), by_rank and not one[0].is_of_one_rank
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:

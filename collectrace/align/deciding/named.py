@@ -92,11 +92,16 @@ def best(case: Case, candidate: Candidate, program: Program) -> _Found | None:
         if found and is_row and _is_telling(found[-1]):
             return found[-1]
 
+    evidence = candidate.verdict.evidence if candidate.verdict is not None else ()
+    led_by_rank = any(row.fact == "led_by_its_rank" for row in evidence)
+
     def order(one: _Found) -> tuple[bool, bool, bool, bool]:
         by_rank = any(decision.origins == (Origin.RANK,) for decision in one[1].decisions)
         is_other = bool(candidate.suspects) and not {*one[0].ranks} & {*candidate.suspects}
         is_agreed = is_row and not _is_telling(one)
-        return is_agreed, is_other, not _is_telling(one), by_rank and not one[0].is_of_one_rank
+        is_own = one[0].is_of_one_rank
+        by_own = led_by_rank and is_own
+        return is_agreed, is_other, by_own or not _is_telling(one), by_rank and not is_own
 
     first = min(found, key=order, default=None)
     if first is None or not first[0].is_of_one_rank:

@@ -85,12 +85,12 @@ def _of_suspects(
         yield Departed(What.SWAPPED, suspects, left.made, usual=left.usual, rounds=left.rounds)
     gap = shown.get(Entry)
     if isinstance(gap, Entry) and due is not None:
-        rounds = sum(one.place == gap.place for one in calls_of(case, suspects[0])) - 1
+        made = calls_of(case, suspects[0])
+        rounds = sum(one.place == gap.place for one in made if one.t < gap.t)
         after = _call(case, suspects[0], gap)
         yield Departed(What.SKIPPED, suspects, due, 1, due, rounds, others=likes, after=after)
     if isinstance(left, LeftRound) and (left.skipped or left.extra or not isinstance(odd, Odd)):
-        rounds = odd.rounds if isinstance(odd, Odd) else left.rounds
-        yield replace(_of_round(case, left, likes), rounds=rounds)
+        yield _of_round(case, left, likes)
     if isinstance(odd, Odd) and due is not None and stuck is not None:
         usual = max(odd.likes.values(), default=0)
         what = What.SKIPPED if odd.made < usual else What.EXTRA

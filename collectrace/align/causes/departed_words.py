@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collectrace import words
-from collectrace.align.causes import channel_counts, deciders, phrases, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, handled, phrases, wait_cycle
 from collectrace.align.causes.departed import Departed
+from collectrace.align.causes.handled import Handled
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.departures import What
@@ -21,8 +22,12 @@ def told(situation: Situation, found: Departed) -> Words:
         who = words.ranges({*(edge.waiting.rank for edge in cycle), *found.ranks})
         headline = f"ranks {who} disagree: {headline}"
     first = decider(situation)
-    why = [_usually(situation, found)]
-    if first is not None:
+    why = [_autograd(situation, found), _usually(situation, found)]
+    raised = _raised(situation)
+    if raised is not None and first is not None and deciders.form(first) == "handler":
+        who = words.upper(words.ranks(raised.ranks))
+        why.append(f"{who} raised {raised.error}, and handled it at {deciders.quoted(first)}.")
+    elif first is not None:
         why += deciders.reasons(situation, [first, *deciders.rest(situation, first)])
     if situation.is_tie:
         why.append("The logs do not show which rank is wrong.")
@@ -65,16 +70,17 @@ def together(situation: Situation, first: Decision) -> tuple[str, ...]:
 def call(situation: Situation, found: Departed) -> str:
     """Return ``send to rank 1 (a.py:3)``, at the line that tells it from the usual call."""
     case, rank = situation.case, found.ranks[0]
-    site = found.call.site
-    if found.what is not What.SKIPPED and found.usual is not None:
-        stacks = [case.stack(rank, one) for one in (found.call, found.usual)]
-        depth = phrases.apart(stacks)
-        site = chains.site(stacks[0][depth]) if depth else site
     stack = case.stack(rank, found.call) if found.call.site is not None else ()
-    same = {one.stack for one in calls_of(case, rank) if stack and one.stack[:1] == stack[:1]}
-    depth = phrases.apart(sorted({*same, stack})) if stack and site == found.call.site else 0
-    outer = f", called at {words.site(chains.site(stack[depth]))}" if 0 < depth < len(stack) else ""
-    return wait_cycle.of_group(case, found.call, site).removesuffix(")") + outer + ")"
+    own = found.usual if found.what is not What.SKIPPED else None
+    made = case.stack(rank, own) if own is not None else next(
+        (one.stack for one in reversed(calls_of(case, rank)) if one.stack != stack), ()
+    )  # fmt: skip
+    frame = chains.outermost_apart(stack, made)[0] if stack and made else ""
+    outer = words.site(chains.site(frame))
+    whole = wait_cycle.of_group(case, found.call)
+    if not outer or chains.site(frame) == found.call.site:
+        return whole
+    return f"{whole.removesuffix(')')}, called at {outer})"
 
 
 def _did(situation: Situation, found: Departed) -> str:
@@ -139,10 +145,22 @@ def _others(situation: Situation, found: Departed) -> str:
         return f"The others kept their usual pattern; {who} alone did not." if found.rounds else ""
     others = words.upper(words.ranks(found.others))
     if found.what is What.SKIPPED:
-        return f"{others} made that call; {who} alone did not."
+        return f"{others} made that call{_elsewhere(situation, found)}; {who} alone did not."
     if found.what is What.EXTRA:
         return f"{others} did not call it; {who} alone did."
     return ""
+
+
+def _elsewhere(situation: Situation, found: Departed) -> str:
+    """Return the line at which a rank of another group made such a call."""
+    pair = situation.pair
+    if pair is None or pair.is_of_one_rank or not isinstance(pair.two.next, tuple):
+        return ""
+    if pair.two.call != found.call.op or not pair.two.next:
+        return ""
+    frame = pair.two.next[0]
+    site = f"{frame.path}:{frame.line}"
+    return phrases.line(site) if site != found.call.site else ""
 
 
 def fixes(situation: Situation, found: Departed, first: Decision | None) -> tuple[str, ...]:
@@ -156,6 +174,17 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
     if first is None:
         return (own,)
     said, form = deciders.quoted(first), deciders.form(first)
+    raised = _raised(situation) if form == "handler" else None
+    if raised is not None:
+        own = f"Fix the exception that {words.ranks(raised.ranks)} raised: {raised.error}."
+        return (own, *deciders.fixes(situation, first)[:1])
+    if _is_backward(situation, found):
+        op = "send" if found.call.op == "recv" else "recv"
+        return (
+            "Let the input of that forward need a gradient in every iteration (requires_grad_()), "
+            "or make the exchange outside of autograd.",
+            f"Or, if it is meant, let the {op} of rank {found.call.peer} do so, too.",
+        )
     is_message = found.call.peer is not None
     best = deciders.fixes(situation, first)[:2]
     if form == "condition" and is_message:
@@ -179,6 +208,25 @@ def _hub(found: Departed) -> int | None:
     return found.call.peer if found.what is What.EXTRA else found.ranks[0]
 
 
+def _raised(situation: Situation) -> Handled | None:
+    """Return the exception that a suspect handled; None: it handled none."""
+    found = handled.handled(situation)
+    return found if found is not None and {*found.ranks} & {*situation.suspects} else None
+
+
+def _is_backward(situation: Situation, found: Departed) -> bool:
+    """Whether a rank skipped a message that autograd makes in a backward()."""
+    stack = situation.case.stack(found.ranks[0], found.call) if found.call.site else ()
+    is_skipped = found.what is What.SKIPPED and found.call.peer is not None
+    return is_skipped and bool(stack) and chains.function(stack[0]).endswith(".backward")
+
+
+def _autograd(situation: Situation, found: Departed) -> str:
+    if not _is_backward(situation, found):
+        return ""
+    return "autograd runs the backward() of this message only if its input needs a gradient."
+
+
 def _make_it(situation: Situation, found: Departed) -> str:
     who, made = words.ranks(found.ranks), call(situation, found)
     if found.count > 1:
@@ -190,7 +238,8 @@ def _make_it(situation: Situation, found: Departed) -> str:
             "them make the recv only if it does: broadcast the list first."
         )
     if found.what is What.SKIPPED:
-        when = "for each message that it gets" if found.after is not None else "in every iteration"
+        is_answer = found.after is not None and found.after.op == "recv"
+        when = "for each message that it gets" if is_answer else "in every iteration"
         first = "agree first to leave it out"
         if found.call.peer is not None:
             first = f"tell rank {found.call.peer} first how many messages there are"

@@ -55,7 +55,9 @@ def words(situation: Situation, sides: Found) -> Words:
     who = f"{text.ranks(suspects)} gave" if suspects else "ranks disagree: they gave"
     return Words(
         f"{who} {text.name(call)} other {what}{phrases.line(call.site)}",
-        (f"{text.upper(text.issuer(call))} made the same {call.op} on every rank, with other {what}: {told}.",),
+        (
+            f"{text.upper(text.issuer(call))} made the same {call.op} on every rank, with other {what}: {told}.",
+        ),
         (f"Give {text.name(call)} the same sizes, types and root on every rank.",),
     )
 

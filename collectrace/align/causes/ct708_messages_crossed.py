@@ -210,7 +210,7 @@ def words(situation: Situation, found: Crossed) -> Words:
             (
                 first,
                 f"The {words_.ordinal(found.other)} message that {source} sends has the size that "
-                f"is awaited here. So the order differs, or {source} has sent more.",
+                f"is awaited here. So the two may make them in another order, or {source} has sent more.",
             ),
             (
                 _ORDER,

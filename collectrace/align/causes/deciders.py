@@ -54,10 +54,12 @@ def form(decision: Decision) -> Form:
     names = {side.name for side in decision.sides if side.name}
     if ways <= {"calls", "calls_other"} and ways:
         return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
+    head = decision.text.split(" ", 1)[0].rstrip(":")
+    if head == "while":
+        return "loop"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
-    head = decision.text.split(" ", 1)[0].rstrip(":")
     if head in ("if", "elif", "match", "case", "assert", "return", "continue", "break"):
         return "condition"
     if head in ("for", "while", "async"):
@@ -146,8 +148,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
 def _loop(situation: Situation, decision: Decision) -> str:
     said = quoted(decision)
     one, two = _named(situation, decision)  # the suspects first
-    longer = one[1].did == "iterates" or two[1].did == "ended"
-    shorter = one[1].did == "ended" or two[1].did == "iterates"
+    longer = one[1].did in _GOES_ON or two[1].did in _ENDS
+    shorter = one[1].did in _ENDS or two[1].did in _GOES_ON
     if longer is shorter:
         found = structure.around(situation, decision)
         if len(found.inside) == 1 == len(found.outside):
@@ -167,6 +169,10 @@ def _loop(situation: Situation, decision: Decision) -> str:
         f"one on {two[0]}."
     )
 
+
+_GOES_ON: Final = ("iterates", "taken")
+_ENDS: Final = ("ended", "not_taken")
+"""Ways of a loop; those of a ``while`` are those of its condition."""
 
 _TRUE: Final[dict[Way | None, str]] = {
     "taken": "true", "not_taken": "false", "case": "matched", "no_case": "not matched",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, iterations, repeats, table
+from collectrace.align.causes import choose, ct607_repeated, frameworks, iterations, table
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import named
-from collectrace.align.judging import evidence, places
+from collectrace.align.judging import evidence, places, sisters
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.matching.comparison import Divergence
@@ -30,7 +30,12 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     """
     index = {candidate: n for n, candidate in enumerate(judged)}
     return [
-        _finding(Situation(case, one, decided.decisions, decided.pair), judged, context, index)
+        _finding(
+            Situation(case, one, decided.decisions, decided.pair, _again(case, one, judged)),
+            judged,
+            context,
+            index,
+        )
         for one, decided in zip(judged, named.decided(case, judged), strict=True)
     ]
 
@@ -50,13 +55,15 @@ def _finding(
     bare = Words(KINDS[candidate.kind].meaning, ())
     found = explained(None, choose.cause_of, situation)
     said = explained(bare, found.words, situation) if found is not None else bare
+    if found is not None:
+        said = explained(said, frameworks.applied, situation, found.cause.code, said)
     cause = index.get(candidate.cause) if candidate.cause is not None else None
     verdict = candidate.verdict
     return Finding(
         kind=candidate.kind,
         severity=candidate.severity,
         code=found.cause.code if found is not None else None,
-        headline=said.headline + explained("", repeats.also, case, candidate, judged),
+        headline=said.headline + explained("", ct607_repeated.suffix, situation),
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,
@@ -68,12 +75,13 @@ def _finding(
         notes=(
             *said.notes,
             *explained([], iterations.notes, situation),
-            *explained([], _notes, case, candidate, judged),
+            *explained((), ct607_repeated.note, situation),
+            *explained([], _notes, case, candidate),
         ),
         table=explained(None, _table, situation, judged, context),
         sources=explained((), _sources, situation),
         parted=explained(None, _diverged, situation),
-        repeats=cause if explained(False, repeats.is_repeat, case, candidate) else None,
+        repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
         decisions=situation.decisions or None,
         evidence=evidence.told(verdict.evidence) if verdict is not None else None,
     )
@@ -128,12 +136,19 @@ def _sources(situation: Situation) -> tuple[SourceLine, ...]:
     return tuple(found.values())[:_MOST_SOURCES]
 
 
-def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> list[str]:
+def _again(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return the candidates that are the same error in other groups, or of other messages."""
+    if candidate.cause is not None:
+        return ()
+    effects = (one for one in judged if one.cause is candidate)
+    return tuple(one for one in effects if sisters.repeats(case, candidate, one))
+
+
+def _notes(case: Case, candidate: Candidate) -> list[str]:
     """Return observations that blame nobody."""
-    source = candidate.source
-    notes = [repeats.note(case, candidate, judged)]
+    source, notes = candidate.source, list[str]()
     if not isinstance(source, Divergence) or candidate.mark == "fatal":
-        return [*filter(None, notes)]
+        return notes
     if source.gap is not None and candidate.kind != "lost_mismatch":
         notes.append(
             f"A log has lost calls {source.gap[0]} to {source.gap[1]}, and the digests over them "
@@ -142,8 +157,7 @@ def _notes(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> lis
         )
     if candidate.unknown and candidate.severity == "error":
         notes.append(f"Nothing is known here of {words.ranks(candidate.unknown)}.")
-    notes += _aborted(case, candidate)
-    return [*filter(None, notes)]
+    return notes + _aborted(case, candidate)
 
 
 def _aborted(case: Case, candidate: Candidate) -> list[str]:

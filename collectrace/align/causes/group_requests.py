@@ -169,8 +169,9 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     for rank in ranks[:2]:
         standing = situation.case.standings.get(rank)
         call = standing.last_call if standing is not None and standing.waiting else None
-        if call is not None:
-            told.append(f"rank {rank} waits in {phrases.call(call)}")
+        targets = {edge.target[0] for edge in situation.case.graph.of(rank)}
+        if call is not None and targets:
+            told.append(f"rank {rank} waits in {phrases.call(call)} for {words.ranks(targets)}")
     return f"{words.upper('; '.join(told))}." if told else ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import words
+from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -53,6 +54,12 @@ def made(members: Sequence[int], one: Call) -> str:
     """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
     verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
     return f"{words.ranks(members)} {verb_} {call(one)}"
+
+
+def text(case: Case, frame: str) -> str:
+    """Return the code of a frame's line; empty: it is not known."""
+    lines, number = case.code.lines(chains.file(frame)), chains.line(frame)
+    return lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
 
 
 def statement(text: str, site: str) -> str:

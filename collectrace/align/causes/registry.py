@@ -570,6 +570,12 @@ CAUSES: Final[tuple[Cause, ...]] = (
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),
     Cause(
+        "CT607", "repeated",
+        "The error of another group, or of another message, once more.",
+        ALL,
+        example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
+    ),
+    Cause(
         "CT701", "message-order",
         "Ranks wait for each other's messages, because each begins with the same operation.",
         _kinds("deadlock"), ("root",), yields_to=("CT702", "CT710", "CT712"),

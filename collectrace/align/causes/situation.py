@@ -30,6 +30,8 @@ class Situation:
     decisions: tuple[Decision, ...] = ()
     pair: Pair | None = None
     """The two sides between which the statements decided; None: none were found."""
+    again: tuple[Candidate, ...] = ()
+    """The same error in other groups, or of other messages."""
 
     @property
     def kind(self) -> Kind:

@@ -38,6 +38,7 @@ from collectrace.align.judging import evidence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
+from collectrace.align.judging.sisters import repeats
 from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
@@ -77,11 +78,21 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
     return [
         _worded(
             case,
-            Situation(case, candidate, decided.decisions, decided.pair),
+            Situation(
+                case, candidate, decided.decisions, decided.pair, _again(case, candidate, judged)
+            ),
             _finding(case, candidate, judged, context, index),
         )
         for candidate, decided in zip(judged, named.decided(case, judged), strict=True)
     ]
+
+
+def _again(case: Case, candidate: Candidate, judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return the candidates that are the same error once more."""
+    return tuple(
+        one for one in judged
+        if one.cause is candidate and repeats(case, candidate, one)
+    )  # fmt: skip
 
 
 def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
@@ -100,7 +111,7 @@ def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,
-        notes=(*said.notes, *finding.notes),
+        notes=(*said.notes, *ct607_repeated.note(situation), *finding.notes),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose
+from collectrace.align.causes import choose, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import named
 from collectrace.align.diagnosis import (
@@ -78,26 +78,37 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
             case,
             Situation(case, candidate, decided.decisions, decided.pair),
             _finding(case, candidate, judged, context, index),
+            case.faults.attempt("explanation", "", sisters.also, case, candidate, judged),
         )
         for candidate, decided in zip(judged, named.decided(case, judged), strict=True)
     ]
 
 
-def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
-    """Return a finding with its decisions, and with the words of its cause if one is found."""
+def _worded(case: Case, situation: Situation, finding: Finding, also: str) -> Finding:
+    """Return a finding with its decisions, and with the words of its cause if one is found.
+
+    ``also``: in how many other groups the same error is.
+    """
     finding = replace(finding, decisions=situation.decisions or None)
     found = case.faults.attempt("explanation", None, choose.cause_of, situation)
     said = case.faults.attempt("explanation", None, found.words, situation) if found else None
     if found is None or said is None:
         return finding
+    if not found.cause.is_found:
+        return replace(finding, code=found.cause.code)  # the old words tell more
     return replace(
         finding,
         code=found.cause.code,
-        headline=said.headline,
+        headline=phrases.fitting(said.headline + also, said.headline),
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,
-        notes=(*said.notes, *finding.notes),
+        notes=(
+            *said.notes,
+            *([f"The same error is{also[1:]}."] if also.startswith(",") else []),
+            *finding.notes,
+        ),
+        decisions=None if said.undecided else finding.decisions,
     )
 
 

@@ -207,7 +207,7 @@ def why(situation: Situation) -> tuple[str, ...]:
     quoted = phrases.either([deciders.quoted(one) for one in found])
     if len(found) > 1:
         loops = [deciders.quoted(one) for one in found if is_over_names(one)]
-        order = f", or the order of {loops[0]} differs" if loops else ""
+        order = f", or the ranks are at different iterations of {loops[0]}" if loops else ""
         others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
         return (f"It can have been decided by {phrases.either(others)}{order}.",)
     if is_over_names(found[0]):

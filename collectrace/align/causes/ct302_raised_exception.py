@@ -49,8 +49,9 @@ _HINTS: Final = (
     Hint(
         re.compile(r"Global rank \d+ is not part of group\b"),
         "src= and dst= name a rank of the whole job.",
-        "Pass a member of the group, as get_global_rank(group, 0) returns it, or pass its place in "
-        "the group as group_src= or group_dst=.",
+        "The rank that src= or dst= names is not part of group: pass a member, as "
+        "get_global_rank(group, 0) returns it, or its place in the group as group_src= or "
+        "group_dst=.",
     ),
 )  # fmt: skip
 """torch 2.13, distributed_c10d.py."""
@@ -81,7 +82,7 @@ def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
         ),
         (
             *(hint.fix for hint in known),
-            f"Fix what raised{at}.",
+            f"Fix what raised on {who}{at}.",
             "If a rank may fail alone, share an error flag with all ranks before the next "
             "collective (all_reduce with MAX), or let the launcher end the job.",
         ),

@@ -96,10 +96,11 @@ def _worded(case: Case, situation: Situation, finding: Finding, also: str) -> Fi
         return finding
     if not found.cause.is_found:
         return replace(finding, code=found.cause.code)  # the old words tell more
+    headline = said.headline + also
     return replace(
         finding,
         code=found.cause.code,
-        headline=phrases.fitting(said.headline + also, said.headline),
+        headline=headline if len(headline) <= phrases.HEADLINE else said.headline,
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,

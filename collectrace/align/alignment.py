@@ -10,6 +10,7 @@ from typing import Final
 
 from collectrace import words
 from collectrace.align.diagnosis import explain
+from collectrace.align.excerpts import build as excerpts
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, build
 from collectrace.align.judging.judge import judge
@@ -133,6 +134,7 @@ def judged(comparison: Comparison, context: int = CONTEXT, *, brief: bool = Fals
     findings = explain.findings(case, candidates, context)
     if not brief:
         findings = _merge(findings, information(case, candidates))
+        findings = excerpts.added(case, findings, case.program)
     ranks = tuple(_rank_state(case, standing) for standing in case.standings.values())
     job = case.faults.attempt("overview", None, describe, evidence.logs)
     lost = case.faults.attempt("observations", (), lost_lines.notes, comparison)

@@ -83,7 +83,12 @@ def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(patterns) or nothing, re.IGNORECASE)
 
 
+_RANK: Final = re.compile(r"rank (\d+)")
+
+
 def _pattern(word: str) -> str:
+    if found := _RANK.fullmatch(word):  # also as one of several: ``ranks 0 and 1``
+        return rf"{_whole(word)}|\branks (\d+(, | and ))*{found.group(1)}(?![\d-])"
     if len(word) > 2 and word[0] == word[-1] == "/":
         return word[1:-1]
     if word.endswith("*"):

@@ -226,7 +226,7 @@ def fixes(situation: Situation) -> tuple[str, ...]:
     """Return what to change if ranks are at different iterations, not the argument."""
     return (
         tuple(
-            f"If the ranks are at different iterations: {words.lower(deciders.fix(one))}"
+            f"If the ranks are at different iterations: {words.lower(deciders.fix(situation, one))}"
             for one in deciding(situation)
             if deciders.form(one) in ("condition", "handler")
         )[:1]

@@ -35,10 +35,8 @@ def find(situation: Situation) -> Decision | None:
 
 def words(situation: Situation, found: Decision) -> Words:
     """Return the words for a condition on the rank."""
-    quoted = deciders.quoted(found)
-    call = collectives.subject_call(situation)
     return Words(
         collectives.headline(situation),
         deciders.reasons(situation, [found, *deciders.rest(situation, found)]),
-        (f"Move {call} out of {quoted}: make the call on every rank, or on none.",),
+        deciders.fixes(situation, found),
     )

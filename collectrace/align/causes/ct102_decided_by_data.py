@@ -1,7 +1,7 @@
 """A condition sent some ranks past a call that the others made.
 
 What it means
-    The condition can have another value on each rank: it depends on the rank's own data, on a clock,
+    The condition can have another value on each rank: it depends on the data of the rank, a clock,
     a random number, a file, or on something that the source does not show.
 
 Example

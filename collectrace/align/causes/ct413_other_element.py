@@ -87,7 +87,7 @@ def words(situation: Situation, found: How) -> Words:
     }[found]
     loops = [one for one in decisions if arguments.is_over_names(one)]
     through = f" in {deciders.quoted(loops[0])}" if loops else ""
-    others = [deciders.fix(one) for one in decisions
+    others = [deciders.fix(situation, one) for one in decisions
               if deciders.form(one) in ("condition", "handler")]  # fmt: skip
     same = (
         f"Go through the same elements in the same order on every rank{through}: sort a set, or a "

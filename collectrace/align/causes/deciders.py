@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import collectives, phrases, structure
 from collectrace.align.causes.situation import Situation
+from collectrace.align.reading.rank_names import RANK
 from collectrace.findings import Decision, DecisionSide, DependsOn, Way
 
 Form = Literal["condition", "loop", "handler", "dispatch", "value"]
@@ -42,13 +43,17 @@ ORIGINS: Final[dict[DependsOn, str]] = {
     "order": "It depends on the order of a set, which differs between processes.",
     "data": "It is computed from each rank's own data, so ranks can disagree.",
     "length": "It depends on a length, which can differ between ranks.",
-    "unknown": "The source does not show what it depends on.",
+    "unknown": "",
     "agreed": "It depends on values that are the same on all ranks.",
 }
 
 
 def form(decision: Decision) -> Form:
     """Return what kind of statement a decision is."""
+    ways = {side.did for side in decision.sides} - {None, "next"}
+    names = {side.name for side in decision.sides if side.name}
+    if ways <= {"calls", "calls_other"} and ways:
+        return "dispatch" if len(names) > 1 or len(ways) > 1 else "value"
     for side in decision.sides:
         if side.did is not None and side.did != "next":
             return _FORMS[side.did]
@@ -69,14 +74,15 @@ def ranked(situation: Situation) -> list[Decision]:
 
     def order(one: Decision) -> tuple[object, ...]:
         ways = {side.did for side in one.sides}
+        known = len(ways - {None}) if len(ways) > 1 else 0
         return (
             one.library is not None,
+            form(one) == "value",
             one.strength not in ("confirmed", "only"),
             one.strength == "equal",
             origin(one) == "agreed",
-            form(one) == "value",
-            origin(one) not in ("rank", "exception"),
-            len(ways - {None}) < len(one.sides),
+            form(one) == "loop" and origin(one) == "unknown",
+            -known,
             _FIRST.index(origin(one)),
         )
 
@@ -95,35 +101,64 @@ def quoted(decision: Decision) -> str:
 
 
 def what_it_did(situation: Situation, decision: Decision) -> str:
-    """Return one sentence: what the statement did on each side."""
-    one, two = _named(situation, decision)
+    """Return one sentence: what the statement did, and to which call."""
     said = quoted(decision)
-    ways = one[1].did, two[1].did
     match form(decision):
         case "condition":
-            known = [(who, side.did) for who, side in (one, two) if side.did in _TRUE]
-            if not known:
-                return f"{said} can have sent the ranks different ways."
-            told = [f"{_TRUE[did]} on {who}" for who, did in known if did is not None]
-            return f"{said} was {' and '.join(told)}."
+            return _condition(situation, decision)
         case "loop":
-            if ways[0] == "iterates" or ways[1] == "ended":
-                return f"The loop {said} ended earlier on {two[0]} than on {one[0]}."
-            if ways[1] == "iterates" or ways[0] == "ended":
-                return f"The loop {said} ended earlier on {one[0]} than on {two[0]}."
-            return f"The loop {said} can have had another number of iterations on {one[0]}."
+            return _loop(situation, decision)
         case "handler":
-            entered = [who for who, side in (one, two) if side.did in ("handler", "raised")]
+            entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
             if len(entered) == 1:
                 return f"{words.upper(entered[0])} handled an exception at {said}."
-            return f"An exception on some ranks can have decided at {said}."
+            return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
+            one, two = _named(situation, decision)
             told = [f"{side.name}() on {who}" for who, side in (one, two) if side.name]
             if told:
                 return f"{said} called {' and '.join(told)}{_other(one, two)}."
             return f"{said} can have called different functions."
         case _:
             return f"The result of {said} can differ between the ranks."
+
+
+_ENTERED: Final = ("handler", "raised")
+
+
+def _condition(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    known = [(who, s.did) for who, s in _named(situation, decision) if s.did in _TRUE]
+    outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
+    if found.branches > 1:
+        told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
+        return f"The branches of {said} make different calls: {words.listed(told)}."
+    if found.inside:
+        side, call = found.inside[0]
+        inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
+        return f"{words.upper(phrases.made(side.ranks, call))} {inside}."
+    was = f"was {outcomes}" if outcomes else "can differ between the ranks"
+    if found.jump is not None:
+        return f"{said} {was}. Its `{found.jump}` skips what comes behind it."
+    return f"{said} {was}."
+
+
+def _loop(situation: Situation, decision: Decision) -> str:
+    said = quoted(decision)
+    one, two = _named(situation, decision)  # the suspects first
+    longer = one[1].did == "iterates" or two[1].did == "ended"
+    shorter = one[1].did == "ended" or two[1].did == "iterates"
+    if longer is shorter:
+        return f"The loop {said} can have had another number of iterations on {one[0]}."
+    if longer:
+        return (
+            f"The loop {said} had more iterations on {one[0]}: it began another one there, and had "
+            f"ended on {two[0]}."
+        )
+    return (
+        f"The loop {said} had fewer iterations on {one[0]}: it had ended there, and began another "
+        f"one on {two[0]}."
+    )
 
 
 _TRUE: Final[dict[Way | None, str]] = {
@@ -143,25 +178,41 @@ def _named(
     one, two = decision.sides[0], decision.sides[-1]
     if one.rank == two.rank:
         who = f"rank {one.rank}"
-        return (who, one), (f"{who} before", two)
+        return (who, one), (f"{who} in earlier iterations", two)
     sides = {rank: side.ranks for side in situation.candidate.sides for rank in side.ranks}
+    is_shorter = situation.is_tie and two.did == "ended"
+    if (two.rank in situation.suspects and one.rank not in situation.suspects) or is_shorter:
+        one, two = two, one
     names = [words.ranks(sides.get(side.rank, (side.rank,))) for side in (one, two)]
     if names[0] == names[1]:
         names = [f"rank {side.rank}" for side in (one, two)]
     return (names[0], one), (names[1], two)
 
 
+def depends(decision: Decision) -> str:
+    """Return what a statement depends on, and where that comes in."""
+    said, source = ORIGINS[origin(decision)], decision.comes_from
+    is_told = origin(decision) != "rank" or (source and RANK.search(source.text))
+    if source is None or not is_told:
+        return said
+    return f"{said.rstrip('.')}: {phrases.statement(source.text.partition('  #')[0], source.site)}."
+
+
 def reasons(situation: Situation, chosen: Sequence[Decision]) -> tuple[str, ...]:
     """Return what decided, in at most three sentences."""
     first = chosen[0]
-    if len(chosen) == 1:
-        return (what_it_did(situation, first), ORIGINS[origin(first)])
-    rest = words.listed([quoted(one) for one in chosen[1:MOST]])
-    return (
-        what_it_did(situation, first),
-        ORIGINS[origin(first)],
-        f"These can have decided instead: {rest}. The logs do not show which did.",
-    )
+    told = [what_it_did(situation, first)]
+    if len(chosen) > 1:
+        others = words.listed([quoted(one) for one in chosen[1:MOST]])
+        told.append(f"Or {others} decided: the logs do not show which did.")
+    told += collectives.silent(situation)
+    is_told = origin(first) not in ("unknown", "exception") or form(first) != "handler"
+    if origin(first) != "unknown" and is_told and len(told) < _MOST_SENTENCES:
+        told.insert(1, depends(first))
+    return tuple(told)
+
+
+_MOST_SENTENCES: Final = 3
 
 
 def rest(situation: Situation, chosen: Decision) -> list[Decision]:
@@ -171,35 +222,51 @@ def rest(situation: Situation, chosen: Decision) -> list[Decision]:
     return [
         one
         for one in ranked(situation)
-        if one is not chosen and one.strength != "equal" and origin(one) != "agreed"
+        if one is not chosen
+        and one.strength != "equal"
+        and origin(one) != "agreed"
+        and (form(one) != "value" or form(chosen) == "value")
+        and (form(one) != "loop" or origin(one) != "unknown" or origin(chosen) == "unknown")
     ]
 
 
 def fixes(situation: Situation, chosen: Decision) -> tuple[str, ...]:
     """Return what to change about a statement that decided, and about others that can have."""
-    others = [one for one in rest(situation, chosen)[: MOST - 1] if form(one) != form(chosen)]
-    return (
-        fix(chosen),
-        *(f"If {quoted(one)} decided: {words.lower(fix(one))}" for one in others),
-    )
+    others = rest(situation, chosen)[: MOST - 1]
+    first = fix(situation, chosen)
+    rests = [fix(situation, one) for one in others if form(one) != form(chosen)]
+    more = [
+        f"If {quoted(one)} decided: {words.lower(fix(situation, one))}"
+        for one in others
+        if form(one) != form(chosen)
+    ]
+    return (first, *(said for said, fix in zip(more, rests, strict=True) if fix != first))
 
 
-def fix(decision: Decision) -> str:
+def fix(situation: Situation, decision: Decision) -> str:
+    """Return what to change about a statement."""
     said, place = quoted(decision), words.site(decision.site)
+    if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
+        return f"Use the same order on every rank: sort what {place} iterates over."
     match form(decision):
-        case "condition":
-            if origin(decision) == "order":
-                return f"Use the same order on every rank at {place}: sort what you iterate over."
+        case "condition" if origin(decision) == "rank":
+            return _of_rank(situation, decision)
+        case "condition" if origin(decision) in _ONE_DECIDES:
             return (
-                f"Decide together before {place}: all_reduce the condition with MIN or MAX, then "
+                f"Let one rank {_ONE_DECIDES[origin(decision)]} and broadcast the result before "
+                f"{said}, so that every rank takes the same branch."
+            )
+        case "condition":
+            return (
+                f"Decide together before {said}: all_reduce the condition with MIN or MAX, then "
                 "let every rank take the same branch."
             )
+        case "loop" if structure.around(situation, decision).is_fixed_loop:
+            return f"Let every rank run all iterations of {said}: look for what leaves it early."
         case "loop":
-            if origin(decision) == "order":
-                return f"Iterate in the same order on every rank: sort the collection at {place}."
             return (
-                f"Give the loop {said} the same length on every rank: agree on the number of steps "
-                "first (all_reduce with MIN)."
+                f"Give the loop {said} the same number of iterations on every rank: agree on the "
+                "length first (all_reduce with MIN)."
             )
         case "handler":
             return (
@@ -209,6 +276,25 @@ def fix(decision: Decision) -> str:
         case "dispatch":
             return f"Let {said} call the same function on every rank."
         case _:
-            if origin(decision) == "order":
-                return f"Use the same order on every rank at {place}: sort what you iterate over."
             return f"Compute {said} in the same way on every rank, or broadcast the result."
+
+
+_ONE_DECIDES: Final[dict[DependsOn, str]] = {
+    "clock": "read the clock", "random": "draw the number", "files": "look at the file system",
+    "environment": "read the environment",
+}  # fmt: skip
+
+
+def _of_rank(situation: Situation, decision: Decision) -> str:
+    said, found = quoted(decision), structure.around(situation, decision)
+    if found.branches > 1:
+        return f"Make the same calls in the same order in all branches of {said}, on every rank."
+    if found.inside:
+        call = phrases.call(found.inside[0][1])
+        return f"Move {call} out of {said}: make the call on every rank, or on none."
+    if found.jump is not None and found.outside:
+        return (
+            f"Make the calls behind {said} on every rank, or on none. If only some ranks may "
+            f"`{found.jump}` there, decide together first."
+        )
+    return f"Let every rank take the same branch of {said}."

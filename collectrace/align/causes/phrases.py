@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from collectrace import words
@@ -24,7 +24,15 @@ def line(site: str | None) -> str:
 
 def call(one: Call, site: str | None = None) -> str:
     """Return ``all_reduce (train.py:13)``. ``site``: a line of its stack that says more."""
-    return words.name(one) + line(site or one.site) + words.in_thread(one)
+    return name(one) + line(site or one.site) + words.in_thread(one)
+
+
+def name(one: Call) -> str:
+    """Return ``all_reduce``; of a message ``send (isend) to rank 1 with tag 3``."""
+    if one.peer is None or not is_user(one):
+        return words.name(one)
+    tag = f" with tag {one.tag}" if one.tag else ""
+    return f"{words.message(one)} {words.peer(one)}{tag}"
 
 
 def calls(made: Sequence[tuple[str, str]]) -> str:
@@ -40,24 +48,15 @@ def did(one: Call) -> str:
     return "called" if is_user(one) else "was in"
 
 
+def made(members: Sequence[int], one: Call) -> str:
+    """Return ``rank 1 called all_reduce (train.py:13)``, ``ranks 0,2 were in DDP backward()``."""
+    verb_ = "called" if is_user(one) else words.verb(members, "was in", "were in")
+    return f"{words.ranks(members)} {verb_} {call(one)}"
+
+
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
-
-
-def ranks(members: Iterable[int]) -> str:
-    """Return ``rank 1`` or ``ranks 0,2``."""
-    return words.ranks(members)
-
-
-def capital(text: str) -> str:
-    """Return a sentence with its first letter in upper case."""
-    return words.upper(text)
-
-
-def verb(members: Collection[int], singular: str, plural: str) -> str:
-    """Return the form of a verb that fits how many ranks there are."""
-    return words.verb(members, singular, plural)
 
 
 def either(parts: Sequence[str]) -> str:
@@ -95,3 +94,9 @@ def apart(stacks: Sequence[Sequence[str]]) -> int:
         if len({chains.site(stack[depth]) for stack in stacks}) > 1:
             return depth
     return 0
+
+
+def function(frame: str) -> str:
+    """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
+    name = chains.method(frame)
+    return f"{name}()" if name else ""

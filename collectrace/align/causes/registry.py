@@ -110,7 +110,19 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-STATES: Final = ("CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4")
+STATES: Final = (
+    "CT2",
+    "CT5",
+    "CT8",
+    "CT30",
+    "CT312",
+    "CT313",
+    "CT314",
+    "CT315",
+    "CT317",
+    "CT319",
+    "CT4",
+)
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = ("CT2", "CT306", "CT319")
@@ -126,39 +138,57 @@ _UNEXPLAINED: Final[tuple[Kind, ...]] = (
 )  # fmt: skip
 """The kinds whose cause may not be found, from CT951 on: the order is for ever."""
 
+HANDLED: Final = (
+    "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
+    "CT506", "CT509", "CT510", "CT512", "CT801", "CT802",
+)  # fmt: skip
+"""Causes that win over an exception that some ranks handled."""
+
 CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT101", "rank-condition",
         "A condition on the rank let only some ranks make a call.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=STATES,
+        yields_to=(*STATES, "CT104", "CT108"),
         example="matching/missing", counter_example="healthy/leader_and_followers",
     ),
     Cause(
         "CT102", "decided-by-data",
         "A condition that can differ between ranks decided which calls they made.",
         ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT101", *STATES),
+        yields_to=("CT101", "CT104", "CT107", "CT108", *STATES),
     ),
     Cause(
         "CT103", "loop-length",
         "A loop had more iterations on some ranks than on others.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*STATES, "CT104", "CT108"),
     ),
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
+        ROWS | _kinds("missing_call"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
         "One line called different functions on different ranks.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
     ),
     Cause(
         "CT106", "other-value",
         "One line computed different values, and the calls after it differ.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=(*STATES, "CT104", "CT107", "CT108"),
+    ),
+    Cause(
+        "CT107", "iteration-order",
+        "A loop gave the ranks other items, or the same items in another order.",
         ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=STATES,
+    ),
+    Cause(
+        "CT108", "other-order",
+        "A rank made the same calls as the others, in another order.",
+        ROWS, ("root",), yields_to=(*STATES, "CT104", "CT107"),
     ),
     Cause(
         "CT301", "busy-elsewhere",
@@ -370,6 +400,273 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "The ranks decided by a result that only the root got.",
         ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=(*CAUGHT, "CT30"),
         example="matching/reduced_to_the_root", counter_example="groups/unused_in_one_node",
+    ),
+    Cause(
+        "CT201", "join-own-call",
+        "The script made a call of its own inside join(), which does not answer it.",
+        ROWS, ("root", "join"), yields_to=("CT206",),
+        example="join/barrier_inside", counter_example="join/zero_left_out",
+    ),
+    Cause(
+        "CT202", "join-unanswered",
+        "A model or an optimizer made a call that join() does not answer.",
+        ROWS, ("root", "join"),
+        example="join/one_model_of_two", counter_example="join/two_models",
+    ),
+    Cause(
+        "CT203", "join-on-some-ranks",
+        "Some ranks ran a DDP model inside join(), and others outside of it.",
+        ROWS, ("root", "ddp"),
+        example="join/enabled_on_one_rank", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT204", "uneven-inputs",
+        "Some ranks had fewer batches than others, and nothing takes care of that.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT201", "CT202", "CT203", "CT205"),
+        example="join/inputs_uneven", counter_example="ddp/stops_early_and_ends",
+    ),
+    Cause(
+        "CT205", "join-around-loops",
+        "A join() is around several loops: a rank that has left one is still inside.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"), yields_to=("CT201",),
+        example="join/join_around_the_epochs", counter_example="join/inputs_uneven",
+    ),
+    Cause(
+        "CT206", "own-join-hook",
+        "A join hook of the script's own made another call than what it is to answer.",
+        ROWS, ("root", "join"),
+        example="join/own_joinable", counter_example="join/barrier_inside",
+    ),
+    Cause(
+        "CT501", "models-differ",
+        "The models that ranks gave to DDP differ.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"),
+        example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT502", "ddp-settings-differ",
+        "DDP was constructed with other arguments, or has another communication hook.",
+        ROWS, ("root", "ddp"), yields_to=("CT506", "CT508"),
+        example="ddp/find_unused_on_one_rank", counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT503", "forward-on-some-ranks",
+        "Only some ranks ran a forward of a wrapped model.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        yields_to=("CT2", "CT501", "CT506", "CT510", "CT512", "CT508"),
+        example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
+    ),
+    Cause(
+        "CT504", "no-sync-boundaries",
+        "no_sync() was entered for other micro-batches on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"),
+        example="ddp/no_sync_boundaries", counter_example="ddp/accumulating_step_skipped",
+    ),
+    Cause(
+        "CT505", "unused-parameters",
+        "Parameters took no part in the loss on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "ddp"), yields_to=("CT204", "CT502", "CT508"),
+        example="ddp/head_left_out_of_the_loss", counter_example="ddp/last_step_skipped",
+    ),
+    Cause(
+        "CT506", "other-model",
+        "Ranks used several DDP models in another order, or each another one.",
+        ROWS, ("root", "ddp"),
+        example="ddp/two_models_swapped", counter_example="ddp/critic_held_back",
+    ),
+    Cause(
+        "CT507", "call-among-frameworks",
+        "Only some ranks made a call that stands among those of a framework.",
+        ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802"),
+        example="ddp/call_between_forward_and_backward",
+        counter_example="ddp/skipped_step",
+    ),
+    Cause(
+        "CT508", "backward-skipped",
+        "A rank skipped a whole iteration: it ran no backward() where the others did.",
+        ROWS | _kinds("missing_call"), ("root", "suspects"), yields_to=("CT104", "CT204", "CT504"),
+        example="ddp/skipped_step", counter_example="ddp/no_sync_boundaries",
+    ),
+    Cause(
+        "CT509", "cut-out-of-the-graph",
+        "The backward of an autograd function did not run on some ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        example="ddp/regulariser_cut_out_of_the_graph",
+        counter_example="ddp/head_left_out_of_the_loss",
+    ),
+    Cause(
+        "CT510", "recomputed",
+        "A forward ran again within backward() on some ranks only.",
+        ROWS | _kinds("missing_call"), ("root",),
+        example="sharded/recomputed_on_one_rank", counter_example="sharded/block_run_by_itself",
+    ),
+    Cause(
+        "CT511", "module-left-out",
+        "Some ranks left out a module of a sharded model.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        example="sharded/layer_dropped_at_random", counter_example="sharded/widths_differ",
+    ),
+    Cause(
+        "CT512", "resharding-differs",
+        "A sharded module kept its parameters after the forward on some ranks only.",
+        ROWS, ("root",),
+        example="sharded/kept_gathered_where_there_is_room",
+        counter_example="sharded/module_cut_out_of_the_loss",
+    ),
+    Cause(
+        "CT513", "framework-sizes",
+        "A framework made the same call on all ranks, with tensors of other sizes.",
+        _kinds("shape_mismatch", "dtype_mismatch", "split_mismatch"), ("root",),
+        yields_to=("CT104", "CT2", "CT501", "CT502", "CT506", "CT508"),
+        example="sharded/widths_differ", counter_example="ddp/bucket_caps_differ",
+    ),
+    Cause(
+        "CT514", "wrapped-on-some-ranks",
+        "Only some ranks constructed a wrapper such as DistributedDataParallel.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT104", "CT501", "CT204"),
+        example="ddp/wrapped_anew_by_one", counter_example="ddp/model_sizes_differ",
+    ),
+    Cause(
+        "CT515", "gradients-left-out",
+        "The gradients of a module of a sharded model did not come on some ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT104", "CT204", "CT510", "CT512"),
+        example="sharded/module_cut_out_of_the_loss",
+        counter_example="sharded/layer_dropped_at_random",
+    ),
+    Cause(
+        "CT801", "one-rank-hook",
+        "A collective stands in a function that a framework calls on one rank alone.",
+        ALL, ("root",),
+    ),
+    Cause(
+        "CT804", "decided-in-a-library",
+        "A statement of a library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root", "decisions"),
+        yields_to=("CT2", "CT5", "CT801", "CT802"),
+    ),
+    Cause(
+        "CT802", "others-held-at-entry",
+        "A context manager lets one rank go first, and a collective stands in its body.",
+        ROWS | _kinds("deadlock"), ("root",),
+        example="matching/collective_while_one_goes_first",
+    ),
+    Cause(
+        "CT601", "other-group",
+        "At one place in the program, ranks created groups with different members.",
+        _kinds("group_mismatch"), ("root",), yields_to=("CT602", "CT603"),
+        example="groups/created_with_other_ranks", counter_example="groups/created_on_one_rank",
+    ),
+    Cause(
+        "CT602", "group-skipped",
+        "Some ranks did not create a group that the others created.",
+        _kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT603",),
+        example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
+    ),
+    Cause(
+        "CT603", "members-make-group",
+        "Members of a group that is made by its members only wait for each other.",
+        _kinds("group_mismatch", "missing_call", "deadlock"), ("root",),
+        example="groups/local_groups_in_a_ring", counter_example="groups/created_in_other_order",
+    ),
+    Cause(
+        "CT604", "wrong-group",
+        "One line called a collective on different groups.",
+        _kinds("deadlock", "role_mismatch"), ("root",), yields_to=("CT603",),
+        example="groups/wrong_group_same_members", counter_example="groups/rank_without_tokens",
+    ),
+    Cause(
+        "CT605", "opposite-group-order",
+        "Ranks entered two groups in opposite order, and wait for each other.",
+        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604", "CT606"),
+        example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
+    ),
+    Cause(
+        "CT606", "skipped-in-group",
+        "A rank departed from its usual calls, and waits in one group while others wait in another.",
+        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604"),
+        example="groups/rank_without_tokens", counter_example="groups/opposite_order",
+    ),
+    Cause(
+        "CT701", "message-order",
+        "Ranks wait for each other's messages, because each begins with the same operation.",
+        _kinds("deadlock"), ("root",), yields_to=("CT702", "CT710", "CT712"),
+        example="p2p/both_receive_first", counter_example="p2p/gradient_that_was_not_sent",
+    ),
+    Cause(
+        "CT702", "wrong-peer-or-too-early",
+        "A send closes a cycle of waits: it went to the wrong rank, or it comes too early.",
+        _kinds("deadlock"), ("root",), yields_to=("CT710", "CT712"),
+        example="p2p/wrong_peer_in_a_ring", counter_example="p2p/wrong_peer",
+    ),
+    Cause(
+        "CT703", "broken-exchange",
+        "A rank departed from an exchange of messages that had worked before.",
+        _kinds("deadlock"), ("root",), yields_to=("CT701", "CT702", "CT704", "CT710", "CT712"),
+        example="p2p/gradient_that_was_not_sent", counter_example="p2p/both_receive_first",
+    ),
+    Cause(
+        "CT704", "message-without-other-end",
+        "A send has no receive, or a receive has no send.",
+        _kinds("deadlock", "p2p_unmatched"), ("root",),
+        yields_to=("CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
+        example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
+    ),
+    Cause(
+        "CT705", "other-tag-or-peer",
+        "A send and a receive would match but for one thing: the tag, the peer, or the group.",
+        _kinds("p2p_unmatched"), ("root",), yields_to=("CT706", "CT710"),
+        example="p2p/wrong_tag", counter_example="p2p/stage_numbers",
+    ),
+    Cause(
+        "CT706", "group-rank-as-peer",
+        "Messages name their peers by ranks in a group, where global ranks are expected.",
+        _kinds("p2p_unmatched"), ("root",),
+        example="p2p/stage_numbers", counter_example="p2p/wrong_peer",
+    ),
+    Cause(
+        "CT707", "message-size",
+        "The two ends of a message differ in size or dtype.",
+        _kinds("p2p_mismatch"), ("root",), yields_to=("CT708", "CT713"),
+        example="p2p/size_differs", counter_example="p2p/neighbour_on_both_sides",
+    ),
+    Cause(
+        "CT708", "messages-crossed",
+        "The messages of a channel are in another order, or of another list, at its two ends.",
+        _kinds("p2p_mismatch"), ("root",),
+        example="p2p/neighbour_on_both_sides", counter_example="p2p/one_of_alternating_left_out",
+    ),
+    Cause(
+        "CT709", "sender-left",
+        "A rank left before a message that it had begun to send arrived.",
+        _kinds("p2p_unmatched"), ("root",),
+        example="p2p/summaries_left_behind", counter_example="p2p/missing_send",
+    ),
+    Cause(
+        "CT710", "partners-not-mutual",
+        "Ranks exchange messages in pairs, and one named another partner than the others expect.",
+        _kinds("deadlock", "p2p_unmatched"), ("root",),
+        example="p2p/partner_of_another_round", counter_example="p2p/wrong_peer",
+    ),
+    Cause(
+        "CT711", "message-and-collective",
+        "Some ranks wait in a message, others in a collective, and each comes before the other.",
+        _kinds("deadlock"), ("root",), yields_to=("CT702", "CT703", "CT704", "CT710", "CT712"),
+        example="p2p/crossed_with_collective", counter_example="p2p/gossip_without_news",
+    ),
+    Cause(
+        "CT712", "recomputed-message",
+        "A message of a forward was made again within backward().",
+        _kinds("deadlock"), ("root",),
+        example="p2p/part_received_again", counter_example="p2p/gradient_that_was_not_sent",
+    ),
+    Cause(
+        "CT713", "received-from-any",
+        "A receive from any rank took a message that was meant for another receive.",
+        _kinds("p2p_mismatch"), ("root",),
+        example="p2p/score_of_whoever", counter_example="p2p/size_differs",
     ),
     Cause(
         "CT901", "consequence",

@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import Final, Literal
 
 from collectrace.align.causes import phrases
-from collectrace.align.causes.difference import Difference, differences
+from collectrace.align.causes.difference import differences
 from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging import departures
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
+from collectrace.align.judging.departures import Departure
 from collectrace.align.matching.comparison import Divergence
 from collectrace.align.ranks import waitgraph
 from collectrace.align.ranks.standing import Standing
@@ -57,9 +59,26 @@ class Situation:
         return [(side, _at(call, side.stack or (), depth)) for side, call in found]
 
     @cached_property
-    def difference(self) -> tuple[Difference, Difference] | None:
-        """How each side of the pair departs from the other; None: no pair is known."""
-        return differences(self.case, self.pair) if self.pair is not None else None
+    def departure(self) -> Departure | None:
+        """How the suspects departed; in a tie how any side did. None: the records do not show it.
+
+        Whole iterations that were skipped tell most, then extra calls after which the sides agree
+        again, then what the ranks usually do, then the calls after the last common one.
+        """
+        found: list[Departure | None] = []
+        case, candidate = self.case, self.candidate
+        if isinstance(candidate.source, Divergence):
+            ranks = self.suspects or candidate.absent
+            found = [
+                departures.skipped_iterations(case, candidate, ranks),
+                departures.extra(case, candidate),
+                departures.from_own(case, candidate),
+            ]
+        found += differences(case, self.pair) if self.pair is not None else []
+        return next((one for one in found if one is not None and self._is_of_suspects(one)), None)
+
+    def _is_of_suspects(self, departure: Departure) -> bool:
+        return not self.suspects or bool({*departure.ranks} & {*self.suspects})
 
     @cached_property
     def subject(self) -> Side | None:

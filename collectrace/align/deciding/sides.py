@@ -17,10 +17,9 @@ from collectrace.align.deciding import frames, timeline
 from collectrace.align.deciding.endings import ending
 from collectrace.align.deciding.habits import alike, departure
 from collectrace.align.deciding.timeline import Entry
-from collectrace.align.diagnosis.slip import slip
+from collectrace.align.judging import departures, places
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
-from collectrace.align.judging.parted import parted
 from collectrace.align.matching.comparison import ChannelIssue
 from collectrace.align.reading.evidence import ChannelKey, GroupConflict, StreamKey
 from collectrace.records import Call, Group
@@ -101,6 +100,11 @@ def pairs(case: Case, candidate: Candidate) -> Iterator[Pair]:
     yield from found.across(ends)
 
 
+def across(case: Case, candidate: Candidate) -> Iterator[Pair]:
+    """Return the two sides of a row or a group, from the last call that both made."""
+    yield from _Sides(case).across(_ends(case, candidate))
+
+
 def _awaited(candidate: Candidate) -> list[tuple[int, Key]]:
     """Return the ranks that others wait for, and where; those first that are to blame."""
     found: list[tuple[int, Key]] = []
@@ -128,12 +132,12 @@ def _of_rank(rank: int, key: Key) -> Key:
 
 def _ends(case: Case, candidate: Candidate) -> tuple[End, End] | None:
     """Return a rank of either side, with the first call in which the sides differ."""
-    first = slip(case, candidate)
+    first = departures.skipped_iterations(case, candidate, candidate.suspects)
     if first is not None and candidate.stream is not None:
         ahead = candidate.suspects[0]
-        call = case.call(ahead, candidate.stream, first.seq)
-        return End(first.rank, first.call), End(ahead, call)
-    earlier = parted(case, candidate)
+        call = case.call(ahead, candidate.stream, first.seq or 0)
+        return End(first.others[0], first.calls[0]), End(ahead, call)
+    earlier = places.parted(case, candidate)
     if earlier is not None:
         (one, two), (mine, theirs) = earlier.ranks, earlier.calls
         return End(one, mine), End(two, theirs)

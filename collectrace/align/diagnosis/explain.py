@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, phrases
+from collectrace.align.causes import choose, frameworks, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import named
 from collectrace.align.diagnosis import (
@@ -34,6 +34,7 @@ from collectrace.align.diagnosis import (
     table,
 )
 from collectrace.align.diagnosis.wording import GLOO_ABORTS, Wording, called, models_of, place
+from collectrace.align.judging import evidence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
@@ -94,12 +95,14 @@ def _worded(case: Case, situation: Situation, finding: Finding, also: str) -> Fi
     said = case.faults.attempt("explanation", None, found.words, situation) if found else None
     if found is None or said is None:
         return finding
+    code = found.cause.code
     if not found.cause.is_found:
-        return replace(finding, code=found.cause.code)  # the old words tell more
+        return replace(finding, code=code)  # the old words tell more
+    said = case.faults.attempt("explanation", said, frameworks.applied, situation, code, said)
     headline = said.headline + also
     return replace(
         finding,
-        code=found.cause.code,
+        code=code,
         headline=headline if len(headline) <= phrases.HEADLINE else said.headline,
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
@@ -150,6 +153,7 @@ def _finding(
         table=explained(None, _table, case, candidate, judged, context),
         sources=explained((), _sources, case, candidate, wording.cause),
         parted=explained(None, _parted_sides, case, candidate),
+        evidence=evidence.told(candidate.evidence),
         repeats=cause if explained(False, sisters.is_repeat, case, candidate) else None,
     )
 

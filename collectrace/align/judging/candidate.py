@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from collectrace.align.judging.evidence import Evidence
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.waitgraph import Cycle
 from collectrace.align.reading.evidence import GroupConflict, StreamKey
@@ -35,6 +36,8 @@ class Verdict:
     kind: Kind
     severity: Severity
     suspects: tuple[int, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    """The facts that decided who is to blame, or that nobody is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +75,11 @@ class Candidate:
     def suspects(self) -> tuple[int, ...]:
         """Who is to blame, as far as that is proven."""
         return () if self.verdict is None else self.verdict.suspects
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What decided who is to blame."""
+        return () if self.verdict is None else self.verdict.evidence
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Final, TypeVar, cast
 
+from collectrace.align.code.files import Files
+from collectrace.align.code.program import Program
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.matching import deviations
 from collectrace.align.matching.comparison import Comparison, Divergence
@@ -138,6 +140,11 @@ class Case:
             came = tuple((call, self.stack(r, call)) for r, call in pairs if call is not None)
             if len(came) == len(ranks):
                 yield came
+
+    @cached_property
+    def program(self) -> Program:
+        """The functions of the program, as the ranks ran them; each is parsed once."""
+        return Program(Files(self.evidence.source_files))
 
     @property
     def code(self) -> CodeFiles:

@@ -54,14 +54,19 @@ def judge(case: Case) -> list[Candidate]:
 def _connect(case: Case, found: Sequence[Candidate]) -> Causes:
     """Return what led to what; candidates that are one error get the suspects of both."""
     for candidate, suspects in {**raised_alike(case, found), **named_alike(found)}.items():
-        candidate.verdict = Verdict(candidate.kind, candidate.severity, suspects)
+        candidate.verdict = _blaming(candidate, suspects)
     causes = find_causes(case, found)
     causes |= _held_up_by_several(case, found, causes)
     for candidate, leader in causes.items():
         if sisters.repeats(case, leader, candidate) and leader.suspects and candidate.suspects:
             suspects = tuple(sorted({*leader.suspects, *candidate.suspects}))
-            leader.verdict = Verdict(leader.kind, leader.severity, suspects)
+            leader.verdict = _blaming(leader, suspects)
     return causes
+
+
+def _blaming(candidate: Candidate, suspects: tuple[int, ...]) -> Verdict:
+    """Return a candidate's verdict with other suspects."""
+    return Verdict(candidate.kind, candidate.severity, suspects, candidate.evidence)
 
 
 def _as_effect(candidate: Candidate) -> Verdict:
@@ -72,9 +77,9 @@ def _as_effect(candidate: Candidate) -> Verdict:
     """
     cause = candidate.cause
     if cause is None:
-        return Verdict(candidate.kind, candidate.severity, candidate.suspects)
-    suspects = cause.suspects if candidate.mark == "fatal" else candidate.suspects
-    return Verdict(candidate.kind, "error", suspects)
+        return _blaming(candidate, candidate.suspects)
+    by = cause if candidate.mark == "fatal" else candidate
+    return Verdict(candidate.kind, "error", by.suspects, by.evidence)
 
 
 # -- rule 3: causes --------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""Which conditions of a function decide whether control comes to a line of it.
+
+A condition decides if one of its outcomes leads to the line in the same iteration of the loops
+around it, and another does not: it stands around the line, or leads past it by a ``return``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Graph, Kind, Node, Way
+from collectrace.align.reading import rank_only
+
+
+class Condition(NamedTuple):
+    """A statement that decides whether control comes to a line."""
+
+    function: Function
+    head: ast.AST
+    """The ``if``, or whatever else has a test; an ``except``; a function that is decorated so that
+    it runs on one rank."""
+    outcome: bool
+    """Of its test, on the way to the line."""
+    node: Node | None
+    """The step that evaluates the first part of its test."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What makes it the same in another stack."""
+        return self.function.file.path, id(self.head)
+
+    @property
+    def is_handler(self) -> bool:
+        """Whether it is an ``except``."""
+        return isinstance(self.head, ast.ExceptHandler)
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether its other outcome has a branch of its own."""
+        return isinstance(self.head, ast.If) and bool(self.head.orelse)
+
+    @property
+    def opposite(self) -> Condition:
+        """The same with the other outcome."""
+        return self._replace(outcome=not self.outcome)
+
+    @property
+    def line(self) -> int:
+        """The line by which a reader knows it."""
+        decorated = rank_only.lines_of(self.head)
+        found: int = decorated[0] if decorated else getattr(self.head, "lineno", 0)
+        return found
+
+    @property
+    def site(self) -> str:
+        """``path:line``."""
+        return f"{self.function.file.path}:{self.line}"
+
+    @property
+    def test(self) -> ast.expr | None:
+        """Its test; None: it has none."""
+        found = getattr(self.head, "test", None)
+        return found if isinstance(found, ast.expr) else None
+
+
+def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Condition]:
+    """Return the conditions that decide whether control comes to some steps, by their lines."""
+    at, lines = {node.number for node in nodes}, {node.line for node in nodes}
+    found = [
+        Condition(function, one, outcome=True, node=None)
+        for one in ast.walk(function.tree)
+        if isinstance(one, ast.ExceptHandler)
+        and any(one.lineno < line <= (one.end_lineno or 0) for line in lines)
+    ]
+    if rank_only.lines_of(function.tree):
+        found.append(Condition(function, function.tree, outcome=True, node=None))
+    for head, tests in _tests(graph).values():
+        if not all({*tests[0].loops} <= {*node.loops} for node in nodes):
+            continue  # a loop that is left by a condition is also left otherwise
+        barred = {*tests[0].loops, *(node.number for node in tests)}
+        leading = {True: False, False: False}
+        for node in tests:
+            for outcome, target in node.edges:
+                if target not in tests:
+                    is_true = (outcome.way is Way.TAKEN) is not _is_negated(node.tree, head.test)
+                    leading[is_true] |= bool(at & _reached(target, barred))
+        if leading[True] is not leading[False]:
+            found.append(Condition(function, head, leading[True], tests[-1]))
+    return sorted(found, key=lambda one: one.line)
+
+
+_Head = ast.If | ast.IfExp | ast.Assert
+
+
+def _tests(graph: Graph) -> Mapping[int, tuple[_Head, list[Node]]]:
+    """Return what has a test in a function, with the steps that evaluate it, the first one last."""
+    found: dict[int, tuple[_Head, list[Node]]] = {}
+    for node in graph.nodes:
+        if node.kind is Kind.TEST and (head := _head(node)) is not None:
+            found.setdefault(id(head), (head, []))[1].append(node)
+    return found
+
+
+def _head(node: Node) -> _Head | None:
+    """Return the innermost statement or expression of whose test a step is a part."""
+    head = node.head
+    inside = (one for one in ast.walk(head) if isinstance(one, ast.IfExp)) if head else ()
+    around = [one for one in inside if node.tree in set(ast.walk(one.test))]
+    if around:
+        return around[-1]
+    return head if isinstance(head, ast.If | ast.Assert) else None
+
+
+def _is_negated(part: ast.AST | None, test: ast.expr) -> bool:
+    """Whether a part of a test stands under a ``not``."""
+    todo: list[tuple[ast.expr, bool]] = [(test, False)]
+    while todo:
+        tree, negated = todo.pop()
+        if tree is part:
+            return negated
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+            todo.append((tree.operand, not negated))
+        elif isinstance(tree, ast.BoolOp):
+            todo += ((value, negated) for value in tree.values)
+    return False
+
+
+def _reached(start: Node, barred: Iterable[int]) -> set[int]:
+    """Return the steps that control reaches from one, without an exception."""
+    seen = {*barred}
+    found: set[int] = set()
+    todo = [start]
+    while todo:
+        node = todo.pop()
+        if node.number not in seen:
+            seen.add(node.number)
+            found.add(node.number)
+            todo += (target for _, target in node.edges)
+    return found
+
+
+def at_line(function: Function, graph: Graph, line: int) -> list[Condition]:
+    """Return the conditions of statements that begin in a line, with either outcome.
+
+    Within one statement the line of a call does not show which arm made it.
+    """
+    return [
+        Condition(function, head, outcome, tests[-1])
+        for head, tests in _tests(graph).values()
+        if head.lineno == line and not isinstance(head, ast.IfExp)
+        for outcome in (True, False)
+    ]
+
+
+def leads(graph: Graph, line: int, to: int) -> bool:
+    """Whether control can come from one line of a function to another, in a later iteration too."""
+    ends = {node.number for node in graph.at(to)}
+    starts = (target for node in graph.at(line) for _, target in node.edges)
+    return any(ends & _reached(target, ()) for target in starts)

@@ -1,0 +1,246 @@
+"""What a condition that asks for the rank says on one rank, as far as the source shows it.
+
+The names in it are followed to where they got their values: ``is_main`` to ``rank == 0``. What is
+picked or computed by the rank, as ``batches[rank]``, is data, and no condition on the rank.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from operator import contains, eq, ge, gt, le, lt, ne
+from typing import Any, Final
+
+from collectrace.align.code import calls, names
+from collectrace.align.code.conditions import is_alike
+from collectrace.align.code.expressions import is_method_of_self
+from collectrace.align.code.files import Function
+from collectrace.align.code.graph import Kind, called_name
+from collectrace.align.code.names import Binding, How
+from collectrace.align.code.places import Place
+from collectrace.align.code.program import Program
+from collectrace.align.reading.rank_names import RANK
+
+_DEEPEST: Final = 6
+"""Names and calls that lead to one another."""
+
+_NUMBER: Final = re.compile(r"(self\.)?_?(global_)?rank|(torch\.)?(dist|distributed)\.get_rank\(\)")
+"""The rank among all, not that within a host or a group."""
+
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Eq: eq, ast.NotEq: ne, ast.Lt: lt, ast.LtE: le, ast.Gt: gt, ast.GtE: ge,
+    ast.In: lambda a, b: contains(b, a), ast.NotIn: lambda a, b: not contains(b, a),
+}  # fmt: skip
+
+_OPPOSITE: Final = (ast.NotEq, ast.NotIn, ast.IsNot)
+
+
+class RankCondition:
+    """A condition, as it is evaluated on one rank.
+
+    Of a test of the rank whose outcome the source does not show, as ``is_main_process()``, it is
+    assumed to be ``assumed``: where two ranks went different ways by it, it differed.
+    """
+
+    def __init__(self, program: Program, rank: int, *, assumed: bool) -> None:
+        self._program = program
+        self._rank = rank
+        self._assumed = assumed
+        self.asks = False
+        """It asks for the rank."""
+
+    def outcome(self, test: ast.AST | None, place: Place, depth: int = 0) -> bool | None:
+        """Return the outcome of a test; None: it depends on more than the rank."""
+        if depth > _DEEPEST:
+            return None
+        match test:
+            case ast.Constant(value=value):
+                return bool(value)
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                found = self.outcome(inner, place, depth)
+                return None if found is None else not found
+            case ast.BoolOp():
+                return self._joined(test, place, depth)
+            case ast.Compare(left=left, ops=[op], comparators=[other]):
+                return self._compared(test, left, op, other, place, depth)
+            case ast.IfExp():
+                arm = self._arm(test, place, depth)
+                return None if arm is None else _truth(arm)
+            case ast.Call(func=ast.Name(id="int" | "bool"), args=[inner]):
+                return self.outcome(inner, place, depth)
+            case ast.Call():
+                return self._called(test, place, depth)
+            case ast.Name() | ast.Attribute():
+                return self._named(test, place, depth)
+            case _:
+                return None
+
+    def _joined(self, test: ast.BoolOp, place: Place, depth: int) -> bool | None:
+        """Return the outcome of ``and`` or ``or``. A flag beside the rank is the same on all."""
+        decides = isinstance(test.op, ast.Or)
+        found = [(self.outcome(part, place, depth), part) for part in test.values]
+        if any(one is decides for one, _ in found):
+            return decides
+        unknown = [part for one, part in found if one is None and not _is_flag(part)]
+        return None if unknown or all(one is None for one, _ in found) else not decides
+
+    def _compared(
+        self,
+        test: ast.Compare,
+        left: ast.expr,
+        op: ast.cmpop,
+        other: ast.expr,
+        place: Place,
+        depth: int,
+    ) -> bool | None:
+        if is_alike(test):
+            return None
+        for one, two in ((left, other), (other, left)):
+            if self._is_rank(one, place) and self._is_fixed(two):
+                self.asks = True
+                number, compare = _value(two), _COMPARISONS.get(type(op))
+                known = one is left and number is not None and compare is not None
+                if known and compare is not None and _NUMBER.fullmatch(ast.unparse(one)):
+                    return _tried(compare, self._rank, number)
+                return self._assumed is not isinstance(op, _OPPOSITE)
+        if RANK.fullmatch(ast.unparse(test)):  # as ``gpu == 0``
+            self.asks = True
+            return self._assumed is not isinstance(op, _OPPOSITE)
+        match self._resolved(left, place), op, other:
+            case (ast.IfExp() as picked, at), ast.Is() | ast.IsNot(), ast.Constant(value=value):
+                arm = self._arm(picked, at, depth + 1)
+                is_it = isinstance(arm, ast.Constant) and arm.value is value
+                return None if arm is None else is_it is isinstance(op, ast.Is)
+            case _:
+                return None
+
+    def _arm(self, tree: ast.IfExp, place: Place, depth: int) -> ast.expr | None:
+        """Return the arm of a conditional expression that is taken on the rank."""
+        found = self.outcome(tree.test, place, depth)
+        return None if found is None else tree.body if found else tree.orelse
+
+    def _named(self, tree: ast.Name | ast.Attribute, place: Place, depth: int) -> bool | None:
+        name = called_name(tree)
+        if RANK.fullmatch(name):
+            self.asks = True
+            return bool(self._rank) if _NUMBER.fullmatch(ast.unparse(tree)) else self._assumed
+        value = self._resolved(tree, place)
+        return self.outcome(*value, depth + 1) if value is not None else None
+
+    def _called(self, tree: ast.Call, place: Place, depth: int) -> bool | None:
+        is_known = isinstance(tree.func, ast.Name) or is_method_of_self(tree.func)
+        function = calls.called_by(tree, place.function, self._program.lookup) if is_known else None
+        returned = self._returned(function) if function is not None else None
+        if returned is not None:
+            return self.outcome(*returned, depth + 1)
+        if not RANK.fullmatch(called_name(tree)) or tree.args:
+            return None
+        self.asks = True
+        return bool(self._rank) if _NUMBER.fullmatch(ast.unparse(tree)) else self._assumed
+
+    def _returned(self, function: Function) -> tuple[ast.expr, Place] | None:
+        """Return the one expression whose value a function returns."""
+        graph = self._program.graph(function)
+        nodes = [
+            node
+            for node in (graph.nodes if graph is not None else ())
+            if node.kind is Kind.STATEMENT and isinstance(node.tree, ast.Return)
+        ]
+        if len(nodes) != 1 or not isinstance(nodes[0].tree, ast.Return):
+            return None
+        value = nodes[0].tree.value
+        return (value, Place(function, nodes[0])) if value is not None else None
+
+    def _is_rank(self, tree: ast.expr, place: Place, depth: int = 0) -> bool:
+        """Whether an expression is a number by which the rank is known."""
+        match tree:
+            case ast.Name() | ast.Attribute() if RANK.fullmatch(called_name(tree)):
+                return True
+            case ast.Name() if depth < _DEEPEST:
+                value = self._resolved(tree, place)
+                return value is not None and self._is_rank(*value, depth + 1)
+            case ast.Call(func=ast.Name(id="int"), args=[inner]):
+                return self._is_rank(inner, place, depth)
+            case ast.Call(func=ast.Name() | ast.Attribute()):
+                return RANK.fullmatch(called_name(tree)) is not None
+            case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), left=left, right=right):
+                return self._is_rank(left, place, depth) and self._is_fixed(right)
+            case ast.Subscript(
+                value=ast.Attribute(attr="environ"), slice=ast.Constant(value=str(name))
+            ):
+                return RANK.fullmatch(name) is not None
+            case _:
+                return False
+
+    def _is_fixed(self, tree: ast.expr) -> bool:
+        """Whether an expression is the same on all ranks: a number, or a name that is no rank."""
+        return not any(
+            isinstance(one, ast.Call | ast.Subscript) and not _WORLD.search(ast.unparse(one))
+            for one in ast.walk(tree)
+        )
+
+    def _resolved(self, tree: ast.expr, place: Place) -> tuple[ast.expr, Place] | None:
+        """Return the one expression that gave a name its value, and where that stands."""
+        function: Function | None = place.function
+        if isinstance(tree, ast.Attribute):
+            owner = calls.class_of(place.function)
+            if owner is None or names.dotted(tree) != f"self.{tree.attr}":
+                return None
+            values = [*names.attribute_values(owner, tree.attr)]
+            if len(values) != 1 or values[0][1] is None:
+                return None
+            return values[0][1], Place(values[0][0], None)
+        while isinstance(tree, ast.Name) and function is not None:
+            bound = self._bound(tree.id, function, place)
+            if bound:
+                one = bound[0]
+                is_one = len(bound) == 1 and one.how is How.VALUE and one.value is not None
+                return (one.value, Place(function, one.node)) if is_one and one.value else None
+            function = function.parent
+        return None
+
+    def _bound(self, name: str, function: Function, place: Place) -> Sequence[Binding]:
+        definitions = self._program.definitions(function)
+        if definitions is None or isinstance(function.tree, ast.ClassDef):
+            return ()
+        if function is place.function and place.node is not None:
+            return definitions.reaching(place.node, name)
+        return definitions.all(name)
+
+
+def _tried(compare: Callable[[Any, Any], bool], rank: int, number: Any) -> bool | None:
+    try:
+        return bool(compare(rank, number))
+    except TypeError:
+        return None
+
+
+_WORLD: Final = re.compile(r"world|size|len\(")
+
+
+def _is_flag(tree: ast.expr) -> bool:
+    if isinstance(tree, ast.UnaryOp):
+        return isinstance(tree.op, ast.Not) and _is_flag(tree.operand)
+    return isinstance(tree, ast.Name | ast.Attribute)
+
+
+def _truth(tree: ast.expr) -> bool | None:
+    """Return whether the value of an arm of a conditional expression is true."""
+    match tree:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return bool(parts)
+        case ast.Call():  # it makes an object
+            return True
+        case _:
+            return None
+
+
+def _value(tree: ast.expr) -> Any:
+    """Return the number, or the numbers, that an expression spells; None: it spells none."""
+    try:
+        return ast.literal_eval(tree)
+    except (ValueError, TypeError, SyntaxError, RecursionError):
+        return None

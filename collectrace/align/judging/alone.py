@@ -1,0 +1,128 @@
+"""Ranks that a condition on the rank led to a call that no other rank can come to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from collectrace.align.code.controls import Condition
+from collectrace.align.code.places import Place as CodePlace
+from collectrace.align.code.rank_conditions import RankCondition
+from collectrace.align.judging import places, sisters
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.places import Apart, Place
+
+
+@dataclass(frozen=True, slots=True)
+class AloneByRank:
+    """Ranks that a condition on the rank led to a call that no other rank can come to."""
+
+    place: Place
+    others: tuple[Place, ...]
+    seq: int
+    """The row since which they are there."""
+    condition: Condition
+    assumed: bool
+    """What tests of the rank are on them whose outcome the source does not show."""
+
+
+@once
+def alone_by_rank(case: Case, candidate: Candidate) -> AloneByRank | None:
+    """Return the side that conditions on the rank let through; None: none, or several.
+
+    If it is none at the row, the first row counts at which a side was where it had never been: what
+    it called there may have met a call of the others.
+    """
+    if not places.is_whole(case, candidate):
+        return None
+    for at in (places.apart(case, candidate), places.apart_in_passing(case, candidate)):
+        found = _alone(case, candidate, at) if at is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
+    above = {id(place): places.above(case, place) for place in at.places}
+    found: list[list[AloneByRank]] = []
+    for mine in at.places:
+        others = at.others(mine)
+        foreign = {one.key: one.outcome for other in others for one in above[id(other)]}
+        if any(foreign.get(one.key, one.outcome) is not one.outcome for one in above[id(mine)]):
+            return None  # two branches of one condition
+        found.append(
+            [
+                AloneByRank(mine, others, at.seq, one, assumed)
+                for one in above[id(mine)]
+                for assumed in (True, False)
+                if one.key not in foreign and _lets_alone(case, one, mine, others, assumed)
+            ]
+        )
+    asking = [those for those in found if those]
+    if len(asking) != 1 or asking[0][0].place.call is None:
+        return None
+    mine = asking[0][0].place
+    if mine.call is None or sisters.voted(case, candidate, mine.call):
+        return None  # ranks of other groups were there in its turn
+    new = [
+        one
+        for one in asking[0]
+        if not one.condition.is_fork and not _was_under(case, candidate, one)
+    ]
+    others = at.others(mine)
+    if not new or any(_may_differ(case, candidate, mine, other, at.seq) for other in others):
+        return None
+    return new[0]
+
+
+def _lets_alone(
+    case: Case, condition: Condition, mine: Place, others: Iterable[Place], assumed: bool
+) -> bool:
+    """Whether a condition asks for the rank, and lets the ranks of a place through, not others."""
+    ranks = [rank for other in others for rank in other.ranks]
+    return all(may_be(case, condition, rank, assumed) for rank in mine.ranks) and not any(
+        may_be(case, condition, rank, not assumed) for rank in ranks
+    )
+
+
+def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
+    """Whether an outcome of a condition on the rank is possible on some ranks, on others not."""
+    return any(_lets_alone(case, condition, mine, others, one) for one in (True, False))
+
+
+def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
+    """Whether the outcome of a condition may be the one that it had, on a rank."""
+    if condition.node is None:
+        return (
+            condition.test is not None or isinstance(condition.head, ast.ExceptHandler) or assumed
+        )
+    at = CodePlace(condition.function, condition.node)
+    asked = RankCondition(case.program, rank, assumed=assumed)
+    return asked.outcome(condition.test, at) is not (not condition.outcome)
+
+
+def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
+    """Whether a rank was where a condition leads: one of its own before, or another one ever.
+
+    Then the others have met it there, and know what to do about it.
+    """
+    assert candidate.stream is not None
+    for rank in case.comparison.streams.get(candidate.stream, ()):
+        until = found.seq if rank in found.place.ranks else None
+        frames = places.frames_of(case, rank, candidate, until)
+        if places.are_under(case, rank, frames, found.condition):
+            return True
+    return False
+
+
+def _may_differ(case: Case, candidate: Candidate, mine: Place, other: Place, seq: int) -> bool:
+    """Whether something else than the condition may have sent two sides different ways."""
+    if other.call is None:
+        return False  # it finished, and so went past all there is
+    known = {one.key for one in places.above(case, mine)}
+    is_new = any(one.key not in known for one in places.above(case, other))
+    if is_new and not places.was_there(case, candidate, other.ranks[0], other.frames, seq):
+        return True
+    return not places.may_follow(case, mine, other)

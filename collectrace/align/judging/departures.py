@@ -1,0 +1,253 @@
+"""How the calls of a rank depart from what they should have been, as one type of data.
+
+Three references tell what they should have been: the calls of the other ranks, those of the
+rank's own earlier iterations, and those of ranks of the same kind in other groups.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from collectrace.align.deciding import timeline
+from collectrace.align.judging import places
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.places import Place
+from collectrace.align.judging.program import deviation
+from collectrace.align.matching import habit, parting
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading.evidence import ChannelKey, RankLog, StreamKey
+from collectrace.records import Call
+
+
+class What(Enum):
+    """How calls depart."""
+
+    SKIPPED = "skipped"
+    EXTRA = "extra"
+    SWAPPED = "swapped"
+    OTHER_CALL = "other call"
+    OTHER_ARGUMENTS = "other arguments"
+    FEWER_ITERATIONS = "fewer iterations"
+    MORE_ITERATIONS = "more iterations"
+    ENDED = "ended"
+
+
+class Against(Enum):
+    """What calls depart from."""
+
+    OTHERS = "the other ranks"
+    OWN = "its own earlier iterations"
+    KIND = "ranks of the same kind in other groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Ranks that departed at one place, all in the same way."""
+
+    what: What
+    against: Against
+    ranks: tuple[int, ...]
+    """Who departed; sorted."""
+    others: tuple[int, ...] = ()
+    """Who did not; empty if a rank is compared with itself alone."""
+    key: StreamKey | ChannelKey | None = None
+    """The stream or channel concerned; None: several."""
+    seq: int | None = None
+    """The first row, or message, that is out of place in it."""
+    calls: tuple[Call, ...] = ()
+    """The calls concerned: those skipped, as others or the rank itself earlier made them; else
+    those that the ranks made."""
+    expected: tuple[Call, ...] = ()
+    """What would have been made instead, if that is known."""
+    stack: tuple[str, ...] = ()
+    """The user's frames where it happened, innermost first."""
+    iteration: int | None = None
+    """The rank's iteration in which it happened, from 1."""
+    alike: int = 0
+    """Iterations before, in which it did not."""
+
+
+# -- against the rank's own earlier iterations -----------------------------------------------
+
+_MOST_RANKS: Final = 8
+"""Ranks of one side of which it is asked whether all departed in the same way."""
+
+_END: Final = None
+"""In place of the call of a rank that finished."""
+
+
+@once
+def from_own(case: Case, candidate: Candidate) -> Departure | None:
+    """Return how one side departed from its own iterations while all others kept to theirs.
+
+    None: no side did, or several; or what a rank usually does there is not known.
+    """
+    at = places.apart(case, candidate)
+    if at is None or not isinstance(candidate.source, Divergence) or candidate.source.gap:
+        return None
+    found = [_own(case, candidate, place, at.seq) for place in at.places]
+    gone = [one for one in found if one is not None and one.alike]
+    kept = [one for one in found if one is not None and not one.alike]
+    return gone[0] if len(gone) == 1 and len(kept) == len(found) - 1 else None
+
+
+def _own(case: Case, candidate: Candidate, place: Place, seq: int) -> Departure | None:
+    """Return how the ranks of a place departed from their iterations; ``alike`` 0: not at all.
+
+    None: it is not known what they usually do there, or they differ.
+    """
+    departures: list[tuple[What, int, tuple[Call, ...]]] = []
+    for rank in place.ranks[:_MOST_RANKS]:
+        one = _of_rank(case, rank, candidate, seq)
+        if one is None:
+            return None
+        departures.append(one)
+    what, alike, calls = departures[0]
+    if any((one[0], one[1] > 0) != (what, alike > 0) for one in departures):
+        return None
+    return Departure(
+        what, Against.OWN, tuple(sorted(place.ranks)), key=candidate.stream, seq=seq,
+        calls=calls, stack=place.frames, alike=alike,
+        iteration=place.call.iteration if place.call is not None else None,
+    )  # fmt: skip
+
+
+def _of_rank(
+    case: Case, rank: int, candidate: Candidate, seq: int
+) -> tuple[What, int, tuple[Call, ...]] | None:
+    log, stream = case.log(rank), candidate.stream
+    if log is None or stream is None or not log.scanned or parting.has_lost(log):
+        return None
+    call = case.call(rank, stream, seq)
+    if call is None and case.standings[rank].state != "finished":
+        return None
+    made = timeline.before(log, call.t if call is not None else None)
+    made = [one for one in made if not one.beside]
+    here = (call.op, case.stack(rank, call)) if call is not None else _END
+    ids: dict[object, int] = {}
+    tokens = [ids.setdefault(one, len(ids)) for one in (*(m.place for m in made), here)]
+    at = len(tokens) - 1
+    usual = habit.expected(tokens, at)
+    if usual is None:
+        return None
+    if tokens[usual] == tokens[at]:
+        return What.EXTRA, 0, ()
+    rounds = max(1, habit.agreeing(tokens, usual, at) // (at - usual))
+    own = (call,) if call is not None else ()
+    if call is None:
+        return What.ENDED, rounds, own
+    if tokens[at] not in tokens[:at]:
+        return What.EXTRA, rounds, own
+    ahead = next((n for n in range(usual + 1, at) if tokens[n] == tokens[at]), None)
+    if ahead is None:
+        return What.OTHER_CALL, rounds, own
+    skipped = (_call(log, made[n]) for n in range(usual, ahead))
+    return What.SKIPPED, rounds, tuple(one for one in skipped if one is not None)
+
+
+def _call(log: RankLog, made: timeline.Entry) -> Call | None:
+    if isinstance(made.key, ChannelKey):
+        return log.channel_call(made.key, made.seq)
+    return log.calls(made.key, made.seq, made.seq + 1)[0]
+
+
+# -- against the other ranks -----------------------------------------------------------------
+
+
+@once
+def extra(case: Case, candidate: Candidate) -> Departure | None:
+    """Return the calls that one side alone made, and behind which it did what the others did."""
+    since = places.parted(case, candidate)
+    if since is None or since.extra is None:
+        return None
+    more = since.extra
+    ranks = next((side.ranks for side in candidate.sides if more.rank in side.ranks), ())
+    others = tuple(sorted({*candidate.ranks} - {*ranks}))
+    return Departure(
+        What.EXTRA, Against.OTHERS, tuple(sorted(ranks)), others, candidate.stream, since.seq,
+        more.calls, stack=case.stack(more.rank, more.calls[0]) if more.calls else (),
+        alike=more.agreeing,
+    )  # fmt: skip
+
+
+def skipped_iterations(case: Case, candidate: Candidate, ranks: Sequence[int]) -> Departure | None:
+    """Return the whole iterations in which ranks made no call, and the others did.
+
+    By the unit of work that calls belong to: an iteration of DDP or of the optimizer, or a batch.
+    Inside ``join()`` iterations differ by right.
+    """
+    stream, seq = candidate.stream, candidate.seq
+    if stream is None or seq is None or not ranks:
+        return None
+    members = case.comparison.streams.get(stream, ())
+    other = next((rank for rank in members if rank not in ranks), None)
+    mine, theirs = case.log(ranks[0]), case.log(other) if other is not None else None
+    if other is None or mine is None or theirs is None:
+        return None
+    if any(not log.scanned or parting.has_lost(log) or log.joins for log in (mine, theirs)):
+        return None
+    for count in _UNITS:
+        found = _skipped(count(mine, stream, seq), count(theirs, stream, seq))
+        call = case.call(other, stream, found[0] + 1) if found is not None else None
+        if found is not None and call is not None:
+            return Departure(
+                What.FEWER_ITERATIONS, Against.OTHERS, tuple(ranks), (other,), stream,
+                found[0] + 1, (call,), stack=case.stack(other, call), iteration=found[1],
+            )  # fmt: skip
+    return None
+
+
+def _skipped(own: Sequence[int], right: Sequence[int]) -> tuple[int, int] | None:
+    """Return since which position one is ahead of the other, and the first unit that it lacks."""
+    start = end = min(len(own), len(right))
+    while start and own[start - 1] != right[start - 1]:
+        start -= 1
+    if start == end or own[start] <= right[start] or right[start] < 0:
+        return None
+    return None if right[start] in own else (start, right[start])
+
+
+def _iterations(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
+    rows, shift = log.rows(stream)
+    return rows.iteration[: rows.position(before - shift)]
+
+
+def _batches(log: RankLog, stream: StreamKey, before: int) -> Sequence[int]:
+    """Return for each call how many batches the rank had got of its one DataLoader."""
+    got = [batch.t for batch in log.batches if not batch.end]
+    if len({batch.loader for batch in log.batches}) != 1 or before > _MOST_ROWS:
+        return ()
+    return [bisect(got, call.t) if call else -1 for call in log.calls(stream, 1, before)]
+
+
+_MOST_ROWS: Final = 50_000
+
+_UNITS: Final[Sequence[Callable[[RankLog, StreamKey, int], Sequence[int]]]] = (
+    _iterations, _batches,
+)  # fmt: skip
+"""Count the unit of work that each call before a row belongs to."""
+
+
+# -- against ranks of the same kind in other groups ------------------------------------------
+
+_OF_KIND: Final = {
+    "missing": What.SKIPPED, "extra": What.EXTRA, "swapped": What.SWAPPED,
+    "other group": What.OTHER_CALL, "ended": What.ENDED, "longer": What.MORE_ITERATIONS,
+}  # fmt: skip
+
+
+@once
+def from_kind(case: Case, candidate: Candidate) -> Departure | None:
+    """Return how ranks left the program with which most ranks of their kind went on."""
+    found = deviation(case, candidate)
+    if found is None:
+        return None
+    return Departure(
+        _OF_KIND[found.what], Against.KIND, tuple(sorted(found.ranks)), found.others,
+        candidate.stream, candidate.seq, found.calls,
+    )  # fmt: skip

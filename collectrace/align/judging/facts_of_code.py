@@ -1,0 +1,121 @@
+"""Evidence by the source: who alone can have gone a way, and who went one by an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from collectrace.align.code.decide import Decision, decide
+from collectrace.align.code.graph import Way
+from collectrace.align.code.origins import Origin
+from collectrace.align.deciding import sides
+from collectrace.align.deciding.agreements import RecordedAgreements
+from collectrace.align.deciding.sides import Pair
+from collectrace.align.judging import departures, places
+from collectrace.align.judging.alone import alone_by_rank, opens_alone
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.other_lines import counterparts
+from collectrace.align.matching import habit
+
+
+def by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return who alone is where a condition on the rank leads, and nobody was before."""
+    found = alone_by_rank(case, candidate)
+    if found is not None:
+        ranks = tuple(sorted(found.place.ranks))
+        yield Evidence("rank_condition", ranks, (found.condition.site,), found)
+
+
+def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks that a condition on the rank let through if others can meet them elsewhere."""
+    found = alone_by_rank(case, candidate)
+    if found is not None and (sites := counterparts(case, found)):
+        yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
+
+
+def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the one side that came to its call by an exception that it caught.
+
+    Its call stands in a handler; or nothing but a handler can have led past the others' call.
+    """
+    at = places.apart(case, candidate)
+    if at is None:
+        return
+    handlers = [{one for one in places.above(case, place) if one.is_handler} for place in at.places]
+    keys = [{one.key for one in those} for those in handlers]
+    for n, place in enumerate(at.places):
+        others = set().union(*(key for m, key in enumerate(keys) if m != n))
+        own = [one for one in handlers[n] if one.key not in others]
+        if own and not others:
+            yield Evidence("in_handler", tuple(sorted(place.ranks)), (own[0].site,), place)
+            return
+    pair, decisions = between(case, candidate)
+    if pair is None or not decisions:
+        return
+    if all(one.origins == (Origin.EXCEPTION,) for one in decisions):
+        sides = {
+            rank
+            for one in decisions
+            for rank, did in zip(pair.ranks, one.outcomes, strict=True)
+            if did is not None and did.way is Way.HANDLER
+        }
+        for place in at.places:
+            if len(sides) == 1 and sides & {*place.ranks}:
+                site = f"{decisions[0].site.path}:{decisions[0].site.line}"
+                yield Evidence("in_handler", tuple(sorted(place.ranks)), (site,), decisions[0])
+
+
+def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect two sides of which a loader that both go through gave one fewer batches."""
+    at = places.apart(case, candidate)
+    latest = []
+    for place in at.places if at is not None and len(at.places) == 2 else ():
+        log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
+        batches = log.batches if log is not None else ()
+        latest.append({one.loader: one for one in batches if one.t <= until})
+    for one, two in permutations(latest):
+        for loader in one.keys() & two.keys():
+            if one[loader].end and two[loader].batch > one[loader].batch:
+                yield Evidence("loader_ran_out", tuple(sorted(candidate.ranks)))
+                return
+
+
+def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the side that a condition on the rank led past what it had called before.
+
+    What depends on the rank alone has led them past the call from the first.
+    """
+    pair, decisions = between(case, candidate)
+    at = places.apart(case, candidate)
+    if pair is None or at is None or len(decisions) != 1 or len(at.places) != 2:
+        return
+    for gone, left in permutations(at.places):
+        under = {one.key for one in places.above(case, gone)}
+        if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
+            continue
+        for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
+            opens = opens_alone(case, condition, gone, (left,))
+            keeps = opens_alone(case, condition.opposite, left, (gone,))
+            if opens and not keeps and condition.key not in under:
+                sites = (condition.site,)
+                yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
+                return
+
+
+@once
+def between(case: Case, candidate: Candidate) -> tuple[Pair | None, Sequence[Decision]]:
+    """Return two sides of a candidate, and the statements that can have decided between them."""
+    pair = next(sides.across(case, candidate), None)
+    if pair is None:
+        return None, ()
+    agreements = RecordedAgreements(case, pair.ranks, pair.made)
+    return pair, decide(case.program, pair.one, pair.two, agreements).decisions
+
+
+def from_own_rounds(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the one side that departed from its own iterations while the others kept to theirs."""
+    found = departures.from_own(case, candidate)
+    if found is not None and found.alike >= habit.ENOUGH:
+        yield Evidence("left_own_rounds", found.ranks, (), found)

@@ -1,0 +1,153 @@
+"""Evidence by what ranks were doing: who never came, raised, stopped, or was refused a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from collectrace import exceptions
+from collectrace.align.judging import absence, places, refusals
+from collectrace.align.judging.candidate import Candidate, IncompleteRow
+from collectrace.align.judging.candidates import IN_INIT
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.evidence import Evidence
+from collectrace.align.matching.comparison import Divergence
+from collectrace.align.reading.evidence import GroupConflict
+from collectrace.records import HANDLED, Call, Raised
+
+_CONTROL: Final = frozenset(
+    {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
+     "SystemExit"}
+)  # fmt: skip
+"""Exceptions by which programs find their way, or a person ends them."""
+
+_WINDOW: Final = 200
+"""Rows before a difference in which an exception is looked for."""
+
+
+def stalled(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return who failed in a call that all came to, came late to it, or stopped without a word."""
+    source = candidate.source
+    if not isinstance(source, IncompleteRow):
+        return
+    if source.failed:
+        yield Evidence("failed_in_the_call", tuple(sorted(source.failed)))
+    elif source.late:
+        yield Evidence("came_late", tuple(sorted(source.late)))
+    standings = [case.standings[rank] for rank in candidate.ranks]
+    stopped = [s.rank for s in standings if s.state in ("silent", "died") or s.early]
+    yield Evidence("stopped", tuple(sorted(stopped)))
+
+
+def held_up(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return who never came, or whom those who did not come wait for in the end."""
+    source = candidate.source
+    if isinstance(source, GroupConflict):
+        if source.seq == IN_INIT:
+            yield Evidence("left_no_log", tuple(sorted(candidate.absent)))
+        if not absence.came_to_nothing(case, candidate):
+            return
+    elif candidate.what != "missing_call":
+        return
+    yield Evidence("holds_up_others", absence.culprits(case, candidate))
+
+
+def refused(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return who was refused calls over their own arguments, and is short of them since."""
+    found = refusals.refused(case, candidate)
+    if found is not None:
+        calls = [one.call for those in found.by_rank.values() for one in those if one.call]
+        sites = tuple(dict.fromkeys(call.site for call in calls if call.site))
+        yield Evidence("call_refused", found.ranks, sites, found)
+
+
+def raised(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the one side of which all ranks caught an exception just before they diverged.
+
+    Or since which they lack the calls of the function of torch that raised.
+    """
+    source = candidate.source
+    if not isinstance(source, Divergence) or source.gap is not None or candidate.absent:
+        return
+    since = places.parted(case, candidate)
+    row = since.seq if since is not None else source.seq
+    called = [side for side in candidate.sides if side.call is not None]
+    lines = {(side.stack, side.call.site) for side in called if side.call is not None}
+    for found in (
+        [[_just_before(case, candidate, rank, row) for rank in side.ranks] for side in called],
+        [[_lacking(case, source, rank, candidate.ranks) for rank in side.ranks] for side in called],
+    ):
+        hit = [n for n, those in enumerate(found) if any(those)]
+        if len(hit) == 1 and all(found[hit[0]]) and len(called) > 1:
+            those = [one for one in found[hit[0]] if one is not None]
+            # What a function of torch did not return may differ at one line; else it is not seen.
+            if len(lines) == 1 and any(one.what == HANDLED for one in those):
+                continue
+            sites = tuple(dict.fromkeys(one.site for one in those if one.site))
+            yield Evidence("caught_exception", tuple(sorted(called[hit[0]].ranks)), sites, those)
+            return
+
+
+def _just_before(case: Case, candidate: Candidate, rank: int, row: int) -> Raised | None:
+    """Return what a rank caught between its calls of the row before and of this one."""
+    log, stream = case.log(rank), candidate.stream
+    if log is None or stream is None or not log.caught:
+        return None
+    call, last = case.call(rank, stream, row), case.call(rank, stream, row - 1)
+    if call is None:
+        return None
+    begin = last.t if last is not None else 0
+    those = [one for one in log.caught if begin < one.t <= call.t]
+    return those[-1] if those and _leads_away(log.caught, those[-1]) else None
+
+
+def _lacking(case: Case, source: Divergence, rank: int, ranks: Sequence[int]) -> Raised | None:
+    """Return the latest exception since which a rank lacks calls that a peer made."""
+    log = case.log(rank)
+    for one in reversed(log.caught if log is not None else ()):
+        if log is None or not _leads_away(log.caught, one) or one.what == HANDLED:
+            continue
+        first = _row_after(case, source, rank, one.t)
+        for peer in ranks:
+            other = case.log(peer)
+            if other is None or peer == rank or _what(one) in map(_what, other.caught):
+                continue
+            count = 0
+            while (call := case.call(peer, source.stream, first + count)) is not None:
+                if not _is_of(one, call) or count > _WINDOW:
+                    break
+                count += 1
+                rows = first, source.seq
+                if refusals.is_moved(case, source.stream, (rank, peer), rows, count):
+                    return one
+    return None
+
+
+def _is_of(one: Raised, call: Call) -> bool:
+    """Whether a call is one that the function makes that raised."""
+    return one.what in (call.api, call.op)
+
+
+def _row_after(case: Case, source: Divergence, rank: int, t: int) -> int:
+    """Return the first row that a rank issued after a moment, of those just before a row."""
+    rows = range(source.seq, max(1, source.seq - _WINDOW), -1)
+    for seq in rows:
+        call = case.call(rank, source.stream, seq - 1)
+        if call is None or call.t < t:
+            return seq
+    return max(1, source.seq - _WINDOW)
+
+
+def _leads_away(caught: Sequence[Raised], one: Raised) -> bool:
+    """Whether an exception can have sent a rank elsewhere: it is its own, and new to it.
+
+    A rank that has lived with such an exception before is not elsewhere because of it.
+    """
+    if one.error in _CONTROL or exceptions.blames_peers(one.error, one.message):
+        return False
+    return not any(_what(other) == _what(one) for other in caught if other.t < one.t)
+
+
+def _what(one: Raised) -> tuple[str, str | None, str]:
+    """Return what makes two exceptions the same, whatever their texts."""
+    return one.error, one.site, one.what

@@ -1,0 +1,219 @@
+"""Where the sides of a candidate were when they diverged, and what stands around those lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collectrace.align.code.controls import Condition, at_line, controls, leads
+from collectrace.align.code.files import Frame, Gap
+from collectrace.align.code.places import Site
+from collectrace.align.code.program import Level
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once, once_of
+from collectrace.align.matching import parting
+from collectrace.align.matching.parting import Parting
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import RankLog
+from collectrace.findings import KINDS
+from collectrace.records import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where ranks were."""
+
+    ranks: tuple[int, ...]
+    call: Call | None
+    """Of the first of them; None: they finished without it."""
+    frames: tuple[str, ...]
+    """The user's frames above it, innermost first; at least its line, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Two or more sides at different places of the program."""
+
+    seq: int
+    """The row at which they are."""
+    places: tuple[Place, ...]
+
+    def others(self, one: Place) -> tuple[Place, ...]:
+        """Return the other places."""
+        return tuple(place for place in self.places if place is not one)
+
+
+@once
+def parted(case: Case, candidate: Candidate) -> Parting | None:
+    """Return the first row before a candidate's at which its sides were at different lines.
+
+    One rank stands for each side: of the smallest and of the largest that came, or of those that
+    did not come and those that did.
+    """
+    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
+    if logs is None or stream is None or seq is None:
+        return None
+    return parting.find(*logs, stream, seq)
+
+
+def _logs(case: Case, candidate: Candidate) -> tuple[RankLog, RankLog] | None:
+    """Return the logs of the ranks that stand for the sides."""
+    sides = sorted((side for side in candidate.sides if side.ranks), key=lambda s: len(s.ranks))
+    if KINDS[candidate.what].family != "call" or len(sides) < 2:
+        return None
+    one, two = (case.log(side.ranks[0]) for side in (sides[0], sides[-1]))
+    return (one, two) if one is not None and two is not None else None
+
+
+@once
+def apart(case: Case, candidate: Candidate) -> Apart | None:
+    """Return where the sides were at the first row at which their lines differ; None: not known.
+
+    Ranks that finished without coming to the row are nowhere. Others that did not come may be on
+    their way to it.
+    """
+    since = parted(case, candidate)
+    if since is not None:
+        return _at(case, candidate, since)
+    if any(case.standings[rank].state != "finished" for rank in candidate.absent):
+        return None
+    sides = [side for side in candidate.sides if side.ranks]
+    if candidate.seq is None or len(sides) < 2:
+        return None
+    return Apart(candidate.seq, tuple(_of(case, s.ranks, s.ranks[0], s.call) for s in sides))
+
+
+@once
+def apart_in_passing(case: Case, candidate: Candidate) -> Apart | None:
+    """Return where the sides were at the first row at which one was where it had never been.
+
+    The other was then at a line that both came to. They may have been together again since.
+    """
+    logs, stream, seq = _logs(case, candidate), candidate.stream, candidate.seq
+    if logs is None or stream is None or seq is None:
+        return None
+    since = parting.passing(*logs, stream, seq)
+    return _at(case, candidate, since) if since is not None else None
+
+
+def _at(case: Case, candidate: Candidate, since: Parting) -> Apart | None:
+    """Return where two sides were at a row before the candidate's."""
+    if len(candidate.sides) != 2:
+        return None
+    places = tuple(
+        _of(case, side.ranks, rank, call)
+        for side in candidate.sides
+        for rank, call in zip(since.ranks, since.calls, strict=True)
+        if rank in side.ranks
+    )
+    return Apart(since.seq, places) if len(places) == len(candidate.sides) else None
+
+
+def _of(case: Case, ranks: tuple[int, ...], rank: int, call: Call | None) -> Place:
+    return Place(ranks, call, case.frames_or_line(rank, call) if call is not None else ())
+
+
+@once
+def is_whole(case: Case, candidate: Candidate) -> bool:
+    """Whether all is known that the ranks of the group did: else what one never did is not."""
+    if candidate.unknown or candidate.stream is None:
+        return False
+    logs = [case.log(rank) for rank in case.comparison.streams.get(candidate.stream, ())]
+    return all(log is not None and log.scanned and not parting.has_lost(log) for log in logs)
+
+
+def was_there(
+    case: Case, candidate: Candidate, rank: int, frames: tuple[str, ...], seq: int
+) -> bool:
+    """Whether a rank has made a call from certain lines before a row."""
+    return any(
+        call is not None and case.stack(rank, call) == frames
+        for call in case.before(rank, candidate.stream, seq)
+    )
+
+
+# -- what stands around lines ----------------------------------------------------------------
+
+
+def above(case: Case, place: Place) -> list[Condition]:
+    """Return the conditions that decide about a call, outermost first."""
+    return [
+        one for frame in reversed(place.frames) for one in conditions(case, place.ranks[0], frame)
+    ]
+
+
+def conditions(case: Case, rank: int, frame: str) -> Sequence[Condition]:
+    """Return the conditions that decide about the line of a frame, in its function."""
+    return _conditions(case, (rank, frame))
+
+
+@once_of
+def _conditions(case: Case, at: tuple[int, str]) -> Sequence[Condition]:
+    found = level(case, *at)
+    if found is None:
+        return ()
+    function, graph, line = found
+    return controls(function, graph, [*graph.at(line)])
+
+
+def conditions_at(case: Case, rank: int, site: Site) -> list[Condition]:
+    """Return the conditions that stand in a line, with either outcome."""
+    found = level(case, rank, f"{site.path}:{site.line} ")
+    return at_line(*found) if found is not None else []
+
+
+def level(case: Case, rank: int, frame: str) -> Level | None:
+    """Return a frame with the graph of its function; None: its source is not known."""
+    parsed = Frame.parse(frame if " " in frame else f"{frame} ")
+    function = case.program.files.function(rank, parsed)
+    graph = case.program.graph(function) if not isinstance(function, Gap) else None
+    return Level(function, graph, parsed.line) if graph and not isinstance(function, Gap) else None
+
+
+def are_under(case: Case, rank: int, frames: set[str], condition: Condition) -> bool:
+    """Whether a frame of a rank is where control comes by an outcome of a condition."""
+    path = condition.function.file.path
+    return any(
+        one.key == condition.key and one.outcome is condition.outcome
+        for frame in frames
+        if chains.file(frame) == path
+        for one in conditions(case, rank, frame)
+    )
+
+
+def frames_of(case: Case, rank: int, candidate: Candidate, before: int | None) -> set[str]:
+    """Return the frames above all calls of a rank; ``before``: those of the stream before a row."""
+    log, stream = case.log(rank), candidate.stream
+    if log is None or stream is None:
+        return set()
+    if before is not None:
+        rows, shift = log.rows(stream)
+        seen = set(rows.appearance[: rows.position(before - shift)])
+        return {frame for n in seen for frame in rows.vocabulary.appearances[n].where}
+    all_rows = [log.rows(key)[0] for key in log.last_seq]
+    all_rows += [log.channel_rows(key) for key in log.last_channel_seq]
+    return {
+        frame
+        for rows in all_rows
+        for n in set(rows.appearance)
+        for frame in rows.vocabulary.appearances[n].where
+    }
+
+
+def may_follow(case: Case, one: Place, two: Place) -> bool:
+    """Whether control can come from the call of one place to that of another, in the same run.
+
+    By the function in which their stacks diverge. Who is at the line that led to the one through a
+    library is in what that runs, again and again.
+    """
+    if one.frames[len(one.frames) - len(two.frames) :] == two.frames:
+        return True
+    here, there = chains.outermost_apart(one.frames, two.frames)
+    at, to = (level(case, one.ranks[0], frame) for frame in (here, there))
+    if at is None or to is None or at.function is not to.function:
+        return False
+    common = one.frames[len(one.frames) - chains.shared(one.frames, two.frames) :]
+    outer = (level(case, one.ranks[0], frame) for frame in common)
+    if any(node.loops for found in outer if found for node in found.graph.at(found.line)):
+        return True
+    return leads(at.graph, at.line, to.line)

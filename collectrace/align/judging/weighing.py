@@ -1,0 +1,87 @@
+"""Decides by evidence who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.evidence import ENOUGH, FACTS, Evidence, Finder
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Who is to blame, and by what."""
+
+    suspects: tuple[int, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    """The rows that decided: those for blaming the suspects, or those that forbid to."""
+
+
+def weigh(rows: Sequence[Evidence]) -> Weighed:
+    """Return the ranks for which most evidence speaks, if it is enough and no others have as much.
+
+    Blame goes to exactly the ranks of a row: rows about other ranks, be they more or fewer,
+    speak for another answer.
+    """
+    vetoes = [row for row in rows if FACTS[row.fact].speaks == "against"]
+    counting: dict[tuple[int, ...], dict[str, Evidence]] = {}
+    forbidding: list[Evidence] = []
+    for row in rows:
+        if FACTS[row.fact].speaks == "against" or not row.ranks:
+            continue
+        against = [veto for veto in vetoes if _forbids(veto, row)]
+        if against:
+            forbidding += against
+        else:
+            counting.setdefault(row.ranks, {}).setdefault(row.fact, row)
+    scores = {ranks: score(facts) for ranks, facts in counting.items()}
+    most = max(scores.values(), default=0)
+    best = [ranks for ranks, one in scores.items() if one == most]
+    if most < ENOUGH or len(best) > 1:
+        return Weighed((), tuple(dict.fromkeys(forbidding)))
+    (suspects,) = best
+    return Weighed(suspects, tuple(counting[suspects].values()))
+
+
+def score(facts: Iterable[str]) -> int:
+    """Return what facts weigh together: as the heaviest that decides alone, else their sum.
+
+    Facts that decide alone mostly see one thing in several ways, so they do not add up.
+    """
+    weights = [FACTS[fact].weight for fact in facts]
+    most = max(weights, default=0)
+    return most if most >= ENOUGH else min(sum(weights), ENOUGH)
+
+
+def _forbids(veto: Evidence, row: Evidence) -> bool:
+    """Whether a row does not count: its fact yields to the veto, which protects all its ranks."""
+    return veto.fact in FACTS[row.fact].vetoed_by and {*row.ranks} <= {*veto.ranks}
+
+
+def judge(case: Case, candidate: Candidate, finders: Iterable[Finder]) -> Weighed:
+    """Ask finders for evidence, the heaviest first, and weigh it.
+
+    Finders that could not outweigh what is known are not asked, nor those of vetoes that no row
+    yields to. One that fails counts as one that found nothing.
+    """
+    asked = sorted(finders, key=lambda one: -one.most)
+    vetoes = [one for one in asked if one.speaks == "against"]
+    rows: list[Evidence] = []
+    found = Weighed()
+    for finder in (one for one in asked if one.speaks == "for"):
+        if found.suspects and score(row.fact for row in found.evidence) > finder.most:
+            break
+        new = _ask(case, candidate, finder)
+        yielding = {veto for row in new for veto in FACTS[row.fact].vetoed_by}
+        for veto in [one for one in vetoes if yielding & {*one.facts}]:
+            vetoes.remove(veto)
+            new += _ask(case, candidate, veto)
+        rows += new
+        found = weigh(rows)
+    return found
+
+
+def _ask(case: Case, candidate: Candidate, finder: Finder) -> list[Evidence]:
+    return case.faults.attempt("suspects", [], lambda: [*finder.find(case, candidate)])

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words as text
-from collectrace.align.causes import arguments
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.records import Call
@@ -55,18 +55,19 @@ def _list(call: Call) -> str:
 
 def words(situation: Situation, found: str) -> Words:
     """Return the words for lists of different lengths."""
-    api = situation.called[0][1].api
+    apis = " and ".join(dict.fromkeys(call.api or call.op for _, call in situation.called))
+    calls = text.listed(list(dict.fromkeys(phrases.call(call) for _, call in situation.called)))
     return Words(
         arguments.headline(situation, _list),
         (
-            f"The lists of objects differ in length: {arguments.listed(situation, _list)} ({found} "
+            f"The lists of objects at {calls} differ in length: {arguments.listed(situation, _list)} ({found} "
             "is the source).",
-            f"{api} begins with the size of each object: those of the source do not fit a list of "
+            f"{apis} send the size of each object: those of the source do not fit a list of "
             "another length.",
             *arguments.why(situation),
         ),
         (
-            f"Pass a list with the same number of entries on every rank as on {found}: send the "
+            f"Pass {apis} a list with the same number of entries as on {found}: send the "
             "number first, and let the others pass [None] * number.",
             "Or pass the whole list as the only object: [objects] on the source, [None] on the "
             "others.",

@@ -82,7 +82,7 @@ def _finding(
         sources=explained((), _sources, situation),
         parted=explained(None, _diverged, situation),
         repeats=cause if explained(None, ct607_repeated.find, situation) is not None else None,
-        decisions=situation.decisions or None,
+        decisions=(None if said.undecided else situation.decisions) or None,
         evidence=evidence.told(verdict.evidence) if verdict is not None else None,
     )
 

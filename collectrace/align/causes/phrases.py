@@ -67,6 +67,23 @@ def statement(text: str, site: str) -> str:
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
 
 
+def either(parts: Sequence[str]) -> str:
+    """Return ``a``; ``a or b``; ``a, b or c``."""
+    return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def within(stack: Sequence[str]) -> str:
+    """Return ``comm.py:13 in total(), called at train.py:34``: a line, with who called it.
+
+    ``stack`` is of frames, innermost first. A line of a module has no caller that tells more.
+    """
+    if not stack:
+        return ""
+    name, at = chains.function(stack[0]), words.site(chains.site(stack[0]))
+    inside = f" in {name}()" if name else ""
+    return at + inside + (f", called at {words.site(chains.site(stack[1]))}" if stack[1:] else "")
+
+
 def fitting(*headlines: str) -> str:
     """Return the first headline that is not too long, else the last, cut."""
     short = (one for one in headlines if len(one) <= HEADLINE)

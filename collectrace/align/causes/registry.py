@@ -48,6 +48,9 @@ class Cause:
     since: str = "0.1.0"
     """The version that had it first."""
 
+    shared: str = ""
+    """The module, if it has not one of its own name: several codes share it."""
+
     status: Status = "stable"
 
     reason: str = ""
@@ -56,7 +59,17 @@ class Cause:
     @property
     def module(self) -> str:
         """Name of the module that finds it and words it."""
-        return f"{self.code.lower()}_{self.name.replace('-', '_')}"
+        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observation finds it and words it: its module only holds the documentation."""
+        return self.kinds <= INFORMATION
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it says why, not only that nothing says why."""
+        return self.shared != "not_found"
 
     def load(self) -> ModuleType:
         """Return its module."""
@@ -117,6 +130,16 @@ CAUGHT: Final = (
     "CT512", "CT513", "CT515",
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
+
+_FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
+"""All causes that explain a finding."""
+
+_UNEXPLAINED: Final[tuple[Kind, ...]] = (
+    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
+    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
+    "p2p_mismatch", "deadlock", "stall",
+)  # fmt: skip
+"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
 
 HANDLED: Final = (
     "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
@@ -226,7 +249,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT310", "finished-without",
         "A rank finished without a call that the others wait in.",
-        ABSENCE, ("root", "finished"), yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
+        _kinds("missing_call"), ("root", "finished"),
+        yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
     ),
     Cause(
         "CT311", "waits-elsewhere",
@@ -654,10 +678,79 @@ CAUSES: Final[tuple[Cause, ...]] = (
         _kinds("p2p_mismatch"), ("root",),
         example="p2p/score_of_whoever", counter_example="p2p/size_differs",
     ),
+    Cause(
+        "CT901", "consequence",
+        "It follows from another finding of the run.",
+        ERRORS, ("consequence",),
+        example="groups/mesh", counter_example="stopped/exception",
+    ),
+    Cause(
+        "CT902", "lost-calls",
+        "The ranks differ in calls of which a log has lost the lines.",
+        _kinds("lost_mismatch"), ("root",),
+    ),
+    Cause(
+        "CT911", "crashed-alike",
+        "Ranks ended with an exception though their collectives agree.",
+        _kinds("raised"),
+        example="healthy/crashed_everywhere",
+    ),
+    Cause(
+        "CT912", "uneven-inputs",
+        "The ranks had different numbers of batches, and nothing failed because of it.",
+        _kinds("uneven_inputs"),
+    ),
+    Cause(
+        "CT913", "straggler",
+        "One rank kept the others waiting, in most of its calls.",
+        _kinds("straggler"),
+        example="healthy/straggler",
+    ),
+    Cause(
+        "CT914", "config-skew",
+        "The ranks were not started alike: versions, environment, code or devices differ.",
+        _kinds("config_skew"),
+    ),
+    Cause(
+        "CT915", "sampler-epoch",
+        "A shuffling sampler was never told the epoch.",
+        _kinds("sampler_epoch"),
+    ),
+    Cause(
+        "CT916", "unwaited-work",
+        "Nobody waited for the work of an asynchronous call, or its tensor was written before.",
+        _kinds("unwaited_work"),
+        example="stopped/unwaited_work",
+    ),
+    Cause(
+        "CT917", "early-termination",
+        "join() ended the job when the first rank ran out of inputs, as it was asked to.",
+        _kinds("early_termination"),
+        example="healthy/join_throws",
+    ),
+    Cause(
+        "CT918", "evidence-gap",
+        "Evidence that would be needed to judge is not there.",
+        _kinds("evidence_gap"),
+        example="stopped/enable_forgotten",
+    ),
+    *(
+        Cause(
+            f"CT{number}", f"unexplained-{kind.replace('_', '-')}",
+            f"The cause was not found: {KINDS[kind].meaning}.",
+            _kinds(kind), ("root",), yields_to=_FOUND, shared="not_found",
+        )
+        for number, kind in enumerate(_UNEXPLAINED, 951)
+    ),
 )  # fmt: skip
 """THE table of causes, by code."""
 
 BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
+
+
+def observed(kind: Kind) -> str:
+    """Return the code of what is observed beside the errors."""
+    return next(one.code for one in CAUSES if one.is_observed and kind in one.kinds)
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from collectrace import words
-from collectrace.align.causes import choose, frameworks
+from collectrace.align.causes import choose, frameworks, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import named
 from collectrace.align.diagnosis import (
@@ -82,6 +82,7 @@ def findings(case: Case, judged: Sequence[Candidate], context: int) -> list[Find
                 case, candidate, decided.decisions, decided.pair, _again(case, candidate, judged)
             ),
             _finding(case, candidate, judged, context, index),
+            case.faults.attempt("explanation", "", sisters.also, case, candidate, judged),
         )
         for candidate, decided in zip(judged, named.decided(case, judged), strict=True)
     ]
@@ -103,11 +104,14 @@ def _worded(case: Case, situation: Situation, finding: Finding) -> Finding:
     if found is None or said is None:
         return finding
     code = found.cause.code
+    if not found.cause.is_found:
+        return replace(finding, code=code)  # the old words tell more
     said = case.faults.attempt("explanation", said, frameworks.applied, situation, code, said)
+    headline = said.headline + also
     return replace(
         finding,
         code=code,
-        headline=said.headline,
+        headline=headline if len(headline) <= phrases.HEADLINE else said.headline,
         cause=" ".join(said.why),
         fix="\n".join(said.fixes),
         fixes=said.fixes or None,

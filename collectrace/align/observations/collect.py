@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
+from collectrace.align.causes import registry
 from collectrace.align.diagnosis import inputs
 from collectrace.align.judging.blame import Gap, gaps
 from collectrace.align.judging.candidate import Candidate
@@ -42,7 +44,8 @@ def information(case: Case, judged: Sequence[Candidate]) -> list[Finding]:
         seen(config_skew.source_skew),
         seen(config_skew.config_skew),
     ]
-    return [finding for finding in found if finding is not None]
+    told = (finding for finding in found if finding is not None)
+    return [replace(finding, code=registry.observed(finding.kind)) for finding in told]
 
 
 def _ended(case: Case) -> Finding | None:

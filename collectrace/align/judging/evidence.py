@@ -93,6 +93,7 @@ _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
 _OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
+_OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -170,7 +171,68 @@ FACTS: Final[dict[str, Fact]] = {
         "From here on the ranks make the same calls, in more orders than there are sides."
     ),
     # -- messages and wait circles -----------------------------------------------------------
-    "old_rules": Fact("Rules that are not facts yet blame these ranks.", ENOUGH),
+    "left_without_waiting": Fact("These ranks left before what they sent had arrived.", 90),
+    "took_from_any": Fact("This rank took a message of any rank, and meant one rank's.", 85),
+    "named_by_group_rank": Fact("These ranks named each other by their numbers in a group.", 80),
+    "unpaired": Fact("This rank alone named another partner than would name it.", 65),
+    "ended_in_round": Fact("This rank ended where its round always led to the message.", 60),
+    "odd_message": Fact(
+        "All others, and the other end, have another message there than this rank.", 60
+    ),
+    "end_of_every_misfit": Fact("This rank is an end of every message that does not fit.", 55),
+    "message_of_its_own": Fact("This rank made a message from a line where no other was.", 50),
+    "alone_in_row": Fact(
+        "This rank came alone to a call, and the others are together elsewhere.",
+        50,
+        ("was_told",),
+    ),
+    "odd_in_round": Fact(
+        "This rank alone came to a place more, or less, often in this round than its like.",
+        50,
+        ("was_told", "first_message", "by_a_message", "by_a_plan"),
+    ),
+    "skipped_once": Fact(
+        "This rank left out once what it had made there each time.",
+        50,
+        ("first_message", "by_a_message", "by_a_plan", "others_may_follow"),
+    ),
+    "led_by_its_rank": Fact(
+        "A condition on its rank led this rank to a line where no other ever was.",
+        50,
+        ("first_message",),
+    ),
+    "came_by_handler": Fact(
+        "Nothing but an exception led this rank to a call that is none of its round.", 50
+    ),
+    "left_out_by_handler": Fact(
+        "Nothing but an exception led this rank past a call of its round.",
+        50,
+        ("peer_has_a_choice",),
+    ),
+    "hub_serves_as_many": Fact(
+        "One rank serves as many others in each round, and this rank disagrees.", 50
+    ),
+    "hub_passed_over_one": Fact(
+        "This rank passed over one of those that it served in each round.",
+        50,
+        ("peer_has_a_choice",),
+    ),
+    "answered_unasked": Fact("This rank gave one more answer than it was asked.", 50),
+    "left_own_order": Fact("This rank alone changed the order of its messages.", 50, ("was_told",)),
+    "new_in_loop": Fact(
+        "This rank came to a new call in the loop in which the other goes on.", 50, ("was_told",)
+    ),
+    "left_repeated_round": Fact(
+        "These ranks left the round that they had repeated.", 20, _OF_CIRCLES
+    ),
+    "others_kept_rounds": Fact("All others kept their rounds.", 15, _OF_CIRCLES),
+    "nobody_followed": Fact("Most others have not come where these ranks went.", 15, _OF_CIRCLES),
+    "was_told": _against("Numbers, or a few elements, reached this rank before."),
+    "first_message": _against("It is the first message that way: the other end may lack one."),
+    "by_a_message": _against("What a message said led this rank there, and who waits may know it."),
+    "by_a_plan": _against("A table that all ranks have led this rank there."),
+    "others_may_follow": _against("The others may not have come to that call yet."),
+    "peer_has_a_choice": _against("Who waits for this rank may have been led there wrongly."),
 }
 """THE table of facts, by name."""
 

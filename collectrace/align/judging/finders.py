@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from collectrace.align.judging import facts_against as against
+from collectrace.align.judging import facts_of_circles as circles
 from collectrace.align.judging import facts_of_code as code
+from collectrace.align.judging import facts_of_exchanges as exchanges
 from collectrace.align.judging import facts_of_majority as majority
+from collectrace.align.judging import facts_of_messages as messages
 from collectrace.align.judging import facts_of_states as states
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.judging.evidence import Finder
-from collectrace.align.judging.old_rules import by_old_rules
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
-
-OLD: Final = (Finder(by_old_rules, ("old_rules",)),)
 
 STALLS: Final = (Finder(states.stalled, ("failed_in_the_call", "came_late", "stopped")),)
 
@@ -47,8 +48,42 @@ ROWS: Final = (
     Finder(majority.at_the_root, ("root_alone_had_value",)),
 )
 
-MESSAGES: Final[tuple[Finder, ...]] = OLD
-CIRCLES: Final[tuple[Finder, ...]] = OLD
+MESSAGES: Final = (
+    Finder(messages.held_up, ("holds_up_others",)),
+    Finder(messages.left_without_waiting, ("left_without_waiting",)),
+    Finder(messages.took_from_any, ("took_from_any",)),
+    Finder(messages.named_by_group_rank, ("named_by_group_rank",)),
+    Finder(majority.of_kind, ("left_program_of_kind",)),
+    Finder(messages.unpaired, ("unpaired",)),
+    Finder(messages.ended_in_round, ("ended_in_round",)),
+    Finder(messages.odd_message, ("odd_message",)),
+    Finder(messages.end_of_every_misfit, ("end_of_every_misfit",)),
+    Finder(messages.message_of_its_own, ("message_of_its_own",)),
+)
+
+CIRCLES: Final = (
+    Finder(states.refused, ("call_refused",)),
+    Finder(majority.of_kind, ("left_program_of_kind",)),
+    Finder(messages.unpaired, ("unpaired",)),
+    Finder(circles.alone_in_row, ("alone_in_row",)),
+    Finder(exchanges.odd_in_round, ("odd_in_round",)),
+    Finder(exchanges.skipped_once, ("skipped_once",)),
+    Finder(circles.led_by_its_rank, ("led_by_its_rank",)),
+    Finder(exchanges.by_handler, ("came_by_handler", "left_out_by_handler")),
+    Finder(exchanges.odd_hub, ("hub_serves_as_many", "hub_passed_over_one")),
+    Finder(exchanges.answered_unasked, ("answered_unasked",)),
+    Finder(circles.left_its_order, ("left_own_order",)),
+    Finder(circles.new_in_loop, ("new_in_loop",)),
+    Finder(
+        circles.left_its_round, ("left_repeated_round", "others_kept_rounds", "nobody_followed")
+    ),
+    Finder(against.was_told, ("was_told",)),
+    Finder(against.first_message, ("first_message",)),
+    Finder(against.by_a_message, ("by_a_message",)),
+    Finder(against.by_a_plan, ("by_a_plan",)),
+    Finder(circles.others_may_follow, ("others_may_follow",)),
+    Finder(exchanges.peer_has_a_choice, ("peer_has_a_choice",)),
+)
 
 
 ALL: Final[Mapping[type, tuple[Finder, ...]]] = {

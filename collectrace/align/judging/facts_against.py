@@ -1,0 +1,105 @@
+"""Finds what speaks for ranks that departed: they may have been told to, or others may be behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from collectrace.align.code.decide import Answer
+from collectrace.align.code.origins import Origin
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.judging import announced, led
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.facts_of_exchanges import answer_left_out
+from collectrace.align.judging.led import At
+from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
+from collectrace.align.judging.own_round import left_own_round
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.records import Call
+from collectrace.signature import is_user
+
+
+def first_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who is in the first message of a channel: the other end may have forgotten it."""
+    for edge in candidate.cycle:
+        if edge.waiting.channel is not None and edge.waiting.seq == 1:
+            yield Evidence("first_message", (edge.waiting.rank,))
+
+
+def was_told(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who got numbers, or a few elements from a root, before the call in which it waits."""
+    ranks = candidate.group.ranks if candidate.group is not None else ()
+    for rank in {*ranks, *(edge.waiting.rank for edge in candidate.cycle)}:
+        calls = [waited_for(case, wait) for wait in case.standings[rank].waiting]
+        if any(call is not None and _is_told(case, rank, call) for call in calls):
+            yield Evidence("was_told", (rank,))
+
+
+def _is_told(case: Case, rank: int, until: Call) -> bool:
+    """Whether what a rank got before a call may tell of an order.
+
+    Messages are what it works on, and so are sums.
+    """
+    log, groups = case.log(rank), case.comparison.groups
+    for told in announced.between(log, end=announced.offset_of(log, until)) if log else ():
+        if not announced.came_to(rank, told) or not is_user(told.call):
+            continue
+        is_of_all = not isinstance(told.key, ChannelKey) and told.call.op != "all_reduce"
+        ranks = groups[told.key.group].ranks
+        if announced.carries_numbers(told.call) or (
+            is_of_all and announced.may_tell(told._replace(is_new=False), ranks)
+        ):
+            return True
+    return log is None
+
+
+def by_a_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find whom something led past a call that reads what a message said, which the waiter knows.
+
+    Not who serves several ranks in one line: they do not tell it what to do. Nor if the rank has
+    a part of its own in it.
+    """
+    for at in awaited(case, candidate):
+        answer = _departure(case, at)
+        read = {one for d in answer.decisions for one in d.origins} if answer is not None else set()
+        gap = answer_left_out(case, at)
+        if Origin.RECEIVED not in read or (gap is None and Origin.RANK in read):
+            continue
+        made, theirs = calls_of(case, at.rank), calls_of(case, at.waiter)
+        places = {one.place for one in made if one.key == at.key}
+        served = {one.key for one in made if one.place in places}
+        ahead = [gap] if gap is not None else made
+        told = _sources(theirs, at.waiter) | {at.waiter}
+        if _sources(ahead, at.rank) & told and len(served) == 1:
+            yield Evidence("by_a_message", (at.rank,))
+
+
+def _sources(made: Iterable[Entry], rank: int) -> set[int]:
+    """Return of whom a rank received messages."""
+    keys = (one.key for one in made)
+    return {key.source for key in keys if isinstance(key, ChannelKey) and key.destination == rank}
+
+
+def by_a_plan(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find whom nothing of its own led past a call: a table of all, or nothing but constants."""
+    for at in awaited(case, candidate):
+        answer = _departure(case, at)
+        if answer is not None and led.is_by_plan(case, at.rank, answer):
+            yield Evidence("by_a_plan", (at.rank,))
+
+
+def _departure(case: Case, at: Awaited) -> Answer | None:
+    """Return what can have led a rank past the call that is awaited; None: it never made such."""
+    left = left_own_round(case, at.rank)
+    if left is not None and left.key == at.key:
+        return led.of_departure(case, left)
+    made, here = calls_of(case, at.rank), entry_of(case, at.elsewhere)
+    gap = answer_left_out(case, at)
+    here = made[made.index(gap) + 1] if gap is not None else here
+    usual = next((one for one in reversed(made) if one.key == at.key), None)
+    if usual is None or here is None or not made.index(here):
+        return None
+    before = At(*made[made.index(here) - 1].place)
+    return led.led(case, (at.rank, at.rank), before, At(*here.place), At(*usual.place))

@@ -1,0 +1,226 @@
+"""Finds who of a circle of waits left what the ranks were to do together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collectrace.align.code.graph import Way
+from collectrace.align.code.origins import Origin
+from collectrace.align.judging import led
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.candidates import waited_for
+from collectrace.align.judging.case import Case, once
+from collectrace.align.judging.evidence import Evidence
+from collectrace.align.judging.led import At
+from collectrace.align.judging.own_calls import Awaited, awaited, calls_of, entry_of
+from collectrace.align.judging.own_exchange import keeps_order, left_own_order
+from collectrace.align.judging.own_round import (
+    LeftRound,
+    kept_round,
+    left_own_round,
+    program_of,
+    stacks_of,
+)
+from collectrace.align.matching.deviations import CAN_OUTVOTE
+from collectrace.align.reading import chains
+from collectrace.align.reading.evidence import StreamKey
+
+_ROUNDS = 2
+"""Equal rounds before, after which a rank that leaves them alone is seen to do so."""
+
+
+# -- by the rounds of each ---------------------------------------------------------------------
+
+
+@once
+def left_rounds(case: Case, candidate: Candidate) -> Sequence[LeftRound]:
+    """Return how ranks left their rounds, all in one way; none unless all others kept theirs."""
+    group = candidate.group
+    if not candidate.cycle or group is None or len(group.ranks) < CAN_OUTVOTE:
+        return ()
+    found = [one for rank in group.ranks if (one := left_own_round(case, rank)) is not None]
+    others = {*group.ranks} - {one.rank for one in found}
+    if not {edge.waiting.rank for edge in candidate.cycle} - others:
+        return ()
+    if any(one.rounds < _ROUNDS for one in found) or len({_way(case, one) for one in found}) != 1:
+        return ()
+    is_kept = all(case.standings[r].waiting and kept_round(case, r) for r in others)
+    return found if is_kept and len(found) < len(others) else ()
+
+
+def _way(case: Case, left: LeftRound) -> tuple[object, ...]:
+    """Return what a rank called, and what it had called there in every round before."""
+    made, usual = (case.stack(left.rank, call) for call in (left.made, left.usual))
+    return left.made.op, made, left.usual.op, usual
+
+
+def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who left the round that it had repeated, if all others kept theirs."""
+    left = left_rounds(case, candidate)
+    ranks = tuple(one.rank for one in left)
+    sites = tuple(dict.fromkeys(one.made.site for one in left if one.made.site))
+    if not left or candidate.group is None:
+        return
+    yield Evidence("left_repeated_round", ranks, sites, left[0])
+    yield Evidence("others_kept_rounds", ranks, sites, left[0])
+    others = [rank for rank in candidate.group.ranks if rank not in ranks]
+    followed = [rank for rank in others if _has_followed(case, left[0], rank)]
+    if 2 * (len(ranks) + len(followed)) < len(candidate.group.ranks):
+        yield Evidence("nobody_followed", ranks, sites, left[0])
+
+
+def _has_followed(case: Case, left: LeftRound, rank: int) -> bool:
+    """Whether another has come to the call for which a rank left its round, or is in such a one."""
+    log, made = case.log(rank), left.made
+    row = log.last_seq.get(StreamKey(made.group, made.device), 0) if log is not None else 0
+    places = _places(case, rank) & _places(case, left.rank)
+    return bool(places) or (made.peer is None and row >= made.seq)
+
+
+def _places(case: Case, rank: int) -> set[object]:
+    entries = (entry_of(case, wait) for wait in case.standings[rank].waiting)
+    return {one.place for one in entries if one is not None}
+
+
+def others_may_follow(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who may only have come first to what all will come to: nobody has gone past it.
+
+    Its call is new, and stands in a line that others come by. Nobody waits in a collective, so
+    that nobody is seen to be further on.
+    """
+    for left in left_rounds(case, candidate)[:1]:
+        if left.skipped:
+            continue
+        line, _ = chains.outermost_apart(
+            case.stack(left.rank, left.made), case.stack(left.rank, left.usual)
+        )
+        others = [rank for rank in case.evidence.logs if rank != left.rank]
+        is_known = any(line in stack for one in others for stack in stacks_of(case, one))
+        waits = [wait for one in others for wait in case.standings[one].waiting]
+        if is_known and all(wait.stream is None for wait in waits):
+            yield Evidence("others_may_follow", (left.rank,))
+
+
+def left_its_order(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who put a message of an exchange before one that had always come earlier.
+
+    Another waits for the one that it put off, and all others kept their order.
+    """
+    cycle = candidate.cycle
+    ranks = {edge.waiting.rank for edge in cycle}
+    found = [left for rank in sorted(ranks) if (left := left_own_order(case, rank)) is not None]
+    if len(ranks) < CAN_OUTVOTE or len(found) != 1:
+        return
+    (left,) = found
+    is_awaited = any(at.rank == left.rank and at.key == left.key for at in awaited(case, candidate))
+    if is_awaited and all(keeps_order(case, rank) for rank in ranks - {left.rank}):
+        yield Evidence("left_own_order", (left.rank,), shown_by=left)
+
+
+def new_in_loop(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find who of two ranks came to a new collective in the loop in which the other goes on.
+
+    By a condition alone. Behind the loop it may be that the loop was too short, or the other's
+    too long. And if two values that change were compared, each may be the one to go by.
+    """
+    for at in awaited(case, candidate):
+        left = left_own_round(case, at.rank)
+        if left is None or left.skipped or left.extra or not _is_of_two(case, at):
+            continue
+        program = program_of(case, at.rank)
+        if program is None or not program.ends_anew or not kept_round(case, at.waiter):
+            continue
+        answer = led.of_departure(case, left)
+        if answer.decisions and all(
+            Origin.EXCEPTION not in one.origins
+            and {outcome.way for outcome in one.outcomes if outcome} <= {Way.TAKEN, Way.NOT_TAKEN}
+            and not led.compares_variables(one)
+            for one in answer.decisions
+        ):
+            yield Evidence("new_in_loop", (at.rank,), shown_by=left)
+
+
+def _is_of_two(case: Case, at: Awaited) -> bool:
+    """Whether two ranks wait in collectives of groups of them alone."""
+    streams = [wait.stream for wait in (at.wait, at.elsewhere) if wait.stream is not None]
+    ranks = {rank for one in streams for rank in case.comparison.groups[one.group].ranks}
+    return len(streams) == len(ranks) == len({at.rank, at.waiter})
+
+
+# -- against all others ------------------------------------------------------------------------
+
+
+def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank that alone came to a row, if all others of its group are together elsewhere.
+
+    They are in one line, or came by a line to which the rank never did.
+    """
+    for at in awaited(case, candidate):
+        stream = at.elsewhere.stream
+        if at.wait.stream is None or stream is None:
+            continue
+        others = [r for r in case.comparison.groups[stream.group].ranks if r != at.rank]
+        logs = [log for rank in others if (log := case.log(rank)) is not None]
+        if len(logs) + 1 < CAN_OUTVOTE or len(logs) < len(others):
+            continue
+        if any(log.last_seq.get(stream, 0) >= (at.elsewhere.seq or 0) for log in logs):
+            continue
+        common = _common_line(case, others)
+        if (common and common not in {f for s in stacks_of(case, at.rank) for f in s}) or (
+            common and len({case.stack(r, c) for r, c in _calls(case, others)}) == 1
+        ):
+            yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
+
+
+def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, object]]:
+    return [
+        (rank, call)
+        for rank in ranks
+        for wait in case.standings[rank].waiting[:1]
+        if (call := waited_for(case, wait)) is not None
+    ]
+
+
+def _common_line(case: Case, ranks: Sequence[int]) -> str:
+    """Return the innermost line by which all of some ranks came where they wait; empty: none."""
+    stacks = [case.stack(rank, call) for rank, call in _calls(case, ranks)]
+    if len(stacks) < len(ranks):
+        return ""
+    shared = min(chains.shared(stacks[0], one) for one in stacks)
+    return stacks[0][len(stacks[0]) - shared] if shared else ""
+
+
+def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Find the rank that a condition on its rank led to a line at which no other ever was.
+
+    All others of a group wait for it in a collective, at least two.
+    """
+    for at in awaited(case, candidate):
+        place, here, there = (
+            (at.wait.stream, at.wait.seq),
+            entry_of(case, at.elsewhere),
+            entry_of(case, at.wait),
+        )
+        if at.wait.stream is None or here is None or there is None:
+            continue
+        others = {*case.comparison.groups[at.wait.stream.group].ranks} - {at.rank}
+        waits = {r: [(w.stream, w.seq) for w in case.standings[r].waiting] for r in others}
+        if len(others) + 1 < CAN_OUTVOTE or not all(place in those for those in waits.values()):
+            continue
+        known = {
+            f
+            for one in case.evidence.logs
+            if one != at.rank
+            for s in stacks_of(case, one)
+            for f in s
+        }
+        line = next((frame for frame in reversed(here.stack) if frame not in known), "")
+        made = calls_of(case, at.rank)
+        first = next((n for n, one in enumerate(made) if line in one.stack), 0)
+        if not line or not first:
+            continue
+        before, new = (At(*made[n].place) for n in (first - 1, first))
+        answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
+        asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
+        if asks and all(map(led.lets_one, asks)):
+            yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))

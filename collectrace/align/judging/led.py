@@ -1,0 +1,129 @@
+"""What can have led a rank from one of its calls to another, by the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from collectrace.align.code import decide
+from collectrace.align.code.between import Finished, Side
+from collectrace.align.code.decide import Answer, Decision
+from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.names import How
+from collectrace.align.deciding import frames
+from collectrace.align.judging.case import Case
+from collectrace.align.judging.own_round import LeftRound
+
+
+class At(NamedTuple):
+    """A call of a rank: its op, and the user's frames above it, innermost first."""
+
+    op: str
+    stack: tuple[str, ...]
+
+
+def led(
+    case: Case, ranks: tuple[int, int], before: At | None, made: At | None, usual: At
+) -> Answer:
+    """Return what can have led a rank, after a call, to another than was to come.
+
+    Args:
+        case: the run.
+        ranks: who made the one, and who made the other; they may be the same.
+        before: the call before both; None: there was none.
+        made: what the rank did; None: it finished.
+        usual: what was to come.
+
+    """
+    last = frames.of_stack(before.stack) if before is not None else ()
+    here = frames.of_stack(made.stack) if made is not None else Finished()
+    one = Side(ranks[0], last, here, made.op if made is not None else "", is_direct=True)
+    two = Side(ranks[1], last, frames.of_stack(usual.stack), usual.op, is_direct=True)
+    return decide.decide(case.program, one, two)
+
+
+def of_departure(case: Case, left: LeftRound) -> Answer:
+    """Return what can have led a rank out of its own round."""
+    before, made, usual = (
+        At(call.op, case.stack(left.rank, call)) if call is not None else None
+        for call in (left.before, left.made, left.usual)
+    )
+    return led(case, (left.rank, left.rank), before, made, usual or At("", ()))
+
+
+SEEN: Final = frozenset({Gap.EARLIER})
+"""Gaps of an answer that hide nothing: only what depends on agreed values is left out."""
+
+
+def is_by_plan(case: Case, rank: int, answer: Answer) -> bool:
+    """Whether nothing of a rank's own decided: constants, or a table that the module gives all."""
+    if not answer.decisions:
+        return bool(answer.dropped)
+    return any(_reads_table(case, rank, one) for one in answer.decisions)
+
+
+def lets_one(decision: Decision) -> bool:
+    """Whether a condition asks for one value: not for one of several, or another than one."""
+    tests = [one for one in ast.walk(_parsed(decision)) if isinstance(one, ast.Compare)]
+    return not any(
+        isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In | ast.NotIn | ast.NotEq)
+        for test in tests
+        for op in test.ops
+    )
+
+
+def compares_variables(decision: Decision) -> bool:
+    """Whether a condition compares two values that change, such as ``loss < best``."""
+    return any(
+        isinstance(one, ast.Compare) and not any(map(_is_fixed, (one.left, *one.comparators)))
+        for one in ast.walk(_parsed(decision))
+    )
+
+
+def _is_fixed(tree: ast.expr) -> bool:
+    """Whether an expression is a number, or a name such as constants have."""
+    name = tree.id if isinstance(tree, ast.Name) else getattr(tree, "attr", "")
+    return isinstance(tree, ast.Constant) or (bool(name) and name == name.upper())
+
+
+def _reads_table(case: Case, rank: int, decision: Decision) -> bool:
+    """Whether a decision looks into a table that is written in the file, and never changed."""
+    program = case.program
+    at = Frame(decision.site.path, decision.site.line, decision.function)
+    function = program.files.function(rank, at)
+    if isinstance(function, Gap):
+        return False
+    module = next(one for one in _around(function) if one.parent is None)
+    changed = {name for one in _around(function) for name in program.changed(one)}
+    known = program.globals(module)
+    names = {one.id for one in ast.walk(_parsed(decision)) if isinstance(one, ast.Name)}
+    return any(
+        len(bound) == 1 and bound[0].how is How.VALUE and _is_table(bound[0].value)
+        for bound in (known.get(name, ()) for name in names - changed)
+    )
+
+
+def _around(function: Function) -> Iterator[Function]:
+    at: Function | None = function
+    while at is not None:
+        yield at
+        at = at.parent
+
+
+def _is_table(value: ast.expr | None) -> bool:
+    if value is None:
+        return False
+    try:
+        return isinstance(ast.literal_eval(value), dict | list | set | tuple)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return False
+
+
+def _parsed(decision: Decision) -> ast.AST:
+    """Return the tree of a decision's line, as far as it is a statement by itself."""
+    head = decision.text.partition("#")[0].rstrip().removeprefix("el")
+    try:
+        return ast.parse(f"{head} pass" if head.endswith(":") else head)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])

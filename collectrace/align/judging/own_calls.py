@@ -1,0 +1,90 @@
+"""What each rank called, and how often from each place in each of its rounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectrace.align.deciding import timeline
+from collectrace.align.deciding.timeline import Entry
+from collectrace.align.judging.candidate import Candidate
+from collectrace.align.judging.case import Case, once_of
+from collectrace.align.matching import programs
+from collectrace.align.matching.programs import Key
+from collectrace.align.ranks.standing import Waiting
+from collectrace.align.reading.evidence import ChannelKey
+from collectrace.align.reading.vocabulary import CallPlace
+from collectrace.records import Call
+
+Rounds = Sequence[Counter[CallPlace]]
+"""How often a rank called from each place, per round; the present round last."""
+
+
+class Awaited(NamedTuple):
+    """A call that a rank waits in, and a rank that it waits for, which waits elsewhere."""
+
+    waiter: int
+    wait: Waiting
+    rank: int
+    elsewhere: Waiting
+
+    @property
+    def key(self) -> Key | None:
+        """Where the rank would have made the call that is awaited."""
+        channel = self.wait.channel
+        if channel is not None and channel.source < 0 and self.rank != channel.destination:
+            return channel._replace(source=self.rank)
+        return channel or self.wait.stream
+
+    @property
+    def is_from_any(self) -> bool:
+        """Whether a message of any rank is awaited."""
+        return self.wait.channel is not None and self.wait.channel.source < 0
+
+
+def awaited(case: Case, candidate: Candidate) -> Iterator[Awaited]:
+    """Return the waits of a circle, each with the rank that it is for, and where that waits.
+
+    Whoever has sent messages is waited for by a receive that takes one from any rank.
+    """
+    cycle = candidate.cycle
+    for edge, after in zip(cycle, (*cycle[1:], *cycle[:1]), strict=True):
+        wait, ranks = edge.waiting, [after.waiting.rank]
+        if wait.channel is not None and wait.channel.source < 0:
+            ranks += [one for one in case.sent_to_any(wait.channel) if one not in ranks]
+        for rank in ranks:
+            mine = [after.waiting] if rank == ranks[0] else case.standings[rank].waiting
+            yield from (Awaited(wait.rank, wait, rank, one) for one in mine[:1])
+
+
+@once_of
+def calls_of(case: Case, rank: int) -> Sequence[Entry]:
+    """Return a rank's calls in their order; empty if some are not known."""
+    log = case.log(rank)
+    return timeline.before(log) if log is not None and programs.is_whole(log) else ()
+
+
+def call_of(case: Case, rank: int, entry: Entry) -> Call | None:
+    """Return the call of an entry."""
+    log = case.log(rank)
+    if isinstance(entry.key, ChannelKey):
+        return log.channel_call(entry.key, entry.seq) if log is not None else None
+    return case.call(rank, entry.key, entry.seq)
+
+
+def entry_of(case: Case, wait: Waiting) -> Entry | None:
+    """Return the call that a rank waits in; None: it is not known."""
+    key, made = wait.channel or wait.stream, calls_of(case, wait.rank)
+    return next((one for one in reversed(made) if (one.key, one.seq) == (key, wait.seq)), None)
+
+
+def rounds(case: Case, rank: int, end: CallPlace) -> Rounds:
+    """Return what a rank called in each round. The call from one place ends a round."""
+    found = [Counter[CallPlace]()]
+    for one in calls_of(case, rank):
+        if one.place == end:
+            found.append(Counter())
+        else:
+            found[-1][one.place] += 1
+    return found

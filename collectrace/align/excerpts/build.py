@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from collectrace import words
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.graph import Kind
 from collectrace.align.code.program import Program
 from collectrace.align.deciding import libraries
 from collectrace.align.excerpts import iterations
-from collectrace.align.excerpts.marks import WHO, Mark, marks, who
+from collectrace.align.excerpts.marks import EVERY, HELD, WHO, Mark, S, marks, who
 from collectrace.align.judging.case import Case
 from collectrace.findings import Excerpt, ExcerptLine, Finding
 
@@ -23,9 +24,6 @@ _MOST_LINES: Final = 16
 """Lines of one finding that are shown."""
 
 _MOST_NOTES: Final = 4
-
-_MOST_NAMES: Final = 3
-"""Functions of a library that a heading names."""
 
 _LONGEST: Final = 200
 """Characters of a line."""
@@ -42,8 +40,8 @@ class _Line:
     """A line that is shown."""
 
     what: str
-    notes: dict[str, set[int]] = field(default_factory=dict)
-    """With ``WHO`` in place of the ranks."""
+    notes: dict[str, tuple[set[int], float]] = field(default_factory=dict)
+    """As marks have them, with the ranks and the time."""
     callers: set[int] = field(default_factory=set)
     """Ranks that called a function of the program there, on the way to another line."""
 
@@ -131,7 +129,8 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 continue
             line = part.at(frame.line, mark.what)
             if mark.note:
-                line.notes.setdefault(mark.note, set()).update(mark.ranks)
+                ranks, held = line.notes.get(mark.note, (set(), 0.0))
+                line.notes[mark.note] = {*ranks, *mark.ranks}, max(held, mark.held)
     return parts
 
 
@@ -141,13 +140,17 @@ def _note_callers(part: _Part) -> None:
     everyone = set().union(*(one.callers for one in calls))
     for one in calls:
         if one.callers != everyone and not one.notes:
-            one.notes[f"only {WHO}"] = one.callers
+            one.notes[f"only {WHO}"] = one.callers, 0.0
 
 
 def _told(case: Case, line: _Line) -> tuple[str, ...]:
-    """Return the notes of a line, with the ranks."""
-    notes = (note.replace(WHO, who(case, ranks)) for note, ranks in line.notes.items())
-    return tuple(notes)[:_MOST_NOTES]
+    """Return the notes of a line, with the ranks and times."""
+    told = []
+    for note, (ranks, held) in list(line.notes.items())[:_MOST_NOTES]:
+        lasted = f" ({words.seconds(held * 1e9)})" if held else ""
+        ending = "s" if len(ranks) == 1 or who(case, ranks) == EVERY else ""
+        told.append(note.replace(WHO, who(case, ranks)).replace(S, ending).replace(HELD, lasted))
+    return tuple(told)
 
 
 def _scope(program: Program, mark: Mark, frame: Frame) -> Scope:
@@ -170,7 +173,7 @@ def _add_loops(case: Case, program: Program, part: _Part, found: Sequence[Mark])
                 line = part.at(loop.line, "loop")
                 tree = loop.head if isinstance(loop.head, ast.AST) else loop.tree
                 if tree is not None and (told := iterations.note(case, function, tree, found)):
-                    line.notes[told] = set()
+                    line.notes[told] = set(), 0.0
 
 
 def _shown(parts: dict[Scope, _Part]) -> set[Scope]:

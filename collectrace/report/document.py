@@ -5,6 +5,7 @@ Everything in a document is safe to show: whatever comes from a log has been thr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +28,7 @@ from collectrace.report.tables import Grid
 _MOST_FIXES: Final = 3
 _MOST_SIDES: Final = 6
 _LONGEST_HEADLINE: Final = 300
+_NUMBER: Final = re.compile(r"\d+")
 _LONGEST_REASON: Final = 70
 """Characters of an exception's text."""
 
@@ -108,26 +110,20 @@ def titled(finding: Finding, blocks: tuple[Block, ...] = ()) -> Document:
 def listings(finding: Finding) -> list[Listing]:
     """Return the lines of the program; without an excerpt the lines of the calls."""
     if finding.excerpt:
-        known: set[str] = set()
-        found = []
-        for one in finding.excerpt:
-            found.append(
-                _listing(one, (text.short_site if one.path in known else text.site)(one.path))
-            )
-            known.add(one.path)
-        return found
+        paths = [one.path for one in finding.excerpt]
+        return [
+            _listing(one, (text.short_site if one.path in paths[:n] else text.site)(one.path))
+            for n, one in enumerate(finding.excerpt)
+        ]
     sources = {line.site: line.text for line in finding.sources}
     by_file: dict[str, list[Row]] = {}
     for side in (*(finding.parted or ()), *finding.sides)[:_MOST_SIDES]:
-        site = side.call.site if side.call is not None else side.site
-        path, _, number = (site or "").rpartition(":")
+        site = (side.call.site if side.call is not None else side.site) or ""
+        path, _, number = site.rpartition(":")
         note = f"{words.ranks(side.ranks)}: {_called(side)}"
-        if path:
-            row = Row(text.clean(number), text.clean(sources.get(site or "", "").strip()), "call",
-                      (note,))  # fmt: skip
+        row = Row(text.clean(number), text.clean(sources.get(site, "").strip()), "call", (note,))
+        if path or side.call is not None:
             by_file.setdefault(text.site(path), []).append(row)
-        elif side.call is not None:
-            by_file.setdefault("", []).append(Row("", "", "call", (note,)))
     return [Listing(file, tuple(rows)) for file, rows in by_file.items()]
 
 
@@ -172,9 +168,8 @@ def _caller(frame: str, path: str) -> str:
     """Return ``main() at line 40`` of a frame in the same file, else ``main() at train.py:40``."""
     site, _, function = frame.partition(" ")
     file, _, number = site.rpartition(":")
-    name = f"{text.clean(function)}() " if _is_function(function) else ""
     place = f"line {text.clean(number)}" if file == path else text.short_site(site)
-    return f"{name}at {place}"
+    return f"{text.clean(function)}() at {place}" if _is_function(function) else place
 
 
 def _called(side: Side) -> str:
@@ -244,17 +239,17 @@ def _followed(alignment: Alignment, n: int) -> Iterator[str]:
             by_type.setdefault(rank.detail.partition(":")[0], []).append(rank)
     told = []
     for those in by_type.values():
-        reason = _reason(those[0])
         who = words.ranks(rank.rank for rank in those)
-        told.append(f"{who} raised {reason}" if reason else f"{who} raised an exception")
+        reasons = {_NUMBER.sub("#", _reason(rank)) for rank in those}
+        first = f"rank {those[0].rank}: " if len(reasons) > 1 else ""
+        told.append(f"{who} raised {_reason(those[0], first) or 'an exception'}")
     if told:
         yield words.listed(told[:_MOST_FIXES])
 
 
-def _reason(rank: RankState) -> str:
-    """Return ``RuntimeError (timed out)`` for what a rank raised."""
+def _reason(rank: RankState, before: str = "") -> str:
+    """Return ``RuntimeError (timed out)`` for what a rank raised; ``before``: begins the text."""
     error, _, message = text.clean(rank.detail).partition(": ")
-    before, _, place = message.rpartition(" at ")
-    message = before if ":" in place else message
-    message = words.brief(message, _LONGEST_REASON)
-    return f"{error} ({message})" if message else error
+    text_, _, place = message.rpartition(" at ")
+    message = words.brief(text_ if ":" in place else message, _LONGEST_REASON)
+    return f"{error} ({before}{message})" if message else error

@@ -254,7 +254,7 @@ def _lines(alignment: Alignment) -> str:
     other = alignment.evidence.other_lines[0]
     places = words.listed(
         [
-            f"{text.site(line.site)} on {words.ranks(line.ranks)}"
+            f"{text.short_site(line.site)} on {words.ranks(line.ranks)}"
             for line in other.lines[:_MOST_LINES]
         ]
     )

@@ -85,16 +85,18 @@ def side_by_side(finding: Finding, most: int = _MOST_COLUMNS) -> Grid | None:
     if table is None:
         return None
     columns, rest = _columns(finding, table, most)
+    file = _file(table)
     rows: list[tuple[str, ...]] = []
     marks: list[str] = []
     for n, row in enumerate(table.rows):
         if n and row.seq > table.rows[n - 1].seq + 1:
             rows.append(("", "..", *[""] * len(columns)))
             marks.append("")
-        rows.append((MARKS[row.mark], str(row.seq), *(_call(row.cells[c]) for c in columns)))
+        rows.append((MARKS[row.mark], str(row.seq), *(_call(row.cells[c], file) for c in columns)))
         marks.append(row.mark)
     head = ("", "call", *(words.ranks(table.columns[c]) for c in columns))
-    return Grid("calls side by side", head, tuple(rows), tuple(marks), rest, tuple(columns))
+    title = "calls side by side" + (f" (lines of {file})" if file else "")
+    return Grid(title, head, tuple(rows), tuple(marks), rest, tuple(columns))
 
 
 def meetings(finding: Finding) -> Grid | None:
@@ -114,26 +116,39 @@ def meetings(finding: Finding) -> Grid | None:
     marked = {n for n in telling if marks[n]}
     chosen = sorted({*marked, *[max(0, first - 1), *telling][:_MOST_ROWS]})[:_MOST_ROWS]
     columns, rest = _columns(finding, table, _MOST_COLUMNS)
+    file = _file(table)
     rows = []
     for n in chosen:
         told = "ok" if n < first else _OUTCOMES[marks[n]]
         if marks[n] == "root" and n < max(marked):
             told = "wrong partner, same bytes"
         row = table.rows[n]
-        rows.append((str(row.seq), *(_call(row.cells[c]) for c in columns), told))
+        rows.append((str(row.seq), *(_call(row.cells[c], file) for c in columns), told))
     head = ("call", *(words.ranks(table.columns[c]) for c in columns), "")
     return Grid("what met what", head, tuple(rows), tuple(marks[n] for n in chosen), rest)
 
 
-def _call(c: Call | None) -> str:
-    """Return ``barrier (train.py:55)``, ``FSDP unshard of 0, float32[9]``."""
+def _call(c: Call | None, file: str = "") -> str:
+    """Return ``barrier (train.py:55)``, ``FSDP unshard of 0, float32[9] (line 7)``.
+
+    ``file``: in which all lines of the table are; empty if there are several.
+    """
     if c is None:
         return "no call"
     place = f" ({text.short_site(c.site)})" if c.site else ""
+    if file:
+        place = place.replace(f"({file}:", "(line ")
     if is_user(c) or c.void:
         return text.call(c) + place
     tensors = text.clean(words.tensors(c))
     return text.short_issuer(c, of_part=True) + (f", {tensors}" if tensors else "") + place
+
+
+def _file(table: Table) -> str:
+    """Return the file in which all lines of a table are; empty if there are several."""
+    sites = {c.site for row in table.rows for c in row.cells if c is not None and c.site}
+    files = {text.short_site(site).rpartition(":")[0] for site in sites}
+    return files.pop() if len(files) == 1 else ""
 
 
 def _differs(row: TableRow) -> bool:

@@ -100,7 +100,7 @@ def excerpts(case: Case, finding: Finding, program: Program) -> tuple[Excerpt, .
             )
             for number, one in sorted(part.lines.items())
         )
-        callers = _callers(program, found, scope, shown)
+        callers = _callers(case, program, found, scope, shown)
         made.append(
             Excerpt(
                 path=scope[0], function=scope[1], lines=_dedented(lines),
@@ -128,6 +128,8 @@ def _parts(program: Program, found: Sequence[Mark]) -> dict[Scope, _Part]:
                 part.depth = max(part.depth, depth)
                 continue
             line = part.at(frame.line, mark.what)
+            if not line.notes:  # so far it is only on the way to another line
+                line.what = mark.what
             if mark.note:
                 ranks, held = line.notes.get(mark.note, (set(), 0.0))
                 line.notes[mark.note] = {*ranks, *mark.ranks}, max(held, mark.held)
@@ -207,19 +209,37 @@ def _dedented(lines: Sequence[ExcerptLine]) -> tuple[ExcerptLine, ...]:
 
 
 def _callers(
-    program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
+    case: Case, program: Program, found: Sequence[Mark], scope: Scope, shown: set[Scope]
 ) -> tuple[str, ...]:
     """Return the callers of a function, up to one that is shown, outermost first."""
     for mark in found:
         scopes = [_scope(program, mark, frame) for frame in mark.stack]
-        if scope not in scopes:
+        if scope not in scopes or mark.what == "decision":
             continue
         first = scopes.index(scope) + 1
-        hidden: list[Frame] = []
-        for frame, outer in zip(mark.stack[first:], scopes[first:], strict=True):
-            if outer in shown:
+        hidden: list[str] = []
+        for n in range(first, len(scopes) + 1):
+            hidden += _libraries(case, mark, n)
+            if n == len(scopes) or scopes[n] in shown:
                 break
-            hidden.append(frame)
-        if hidden or mark.what != "decision":
-            return tuple(f"{one.path}:{one.line} {one.function}" for one in reversed(hidden))
+            hidden.append(_text_of(mark.stack[n]))
+        return tuple(reversed(hidden))
     return ()
+
+
+def _libraries(case: Case, mark: Mark, inside: int) -> list[str]:
+    """Return the first and the last frame of libraries between two frames of a stack.
+
+    ``inside``: how many of the user's frames they called.
+    """
+    own = tuple(map(_text_of, mark.stack))
+    variants = case.evidence.source_files.libraries(mark.ranks[0]).get(own, ())
+    if inside == len(own) or len(variants) != 1:
+        return []
+    [lines] = variants
+    between = [line.partition(" ")[2] for line in lines if line.startswith(f"{inside} ")]
+    return list(dict.fromkeys([*between[:1], *between[-1:]]))
+
+
+def _text_of(frame: Frame) -> str:
+    return f"{frame.path}:{frame.line} {frame.function}"

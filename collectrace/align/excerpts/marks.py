@@ -78,7 +78,7 @@ class Mark:
 def marks(case: Case, finding: Finding) -> list[Mark]:
     """Return the decisions, then the calls of the sides, then where their ranks are else."""
     sides = [*(finding.parted or ()), *finding.sides]
-    called = [mark for side in sides for mark in _called(case, side)]
+    called = [mark for side in sides for mark in _called(case, finding, side)]
     known = {mark.site for mark in called}
     decided = [m for m in _decided(case, finding) if m.note != _OPEN or m.site not in known]
     came = {rank for side in finding.sides if side.call is not None for rank in side.ranks}
@@ -172,12 +172,12 @@ def _peers(case: Case, finding: Finding, rank: int) -> tuple[int, ...]:
 # -- calls -----------------------------------------------------------------------------------
 
 
-def _called(case: Case, side: Side) -> Iterator[Mark]:
+def _called(case: Case, finding: Finding, side: Side) -> Iterator[Mark]:
     """Return what ranks called at the row of a finding, and whether they wait in it."""
     call = side.call
     if call is None:
         if side.site is not None and side.state != "blocked":
-            note = f"{WHO}: {_asked_for(case, side)}"
+            note = f"{WHO}: {_asked_for(case, finding, side)}"
             yield Mark(frames.of_sites([side.site]), "call", note, side.ranks)
         return
     stack = _stack(side.stack or (), call.site)
@@ -191,7 +191,7 @@ def _called(case: Case, side: Side) -> Iterator[Mark]:
         yield Mark(stack, "call", f"{WHO}{does}: {described(case, call)}", (rank,), held)
 
 
-def _asked_for(case: Case, side: Side) -> str:
+def _asked_for(case: Case, finding: Finding, side: Side) -> str:
     """Return ``new_group([0, 1])`` for what ranks asked for at a line."""
     groups = (
         f"new_group([{_members(group.ranks)}])"
@@ -199,7 +199,9 @@ def _asked_for(case: Case, side: Side) -> str:
         for ranks, group in conflict.variants
         if group is not None and group.site == side.site and {*side.ranks} & {*ranks}
     )
-    return next(groups, "new_group()")
+    info = finding.group
+    is_default = info is not None and words.group(info) == words.DEFAULT_GROUP
+    return next(groups, "init_process_group()" if is_default else "new_group()")
 
 
 def _members(ranks: Sequence[int]) -> str:

@@ -168,7 +168,7 @@ def test_the_row_where_they_parted_is_marked_and_names_lines(tmp_path: Path) -> 
     ]  # fmt: skip
     told = " ".join(whole(alignment).split()).partition("apart > 17 ")[2]
     assert told.startswith(
-        "FSDP unshard of 0, float32[9] FSDP unshard of 0, float32[9] (train.py:5) (train.py:7)"
+        "FSDP unshard of 0, float32[9] FSDP unshard of 0, float32[9] (line 5) (line 7)"
     )
 
 

@@ -75,16 +75,28 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in group.ranks if rank not in ranks]
     still = [r for r in others if _is_in_round(case, r) and not _has_followed(case, left[0], r)]
-    is_apart = left[0].skipped or _is_new_within(case, left, others)
-    if 2 * len(still) > len(group.ranks) and is_apart and not _may_be_due(case, left[0]):
+    is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
+    if 2 * len(still) > len(group.ranks) and is_apart and _is_of_several(case, left[0]):
         yield Evidence("nobody_followed", ranks, sites, left[0])
 
 
-def _may_be_due(case: Case, left: LeftRound) -> bool:
-    """Whether a rank made one more of several messages in a row, or a call of two ranks."""
-    if left.made.peer is not None:
-        return left.row > 1
-    return len(case.comparison.groups[left.made.group].ranks) < CAN_OUTVOTE
+def _is_of_several(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went to a message, or to a collective of three ranks at least."""
+    made = left.made
+    return made.peer is not None or len(case.comparison.groups[made.group].ranks) >= CAN_OUTVOTE
+
+
+def _was_asked(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went on to a collective, or past an answer to what it had got.
+
+    One that goes on to a message may only have made fewer in a row than before.
+    """
+    key = left.key
+    if left.made.peer is None or isinstance(key, StreamKey):
+        return left.made.peer is None or left.row == 1
+    keys = [one.key for one in calls_of(case, left.rank)[:-1]]
+    back = key._replace(source=key.destination, destination=key.source)
+    return key.source == left.rank and keys.count(back) > keys.count(key)
 
 
 def _is_in_round(case: Case, rank: int) -> bool:
@@ -122,8 +134,7 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
         return False
     if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
         return False
-    ended = [d for d in answer.decisions if d.outcomes[0] and d.outcomes[0].way is Way.ENDED]
-    ended += [d for d in answer.decisions if d.outcomes[1] and d.outcomes[1].way is Way.ITERATES]
+    ended = [one for one in answer.decisions if led.may_have_ended(one)]
     scopes = {(one.site.path, one.function) for one in ended}
     theirs = [{chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others]
     return not ended or (len(left) == 1 and all(scopes <= one for one in theirs))
@@ -259,7 +270,7 @@ def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, Call]]:
 
 def _common_line(case: Case, ranks: Sequence[int]) -> str:
     """Return the innermost line by which all of some ranks came where they wait; empty: none."""
-    stacks = [case.stack(rank, call) for rank, call in _calls(case, ranks)]
+    stacks = [tuple(case.frames_or_line(rank, call)) for rank, call in _calls(case, ranks)]
     if len(stacks) < len(ranks):
         return ""
     shared = min(chains.shared(stacks[0], one) for one in stacks)

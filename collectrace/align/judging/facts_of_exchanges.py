@@ -215,9 +215,34 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if gap is None:
             continue
         if isinstance(at.key, ChannelKey):
-            yield Evidence("kept_an_answer", (at.rank,), shown_by=gap)
+            if _is_by_content(case, at, gap):
+                yield Evidence("kept_an_answer", (at.rank,), shown_by=gap)
         elif not any(_has_departed(case, rank) for rank in ranks - {at.rank}):
             yield Evidence("skipped_call_once", (at.rank,), shown_by=gap)
+
+
+def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
+    """Whether a rank gave answers again since, or what it got may have led it past one.
+
+    And neither another message of it to the waiter, nor anybody's departure tells of that.
+    """
+    made = calls_of(case, at.rank)
+    n = made.index(gap)
+    usual = next(one for one in made if one.key == at.key)
+    answer = led.led(case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual)))
+    read = {origin for one in answer.decisions for origin in one.origins}
+    ways = {
+        one.key
+        for one in made
+        if isinstance(one.key, ChannelKey)
+        and (one.key.source, one.key.destination) == (at.rank, at.waiter)
+    }
+    sources = {gap.key.source if isinstance(gap.key, ChannelKey) else at.rank, at.waiter}
+    is_kept = not any(_has_departed(case, rank) for rank in sources - {at.rank} if rank >= 0)
+    is_due = any(one.key == at.key for one in made[n:]) or bool(
+        read & {Origin.RECEIVED, Origin.DATA}
+    )
+    return is_due and ways == {at.key} and is_kept
 
 
 def _has_departed(case: Case, rank: int) -> bool:

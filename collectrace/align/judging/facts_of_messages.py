@@ -193,7 +193,7 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         mine = next((one for one in ends_of(case, rank) if one[:2] == (key, seq)), None)
         usual = next((one for one in ends_of(case, peer) if one[:2] == (other, theirs)), None)
         if mine is not None and usual is not None and _is_alone(case, rank, peer, mine, usual):
-            is_told = any(announced.was_told(case, one) for one in (rank, peer))
+            is_told = any(_may_be_told(case, one) for one in (rank, peer))
             if not (_is_announced(case, rank, peer, mine) if issue.send is not None else is_told):
                 yield Evidence("odd_message", (rank,), shown_by=usual)
 
@@ -201,6 +201,8 @@ def odd_message(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 def _is_alone(case: Case, rank: int, peer: int, mine: Sent, usual: Sent) -> bool:
     """Whether the like of a rank made as many messages as it, the last as the other end has it."""
     done = [one for one in ends_of(case, rank) if one.place == mine.place]
+    if any(len(ways) > 1 for ways in _ways(case, mine.place)):
+        return False  # they go to several ranks, each of which may have a size of its own
     n = done.index(mine)
     before = [(one.key.tag, one.text) for one in done[:n]]
     now = usual.key.tag, usual.text
@@ -214,6 +216,22 @@ def _is_alone(case: Case, rank: int, peer: int, mine: Sent, usual: Sent) -> bool
     likes = sum(len(row) > n for row in rows)
     enough = 1 if mine.key.tag != usual.key.tag else CAN_OUTVOTE - 1
     return n >= habit.ENOUGH and is_even and likes >= enough
+
+
+def _may_be_told(case: Case, rank: int) -> bool:
+    """Whether a rank ever got what may tell of an order, as far as is seen; or by a store."""
+    return announced.was_told(case, rank) or announced.may_be_by_store(case)
+
+
+def _are_users(issue: ChannelIssue) -> bool:
+    """Whether the user's own code made both ends of a message."""
+    return all(call is None or is_user(call) for call in (issue.send, issue.recv))
+
+
+def _ways(case: Case, place: CallPlace) -> Iterator[set[ChannelKey]]:
+    """Return for each rank by which channels messages go from a place, whatever their tags."""
+    for rank in case.evidence.logs:
+        yield {one.key._replace(tag=0) for one in ends_of(case, rank) if one.place == place}
 
 
 def _is_announced(case: Case, rank: int, peer: int, mine: Sent) -> bool:
@@ -262,13 +280,16 @@ def end_of_every_misfit(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     common = set.intersection(*({one.channel.source, one.channel.destination} for one in alike))
     if len(common) != 1 or any(one.is_from_any or one.taken for one in alike):
         return
+    if not all(map(_are_users, alike)):
+        return
     (rank,) = common
     peers = {one.channel.source + one.channel.destination - rank for one in alike}
-    if len(peers) + 1 < CAN_OUTVOTE or any(announced.was_told(case, one) for one in {rank, *peers}):
+    if len(peers) + 1 < CAN_OUTVOTE or any(_may_be_told(case, one) for one in {rank, *peers}):
         return
     ends = [_both(case, one, rank) for one in alike]
     fitting = [_fitting(case, mine, theirs, rank) for mine, theirs in ends if mine and theirs]
-    if len(fitting) < len(alike) or not any(fitting):
+    others = {rank_of(end, mine, rank) for (mine, _), es in zip(ends, fitting, strict=False) if mine for end in es}
+    if len(fitting) < len(alike) or not others or len(peers | others) < CAN_OUTVOTE:
         return
     if issue.attribute == "dtype":
         dtypes = [
@@ -357,7 +378,7 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     what came to it, decides that it is made.
     """
     issue = _issue(candidate, "dtype", "count")
-    if issue is None or issue.is_from_any or issue.taken:
+    if issue is None or issue.is_from_any or issue.taken or not _are_users(issue):
         return
     key = issue.channel
     for rank, hub, end in (
@@ -385,22 +406,23 @@ def message_of_its_own(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         m = min(len(rest), *(len(made) for made, _ in rows))
         if any(made[:m] != rest[:m] or met[:m] != treated[:m] for made, met in rows) or m < n:
             continue
-        if _is_meant(case, rank, mine[n]) or announced.was_told(case, rank):
+        like = next(r for r in case.evidence.logs if r not in (rank, hub))
+        if _is_meant(case, rank, like, hub, mine[n]) or _may_be_told(case, rank):
             continue
         yield Evidence("message_of_its_own", (rank,))
 
 
-def _is_meant(case: Case, rank: int, place: CallPlace) -> bool:
+def _is_meant(case: Case, rank: int, like: int, hub: int, place: CallPlace) -> bool:
+    """Whether a message may be one rank's by design, or have been asked for; or is not alone."""
     made = calls_of(case, rank)
     n = next(n for n, one in enumerate(made) if one.place == place)
-    if any(
-        place == one.place for r in case.evidence.logs if r != rank for one in calls_of(case, r)
-    ):
+    others = [one for r in case.evidence.logs if r != rank for one in calls_of(case, r)]
+    if place[1][:1] in [one.stack[:1] for one in others] or not calls_of(case, hub):
         return True
     if not n or n + 1 >= len(made):
         return True
     before, here, then = (At(*made[k].place) for k in (n - 1, n, n + 1))
-    answer = led.led(case, (rank, rank), before, here, then)
+    answer = led.led(case, (rank, like), before, here, then)
     return not answer.decisions or any(
         Origin.RECEIVED in one.origins or one.origins == (Origin.RANK,) for one in answer.decisions
     )

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
 from collectrace.align.code.decide import Answer, Decision
+from collectrace.align.code.graph import Way
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.names import How
+from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.own_round import LeftRound
@@ -36,17 +38,22 @@ def led(
         usual: what was to come.
 
     """
-    last = frames.of_stack(before.stack) if before is not None else ()
-    here = frames.of_stack(made.stack) if made is not None else Finished()
+    last = _frames(before) if before is not None else ()
+    here = _frames(made) if made is not None else Finished()
     one = Side(ranks[0], last, here, made.op if made is not None else "", is_direct=True)
-    two = Side(ranks[1], last, frames.of_stack(usual.stack), usual.op, is_direct=True)
+    two = Side(ranks[1], last, _frames(usual), usual.op, is_direct=True)
     return decide.decide(case.program, one, two)
+
+
+def _frames(at: At) -> Stack:
+    """Return the frames of a call; its line alone if no stack is known."""
+    return frames.of_stack(at.stack) or frames.of_sites(at.stack[:1])
 
 
 def of_departure(case: Case, left: LeftRound) -> Answer:
     """Return what can have led a rank out of its own round."""
     before, made, usual = (
-        At(call.op, case.stack(left.rank, call)) if call is not None else None
+        At(call.op, case.frames_or_line(left.rank, call)) if call is not None else None
         for call in (left.before, left.made, left.usual)
     )
     return led(case, (left.rank, left.rank), before, made, usual or At("", ()))
@@ -71,6 +78,13 @@ def lets_one(decision: Decision) -> bool:
         for test in tests
         for op in test.ops
     )
+
+
+def may_have_ended(decision: Decision) -> bool:
+    """Whether it is a loop that the first of two sides may have come out of."""
+    is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
+    did = decision.outcomes[0]
+    return is_loop and (did is None or did.way not in (Way.ITERATES, Way.TAKEN))
 
 
 def compares_variables(decision: Decision) -> bool:

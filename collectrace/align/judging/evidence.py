@@ -93,6 +93,7 @@ _VOTES: Final = (*_OF_ROWS, "root_alone_had_value")
 """Vetoes of what only tells that ranks did otherwise than others."""
 
 _OF_CIRCLES: Final = ("was_told", "first_message", "others_may_follow", "told_the_waiter")
+_OF_CODE: Final = (*_VOTES, "other_line_for_others", "loader_ran_out", "shut_out_by_rank")
 
 FACTS: Final[dict[str, Fact]] = {
     # -- rows of streams, groups, stalls ----------------------------------------------------
@@ -130,13 +131,13 @@ FACTS: Final[dict[str, Fact]] = {
     "rank_condition": Fact(
         "A condition on the rank leads these ranks alone to a call that the others never make.",
         60,
-        (*_VOTES, "other_line_for_others"),
+        _OF_CODE,
     ),
     "caught_exception": Fact(
-        "These ranks alone caught an exception just before they went elsewhere.", 55
+        "These ranks alone caught an exception just before they went elsewhere.", 55, _SHARED
     ),
     "led_past_by_rank": Fact(
-        "A condition opens a way past the call to these ranks alone.", 30, _VOTES
+        "A condition leads these ranks alone past what they had called before.", 30, _OF_CODE
     ),
     "in_handler": Fact(
         "These ranks caught an exception, and alone came to their call by it.", 30, _SHARED
@@ -146,9 +147,21 @@ FACTS: Final[dict[str, Fact]] = {
         30,
         _VOTES,
     ),
+    "extra_calls": Fact(
+        "These ranks alone made calls from lines of their own, and then went on like the others.",
+        30,
+        (*_OF_CODE, "called_at_intervals"),
+    ),
+    "called_at_intervals": _against(
+        "These ranks make their call now and then, and each rank counts for itself."
+    ),
     "other_line_for_others": _against(
         "The other ranks can meet that call from another line, which may have been left out."
     ),
+    "shut_out_by_rank": _against(
+        "A rank is where a condition should not let it come, by its number: a name has changed."
+    ),
+    "loader_ran_out": _against("A loader gave some ranks fewer batches than others."),
     "root_alone_had_value": _against(
         "A collective gave its result to the root alone, and that decided where ranks went."
     ),

@@ -225,6 +225,8 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if any(log.last_seq.get(stream, 0) >= row for log in logs):
             continue
+        if not all(calls_of(case, rank) for rank in others):
+            continue
         last = stream, row - 1
         is_turn = _is_turn(case, at, others)
         if is_turn or _is_own_news(case, at.rank, others) or _is_news(case, common, at.rank, others, last):
@@ -310,7 +312,10 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
         asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
         is_met = _was_met_by_one_line(case, at, line)
-        if asks and is_met and all(map(led.lets_one, asks)):
+        is_open = at.elsewhere.channel is not None and any(
+            led.has_another_way(case, at.rank, one) for one in asks
+        )
+        if asks and is_met and not is_open and all(map(led.lets_one, asks)):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
 
 

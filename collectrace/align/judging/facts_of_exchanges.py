@@ -222,7 +222,7 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
 
 
 def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
-    """Whether a rank gave answers again since, or what it got may have led it past one.
+    """Whether what a rank got, or made of it, may have led it past an answer.
 
     And neither another message of it to the waiter, nor anybody's departure tells of that.
     """
@@ -239,10 +239,7 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
     }
     sources = {gap.key.source if isinstance(gap.key, ChannelKey) else at.rank, at.waiter}
     is_kept = not any(_has_departed(case, rank) for rank in sources - {at.rank} if rank >= 0)
-    is_due = any(one.key == at.key for one in made[n:]) or bool(
-        read & {Origin.RECEIVED, Origin.DATA}
-    )
-    return is_due and ways == {at.key} and is_kept
+    return bool(read & {Origin.RECEIVED, Origin.DATA}) and ways == {at.key} and is_kept
 
 
 def _has_departed(case: Case, rank: int) -> bool:
@@ -256,7 +253,11 @@ def answer_left_out(case: Case, at: Awaited) -> Entry | None:
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank
     if at.is_from_any or not is_to_give:
         return None
-    return _gap(case, at, lambda one: (one.place, one.key)) or _gap(case, at, lambda one: one.place)
+    found = _gap(case, at, lambda one: (one.place, one.key))
+    made = calls_of(case, at.rank)
+    places = {one.place for one in made if one.key == at.key}
+    serves_several = len({one.key for one in made if one.place in places}) > 1
+    return found or (_gap(case, at, lambda one: one.place) if serves_several else None)
 
 
 def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
@@ -272,6 +273,8 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
     is_message = isinstance(at.key, ChannelKey)
     if is_message and not (isinstance(key, ChannelKey) and key.destination == at.rank):
         return None
+    if is_message and any(one.key == key and token(one) not in ahead for one in made):
+        return None  # not all that it gets so is answered
     gaps = [n for n in range(len(names) - 1) if {names[n]} == ahead and names[n + 1] not in due]
     if len(gaps) != 1 or names[gaps[0] + 1] not in names[: gaps[0]]:
         return None

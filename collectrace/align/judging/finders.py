@@ -12,7 +12,7 @@ from collectrace.align.judging import facts_of_exchanges as exchanges
 from collectrace.align.judging import facts_of_majority as majority
 from collectrace.align.judging import facts_of_messages as messages
 from collectrace.align.judging import facts_of_states as states
-from collectrace.align.judging.candidate import IncompleteRow, Source
+from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.judging.evidence import Finder
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.reading.evidence import GroupConflict
@@ -35,9 +35,13 @@ ROWS: Final = (
     Finder(code.by_rank, ("rank_condition",)),
     Finder(states.raised, ("caught_exception",)),
     Finder(code.from_own_rounds, ("left_own_rounds",)),
+    Finder(code.extra_calls, ("extra_calls",)),
     Finder(code.led_past_by_rank, ("led_past_by_rank",)),
     Finder(code.by_exception, ("in_handler",)),
     Finder(code.elsewhere, ("other_line_for_others",)),
+    Finder(code.contradicted, ("shut_out_by_rank",)),
+    Finder(code.at_intervals, ("called_at_intervals",)),
+    Finder(code.ran_out, ("loader_ran_out",)),
     Finder(majority.own_number, ("root_by_own_number",)),
     Finder(majority.sharing, ("threads_share_group",)),
     Finder(majority.permuted, ("same_calls_in_other_orders",)),
@@ -83,15 +87,11 @@ CIRCLES: Final = (
 )
 
 
-def of(source: Source) -> tuple[Finder, ...]:
-    """Return the finders that are asked about a candidate, by what disagrees."""
-    return _BY_SOURCE[type(source)]
-
-
-_BY_SOURCE: Final[Mapping[type, tuple[Finder, ...]]] = {
+ALL: Final[Mapping[type, tuple[Finder, ...]]] = {
     Divergence: ROWS,
     GroupConflict: GROUPS,
     IncompleteRow: STALLS,
     ChannelIssue: MESSAGES,
     tuple: CIRCLES,
 }
+"""Which finders are asked about a candidate, by the type of its source."""

@@ -12,6 +12,7 @@ from collectrace.align.code.decide import Answer, Decision
 from collectrace.align.code.graph import Way
 from collectrace.align.code.files import Frame, Function, Gap
 from collectrace.align.code.names import How
+from collectrace.align.code.origins import is_rank
 from collectrace.align.code.program import Stack
 from collectrace.align.deciding import frames
 from collectrace.align.judging.case import Case
@@ -85,6 +86,25 @@ def may_have_ended(decision: Decision) -> bool:
     is_loop = any(isinstance(one, ast.For | ast.While) for one in ast.walk(_parsed(decision)))
     did = decision.outcomes[0]
     return is_loop and (did is None or did.way not in (Way.ITERATES, Way.TAKEN))
+
+
+def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
+    """Whether the function asks for the rank in another arm, or another condition, as well.
+
+    What is there may be the other end of a message.
+    """
+    at = Frame(decision.site.path, decision.site.line, decision.function)
+    function = case.program.files.function(rank, at)
+    if isinstance(function, Gap):
+        return True
+    tests = [one for one in ast.walk(function.tree) if isinstance(one, ast.If | ast.IfExp)]
+    own = [one for one in tests if isinstance(one, ast.If) and one.lineno == decision.site.line]
+    others = (one for one in tests if one not in own)
+    return any(one.orelse for one in own) or any(
+        is_rank(getattr(node, "id", getattr(node, "attr", "")))
+        for one in others
+        for node in ast.walk(one.test)
+    )
 
 
 def compares_variables(decision: Decision) -> bool:

@@ -24,7 +24,7 @@ from collectrace.align.judging.own_round import (
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
 _ROUNDS = 2
@@ -136,7 +136,9 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
         return False
     ended = [one for one in answer.decisions if led.may_have_ended(one)]
     scopes = {(one.site.path, one.function) for one in ended}
-    theirs = [{chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others]
+    theirs = [
+        {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others
+    ]
     return not ended or (len(left) == 1 and all(scopes <= one for one in theirs))
 
 
@@ -229,7 +231,11 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         last = stream, row - 1
         is_turn = _is_turn(case, at, others)
-        if is_turn or _is_own_news(case, at.rank, others) or _is_news(case, common, at.rank, others, last):
+        if (
+            is_turn
+            or _is_own_news(case, at.rank, others)
+            or _is_news(case, common, at.rank, others, last)
+        ):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
@@ -310,7 +316,12 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
         answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
-        asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
+        scope = chains.scope(line)
+        asks = [
+            one
+            for one in answer.decisions
+            if one.origins == (Origin.RANK,) and (one.site.path, one.function) == scope
+        ]
         is_met = _was_met_by_one_line(case, at, line)
         is_open = at.elsewhere.channel is not None and any(
             led.has_another_way(case, at.rank, one) for one in asks
@@ -336,5 +347,9 @@ def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
             if one.key == wait.channel and one.seq < wait.seq:
                 scopes = [chains.scope(frame) for frame in one.stack]
                 n = scopes.index(chains.scope(inner)) if chains.scope(inner) in scopes else -1
-                callers.setdefault(one.seq, set()).add(one.stack[n + 1] if 0 <= n < len(scopes) - 1 else "")
-    return wait.seq > habit.ENOUGH and all(len(one) == 1 and "" not in one for one in callers.values())
+                callers.setdefault(one.seq, set()).add(
+                    one.stack[n + 1] if 0 <= n < len(scopes) - 1 else ""
+                )
+    return wait.seq > habit.ENOUGH and all(
+        len(one) == 1 and "" not in one for one in callers.values()
+    )

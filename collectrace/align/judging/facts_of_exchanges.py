@@ -229,7 +229,9 @@ def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
     made = calls_of(case, at.rank)
     n = made.index(gap)
     usual = next(one for one in made if one.key == at.key)
-    answer = led.led(case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual)))
+    answer = led.led(
+        case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
+    )
     read = {origin for one in answer.decisions for origin in one.origins}
     ways = {
         one.key
@@ -323,10 +325,9 @@ def _gives_first(case: Case, at: Awaited) -> bool:
     The one that it waits in is left out of account.
     """
     key, ahead = at.wait.channel, 0
+    back = key._replace(source=key.destination, destination=key.source) if key else None
     for one in calls_of(case, at.waiter)[:-1]:
-        is_of_both = isinstance(one.key, ChannelKey) and key is not None
-        if is_of_both and {one.key.source, one.key.destination} == {key.source, key.destination}:
-            ahead += -1 if one.key == key else 1
+        ahead += (one.key == back) - (one.key == key)
         if ahead < 0:
             return False
     return True

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from collectrace.align.code import decide
 from collectrace.align.code.between import Finished, Side
 from collectrace.align.code.decide import Answer, Decision
-from collectrace.align.code.graph import Way
 from collectrace.align.code.files import Frame, Function, Gap
+from collectrace.align.code.graph import Way
 from collectrace.align.code.names import How
 from collectrace.align.code.origins import is_rank
 from collectrace.align.code.program import Stack
@@ -99,7 +99,8 @@ def has_another_way(case: Case, rank: int, decision: Decision) -> bool:
         return True
     tests = [one for one in ast.walk(function.tree) if isinstance(one, ast.If | ast.IfExp)]
     own = [one for one in tests if isinstance(one, ast.If) and one.lineno == decision.site.line]
-    others = (one for one in tests if one not in own)
+    inside = {id(node) for one in own for node in ast.walk(one)}
+    others = (one for one in tests if id(one) not in inside)
     return any(one.orelse for one in own) or any(
         is_rank(getattr(node, "id", getattr(node, "attr", "")))
         for one in others

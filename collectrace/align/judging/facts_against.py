@@ -93,8 +93,11 @@ def told_the_waiter(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         log, until = case.log(at.rank), waited_for(case, at.elsewhere)
         for told in _before(log, until):
             key = told.key
-            if isinstance(key, ChannelKey) and (key.source, key.destination) == (at.rank, at.waiter):
-                sizes = {n for n in log.channel_rows(key).meaning} if log is not None else set()
+            if isinstance(key, ChannelKey) and (key.source, key.destination) == (
+                at.rank,
+                at.waiter,
+            ):
+                sizes = set(log.channel_rows(key).meaning) if log is not None else set()
                 is_object = told.call.api in _OBJECTS and len(sizes) <= _OF_AN_OBJECT
                 if announced.carries_numbers(told.call) and not is_object:
                     yield Evidence("told_the_waiter", (at.rank,))

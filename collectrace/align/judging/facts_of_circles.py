@@ -24,7 +24,7 @@ from collectrace.align.judging.own_round import (
 from collectrace.align.matching import habit
 from collectrace.align.matching.deviations import CAN_OUTVOTE
 from collectrace.align.reading import chains
-from collectrace.align.reading.evidence import ChannelKey, StreamKey
+from collectrace.align.reading.evidence import StreamKey
 from collectrace.records import Call
 
 _ROUNDS = 2
@@ -75,16 +75,28 @@ def left_its_round(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     yield Evidence("others_kept_rounds", ranks, sites, left[0])
     others = [rank for rank in group.ranks if rank not in ranks]
     still = [r for r in others if _is_in_round(case, r) and not _has_followed(case, left[0], r)]
-    is_apart = left[0].skipped or _is_new_within(case, left, others)
-    if 2 * len(still) > len(group.ranks) and is_apart and not _may_be_due(case, left[0]):
+    is_apart = _was_asked(case, left[0]) if left[0].skipped else _is_new_within(case, left, others)
+    if 2 * len(still) > len(group.ranks) and is_apart and _is_of_several(case, left[0]):
         yield Evidence("nobody_followed", ranks, sites, left[0])
 
 
-def _may_be_due(case: Case, left: LeftRound) -> bool:
-    """Whether a rank made one more of several messages in a row, or a call of two ranks."""
-    if left.made.peer is not None:
-        return left.row > 1
-    return len(case.comparison.groups[left.made.group].ranks) < CAN_OUTVOTE
+def _is_of_several(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went to a message, or to a collective of three ranks at least."""
+    made = left.made
+    return made.peer is not None or len(case.comparison.groups[made.group].ranks) >= CAN_OUTVOTE
+
+
+def _was_asked(case: Case, left: LeftRound) -> bool:
+    """Whether a rank went on to a collective, or past an answer to what it had got.
+
+    One that goes on to a message may only have made fewer in a row than before.
+    """
+    key = left.key
+    if left.made.peer is None or isinstance(key, StreamKey):
+        return left.made.peer is None or left.row == 1
+    keys = [one.key for one in calls_of(case, left.rank)[:-1]]
+    back = key._replace(source=key.destination, destination=key.source)
+    return key.source == left.rank and keys.count(back) > keys.count(key)
 
 
 def _is_in_round(case: Case, rank: int) -> bool:
@@ -122,10 +134,11 @@ def _is_new_within(case: Case, left: Sequence[LeftRound], others: Sequence[int])
         return False
     if left[0].made.peer is not None and all(d.origins == (Origin.RANK,) for d in answer.decisions):
         return False
-    ended = [d for d in answer.decisions if d.outcomes[0] and d.outcomes[0].way is Way.ENDED]
-    ended += [d for d in answer.decisions if d.outcomes[1] and d.outcomes[1].way is Way.ITERATES]
+    ended = [one for one in answer.decisions if led.may_have_ended(one)]
     scopes = {(one.site.path, one.function) for one in ended}
-    theirs = [{chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others]
+    theirs = [
+        {chains.scope(f) for _, c in _calls(case, [r]) for f in case.stack(r, c)} for r in others
+    ]
     return not ended or (len(left) == 1 and all(scopes <= one for one in theirs))
 
 
@@ -214,9 +227,15 @@ def alone_in_row(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         if any(log.last_seq.get(stream, 0) >= row for log in logs):
             continue
+        if not all(calls_of(case, rank) for rank in others):
+            continue
         last = stream, row - 1
         is_turn = _is_turn(case, at, others)
-        if is_turn or _is_own_news(case, at.rank, others) or _is_news(case, common, at.rank, others, last):
+        if (
+            is_turn
+            or _is_own_news(case, at.rank, others)
+            or _is_news(case, common, at.rank, others, last)
+        ):
             yield Evidence("alone_in_row", (at.rank,), (chains.site(common),))
 
 
@@ -259,7 +278,7 @@ def _calls(case: Case, ranks: Sequence[int]) -> list[tuple[int, Call]]:
 
 def _common_line(case: Case, ranks: Sequence[int]) -> str:
     """Return the innermost line by which all of some ranks came where they wait; empty: none."""
-    stacks = [case.stack(rank, call) for rank, call in _calls(case, ranks)]
+    stacks = [tuple(case.frames_or_line(rank, call)) for rank, call in _calls(case, ranks)]
     if len(stacks) < len(ranks):
         return ""
     shared = min(chains.shared(stacks[0], one) for one in stacks)
@@ -297,9 +316,17 @@ def led_by_its_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
             continue
         before, new = (At(*made[n].place) for n in (first - 1, first))
         answer = led.led(case, (at.rank, at.waiter), before, new, At(*there.place))
-        asks = [one for one in answer.decisions if one.origins == (Origin.RANK,)]
+        scope = chains.scope(line)
+        asks = [
+            one
+            for one in answer.decisions
+            if one.origins == (Origin.RANK,) and (one.site.path, one.function) == scope
+        ]
         is_met = _was_met_by_one_line(case, at, line)
-        if asks and is_met and all(map(led.lets_one, asks)):
+        is_open = at.elsewhere.channel is not None and any(
+            led.has_another_way(case, at.rank, one) for one in asks
+        )
+        if asks and is_met and not is_open and all(map(led.lets_one, asks)):
             yield Evidence("led_by_its_rank", (at.rank,), (chains.site(line),))
 
 
@@ -320,5 +347,9 @@ def _was_met_by_one_line(case: Case, at: Awaited, line: str) -> bool:
             if one.key == wait.channel and one.seq < wait.seq:
                 scopes = [chains.scope(frame) for frame in one.stack]
                 n = scopes.index(chains.scope(inner)) if chains.scope(inner) in scopes else -1
-                callers.setdefault(one.seq, set()).add(one.stack[n + 1] if 0 <= n < len(scopes) - 1 else "")
-    return wait.seq > habit.ENOUGH and all(len(one) == 1 and "" not in one for one in callers.values())
+                callers.setdefault(one.seq, set()).add(
+                    one.stack[n + 1] if 0 <= n < len(scopes) - 1 else ""
+                )
+    return wait.seq > habit.ENOUGH and all(
+        len(one) == 1 and "" not in one for one in callers.values()
+    )

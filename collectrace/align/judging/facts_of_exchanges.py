@@ -215,9 +215,33 @@ def skipped_once(case: Case, candidate: Candidate) -> Iterator[Evidence]:
         if gap is None:
             continue
         if isinstance(at.key, ChannelKey):
-            yield Evidence("kept_an_answer", (at.rank,), shown_by=gap)
+            if _is_by_content(case, at, gap):
+                yield Evidence("kept_an_answer", (at.rank,), shown_by=gap)
         elif not any(_has_departed(case, rank) for rank in ranks - {at.rank}):
             yield Evidence("skipped_call_once", (at.rank,), shown_by=gap)
+
+
+def _is_by_content(case: Case, at: Awaited, gap: Entry) -> bool:
+    """Whether what a rank got, or made of it, may have led it past an answer.
+
+    And neither another message of it to the waiter, nor anybody's departure tells of that.
+    """
+    made = calls_of(case, at.rank)
+    n = made.index(gap)
+    usual = next(one for one in made if one.key == at.key)
+    answer = led.led(
+        case, (at.rank, at.rank), *(At(*one.place) for one in (gap, made[n + 1], usual))
+    )
+    read = {origin for one in answer.decisions for origin in one.origins}
+    ways = {
+        one.key
+        for one in made
+        if isinstance(one.key, ChannelKey)
+        and (one.key.source, one.key.destination) == (at.rank, at.waiter)
+    }
+    sources = {gap.key.source if isinstance(gap.key, ChannelKey) else at.rank, at.waiter}
+    is_kept = not any(_has_departed(case, rank) for rank in sources - {at.rank} if rank >= 0)
+    return bool(read & {Origin.RECEIVED, Origin.DATA}) and ways == {at.key} and is_kept
 
 
 def _has_departed(case: Case, rank: int) -> bool:
@@ -231,7 +255,11 @@ def answer_left_out(case: Case, at: Awaited) -> Entry | None:
     is_to_give = not isinstance(at.key, ChannelKey) or at.key.source == at.rank
     if at.is_from_any or not is_to_give:
         return None
-    return _gap(case, at, lambda one: (one.place, one.key)) or _gap(case, at, lambda one: one.place)
+    found = _gap(case, at, lambda one: (one.place, one.key))
+    made = calls_of(case, at.rank)
+    places = {one.place for one in made if one.key == at.key}
+    serves_several = len({one.key for one in made if one.place in places}) > 1
+    return found or (_gap(case, at, lambda one: one.place) if serves_several else None)
 
 
 def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry | None:
@@ -247,6 +275,8 @@ def _gap(case: Case, at: Awaited, token: Callable[[Entry], Hashable]) -> Entry |
     is_message = isinstance(at.key, ChannelKey)
     if is_message and not (isinstance(key, ChannelKey) and key.destination == at.rank):
         return None
+    if is_message and any(one.key == key and token(one) not in ahead for one in made):
+        return None  # not all that it gets so is answered
     gaps = [n for n in range(len(names) - 1) if {names[n]} == ahead and names[n + 1] not in due]
     if len(gaps) != 1 or names[gaps[0] + 1] not in names[: gaps[0]]:
         return None
@@ -295,10 +325,9 @@ def _gives_first(case: Case, at: Awaited) -> bool:
     The one that it waits in is left out of account.
     """
     key, ahead = at.wait.channel, 0
+    back = key._replace(source=key.destination, destination=key.source) if key else None
     for one in calls_of(case, at.waiter)[:-1]:
-        is_of_both = isinstance(one.key, ChannelKey) and key is not None
-        if is_of_both and {one.key.source, one.key.destination} == {key.source, key.destination}:
-            ahead += -1 if one.key == key else 1
+        ahead += (one.key == back) - (one.key == key)
         if ahead < 0:
             return False
     return True

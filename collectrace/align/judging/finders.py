@@ -11,6 +11,7 @@ from collectrace.align.judging import facts_of_code as code
 from collectrace.align.judging import facts_of_exchanges as exchanges
 from collectrace.align.judging import facts_of_majority as majority
 from collectrace.align.judging import facts_of_messages as messages
+from collectrace.align.judging import facts_of_misfits as misfits
 from collectrace.align.judging import facts_of_states as states
 from collectrace.align.judging.candidate import IncompleteRow
 from collectrace.align.judging.evidence import Finder
@@ -51,14 +52,14 @@ ROWS: Final = (
 MESSAGES: Final = (
     Finder(messages.held_up, ("holds_up_others",)),
     Finder(messages.left_without_waiting, ("left_without_waiting",)),
-    Finder(messages.took_from_any, ("took_from_any",)),
+    Finder(misfits.took_from_any, ("took_from_any",)),
     Finder(messages.named_by_group_rank, ("named_by_group_rank",)),
     Finder(majority.of_kind, ("left_program_of_kind",)),
     Finder(messages.unpaired, ("unpaired",)),
     Finder(messages.ended_in_round, ("ended_in_round",)),
-    Finder(messages.odd_message, ("odd_message",)),
-    Finder(messages.end_of_every_misfit, ("end_of_every_misfit",)),
-    Finder(messages.message_of_its_own, ("message_of_its_own",)),
+    Finder(misfits.odd_message, ("odd_message",)),
+    Finder(misfits.end_of_every_misfit, ("end_of_every_misfit",)),
+    Finder(misfits.message_of_its_own, ("message_of_its_own",)),
 )
 
 CIRCLES: Final = (

@@ -15,12 +15,20 @@ from typing import Final, Literal
 from collectrace.records import Call
 
 When = Literal[
-    "some ranks", "modules", "library", "sizes", "uneven", "threads", "roots", "messages", "message sizes",
+    "some ranks",
+    "modules",
+    "library",
+    "sizes",
+    "uneven",
+    "threads",
+    "roots",
+    "messages",
+    "message sizes",
     "elsewhere",
 ]
 """``some ranks``: calls that some ranks made and others did not. ``modules``: some ranks left out a
-module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with other
-tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group. ``roots``:
+module of a forward. ``library``: a statement of the library decided. ``sizes``: one call, with
+other tensors. ``uneven``: ranks ran out of inputs. ``threads``: several of them share a group. ``roots``:
 ranks name different ones. ``messages``: they do not come out even. ``message sizes``: their ends
 differ. ``elsewhere``: a rank waits beside all collectives."""
 

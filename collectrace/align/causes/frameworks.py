@@ -25,7 +25,19 @@ _WHENS: Final[Mapping[str, When]] = {
 }  # fmt: skip
 _PROVEN = ("CT503", "CT507")
 """Causes by which it is known which side alone made its call."""
-_OWN_FIXES = ("CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8")
+_OWN_FIXES = (
+    "CT2",
+    "CT501",
+    "CT502",
+    "CT504",
+    "CT505",
+    "CT506",
+    "CT508",
+    "CT509",
+    "CT512",
+    "CT515",
+    "CT8",
+)
 """Causes whose fix no framework betters."""
 
 

@@ -97,7 +97,19 @@ def _kinds(*kinds: Kind) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-STATES: Final = ("CT2", "CT5", "CT8", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4")
+STATES: Final = (
+    "CT2",
+    "CT5",
+    "CT8",
+    "CT30",
+    "CT312",
+    "CT313",
+    "CT314",
+    "CT315",
+    "CT317",
+    "CT319",
+    "CT4",
+)
 """Causes that win over whatever statement decided: what ranks do, and arguments of one call."""
 
 CAUGHT: Final = (

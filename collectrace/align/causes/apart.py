@@ -87,27 +87,17 @@ def _ranks(situation: Situation, rank: int) -> tuple[int, ...]:
     return tuple(sorted(next(sides, (rank,))))
 
 
-def since(situation: Situation) -> int | None:
-    """Return the first call at which the sides were apart; None: it is the finding's own."""
-    both, stream, seq = steps(situation), situation.candidate.stream, situation.candidate.seq
-    if both is None or stream is None or seq is None:
-        return None
+def meets_others(situation: Situation) -> tuple[str, ...]:
+    """Return a sentence on the first call that met another one, if it is before the finding's."""
+    stream, seq = situation.candidate.stream, situation.candidate.seq
     numbers = [
         step.call.seq
-        for step in both
-        if step.call is not None
-        and (step.call.group, step.call.device) == (stream.group, stream.device)
-        and step.call.seq is not None
+        for step in steps(situation) or ()
+        if step.call is not None and stream == (step.call.group, step.call.device)
     ]
-    return min(numbers) if numbers and min(numbers) < seq else None
-
-
-def meets_others(situation: Situation) -> str:
-    """Return a sentence on the calls that met others since then, a space before it; or nothing."""
-    first = since(situation)
-    if first is None:
-        return ""
-    return f"Since call {first} the calls of the ranks do not belong together."
+    if not numbers or seq is None or min(numbers) >= seq:
+        return ()
+    return (f"Since call {min(numbers)} the calls of the ranks do not belong together.",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,9 @@ def runs_backward(case: Case, frame: str) -> bool:
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if node.lineno <= number <= (node.end_lineno or 0):
-            if node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad"):
-                return True
+        is_grad = node.func.attr == "backward" or ast.unparse(node.func).endswith("autograd.grad")
+        if is_grad and node.lineno <= number <= (node.end_lineno or 0):
+            return True
     return False
 
 

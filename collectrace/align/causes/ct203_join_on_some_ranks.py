@@ -61,15 +61,15 @@ def words(situation: Situation, found: Inside) -> Words:
         (
             f"{collectives.headline(situation)}.",
             (
-                "Inside join() DDP's forward and backward make calls of their own, which they do not "
-                "make outside."
+                "Inside join() DDP's forward and backward make calls of their own, which they do "
+                "not make outside."
             ),
         ),
         (
             (
                 f"Enter model.join(){phrases.line(found.site)} on every rank, or on none. If "
-                "join(enable=...) depends on the number of batches, let all ranks agree on it first "
-                "(all_reduce), or always enable it."
+                "join(enable=...) depends on the number of batches, let all ranks agree on it "
+                "first (all_reduce), or always enable it."
             ),
         ),
     )

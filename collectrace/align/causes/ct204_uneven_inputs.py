@@ -42,7 +42,8 @@ def words(situation: Situation, found: Inputs) -> Words:
         )
         why.append(
             f"The loop {deciders.quoted(found.left.loop)} ended earlier on {gone.who}, {after}; "
-            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in it."
+            f"{found.left.inside.who} {text.verb(found.left.inside.ranks, 'is', 'are')} still in "
+            "it."
         )
     if not situation.suspects and found.counted_by == "forwards":
         why.append("The logs do not show which number is right.")

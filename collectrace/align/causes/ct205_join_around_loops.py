@@ -41,7 +41,7 @@ def find(situation: Situation) -> Left | None:
     return None
 
 
-def words(situation: Situation, left: Left) -> Words:
+def words(_: Situation, left: Left) -> Words:
     """Return the words for a join() around several loops."""
     gone, inside = left.gone, left.inside
     call = phrases.call(gone.call) if gone.call is not None else "the call"
@@ -50,8 +50,9 @@ def words(situation: Situation, left: Left) -> Words:
         f"{text.verb(inside.ranks, 'is', 'are')} still in",
         (
             (
-                f"{text.upper(gone.who)} left the loop {deciders.quoted(left.loop)} earlier, and went "
-                f"on to {call}; {inside.who} {text.verb(inside.ranks, 'is', 'are')} still in it."
+                f"{text.upper(gone.who)} left the loop {deciders.quoted(left.loop)} earlier, and "
+                f"went on to {call}; {inside.who} {text.verb(inside.ranks, 'is', 'are')} still in "
+                "it."
             ),
             (
                 "All are inside one join(), which answers for a rank only when its whole block has "
@@ -60,8 +61,8 @@ def words(situation: Situation, left: Left) -> Words:
         ),
         (
             (
-                f"Put `with model.join():` around the loop at {text.site(left.loop.site)} alone, and "
-                f"{call} after the block."
+                f"Put `with model.join():` around the loop at {text.site(left.loop.site)} alone, "
+                f"and {call} after the block."
             ),
             "Or give every rank the same number of batches in each of these loops.",
         ),

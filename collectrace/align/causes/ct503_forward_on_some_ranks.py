@@ -1,8 +1,8 @@
 """Only some ranks ran a forward of a wrapped model, such as an evaluation on rank 0.
 
 What it means
-    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers the
-    parameters of each module. So every rank must run it, from whichever line.
+    A forward of DDP broadcasts buffers, in evaluation, too. A forward of a sharded model gathers
+    the parameters of each module. So every rank must run it, from whichever line.
 
 Example:
     ::
@@ -27,6 +27,7 @@ from collectrace.align.causes.apart import Step
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.deciding import timeline
+from collectrace.align.reading import chains
 
 FORWARDS = ("ddp.forward.", "fsdp.unshard", "fsdp_one.unshard")
 
@@ -43,9 +44,10 @@ def find(situation: Situation) -> Found | None:
         return None
     if mine.call is None or not mine.call.role.startswith(FORWARDS):
         return None
-    if other.call is not None and other.call.role == mine.call.role:
-        if other.stack == mine.stack or other.call.model != mine.call.model:
-            return None
+    is_alike = other.call is not None and other.call.role == mine.call.role
+    models = {step.call.model for step in both if step.call is not None}
+    if is_alike and (other.stack == mine.stack or len(models) > 1):
+        return None
     if not control.is_condition(control.first(situation)):
         return None
     log = situation.case.log(other.rank)
@@ -58,32 +60,20 @@ def words(situation: Situation, found: Found) -> Words:
     mine, other = found
     call = mine.call
     line = phrases.line(call.site if call is not None else None)
-    does, fix = (
-        "DDP's forward issues collectives (it broadcasts buffers), in evaluation, too.",
-        (
-            "Run the forward on every rank. Or, to evaluate on one rank only, call the wrapped "
-            "module: model.module(...) issues no collective."
-        ),
+    does = "DDP's forward issues collectives (it broadcasts buffers), in evaluation, too."
+    fix = (
+        "Run the forward on every rank. Or, to evaluate on one rank only, call the wrapped module: "
+        "model.module(...) issues no collective."
     )
     if call is not None and not call.role.startswith("ddp."):
-        does = f"Each forward gathers the parameters of its modules from all ranks ({text.name(call)})."
+        does = f"Each forward gathers parameters of modules from all ranks: {text.name(call)}."
         fix = "Run this forward on every rank."
-    told = control.why(situation)
-    then = apart.meets_others(situation)
-    callers = [phrases.function(f) for f in mine.stack[: len(mine.stack) - _shared(mine, other)]]
-    inside = f" in {callers[-1]}" if callers and callers[-1] else ""
+    told, then = control.why(situation), apart.meets_others(situation)
+    shared = min(chains.shared(mine.stack, other.stack), len(mine.stack) - 1)
+    function = phrases.function(mine.stack[-1 - shared])
+    inside = f" in {function}" if function else ""
     return Words(
         f"{mine.who} ran a forward{inside}{line} that {other.who} did not run",
-        (does, *told[:1], *([then] if then else told[1:])),
+        (does, *told[:1], *(then or told[1:])),
         (fix, f"Or m{control.moved(situation, mine)}"),
     )
-
-
-def _shared(mine: Step, other: Step) -> int:
-    pairs = zip(reversed(mine.stack), reversed(other.stack), strict=False)
-    shared = 0
-    for one, two in pairs:
-        if one != two:
-            break
-        shared += 1
-    return min(shared, len(mine.stack) - 1)

@@ -1,8 +1,8 @@
 """``no_sync()`` was entered for other micro-batches on some ranks.
 
 What it means
-    A backward() inside ``no_sync()`` sends no gradients, outside it does. Ranks that accumulate over
-    another number of micro-batches send them at other times.
+    A backward() inside ``no_sync()`` sends no gradients, outside it does. Ranks that accumulate
+    over another number of micro-batches send them at other times.
 
 Example:
     ::
@@ -79,19 +79,19 @@ def words(situation: Situation, found: Found) -> Words:
         f"({text.site(found.slip.call.site or '')})",
         (
             (
-                "no_sync() was not entered for the same micro-batches on all ranks: up to the error "
-                f"{told}."
+                "no_sync() was not entered for the same micro-batches on all ranks: up to the "
+                f"error {told}."
             ),
             (
-                "A backward() inside it sends no gradients, outside it does: since then gradients of "
-                "different iterations have met."
+                "A backward() inside it sends no gradients, outside it does: since then gradients "
+                "of different iterations have met."
             ),
         ),
         (
             (
-                "Decide about no_sync() by the step number, with the same number of micro-batches on "
-                f"every rank{phrases.line(found.slip.call.site)}; never by the length of a rank's own "
-                "data."
+                "Decide about no_sync() by the step number, with the same number of micro-batches "
+                f"on every rank{phrases.line(found.slip.call.site)}; never by the length of a "
+                "rank's own data."
             ),
         ),
     )

@@ -57,7 +57,7 @@ def _says_so(situation: Situation, rank: int) -> bool:
     return log is not None and log.exit is not None and _UNUSED in (log.exit.message or "")
 
 
-def words(situation: Situation, found: Found) -> Words:
+def words(_: Situation, found: Found) -> Words:
     """Return the words for parameters that took no part in the loss."""
     maker, gone = found
     line = phrases.line(maker.call.site if maker.call is not None else None)

@@ -71,8 +71,8 @@ def words(situation: Situation, models: tuple[int, ...]) -> Words:
                 f"{phrases.line(value.site if value is not None else None)}."
             ),
             (
-                "If each step chooses its model, let every rank choose alike: by the step's number or "
-                "by one seed, or let one rank choose and broadcast it."
+                "If each step chooses its model, let every rank choose alike: by the step's "
+                "number or by one seed, or let one rank choose and broadcast it."
             ),
         ),
     )

@@ -1,10 +1,10 @@
 """Only some ranks made a call that stands among those of a framework.
 
 What it means
-    A condition on the rank let some ranks make the call: of the script's own, or of a framework that
-    the script asks for it by name, such as saving a state dict. The other ranks did not make it, and
-    are in a forward, a backward or another part of a framework already. What they send there meets
-    the call: often the sizes even fit, and gradients are mixed with a metric.
+    A condition on the rank let some ranks make the call: of the script's own, or of a framework
+    that the script asks for it by name, such as saving a state dict. The other ranks did not make
+    it, and are in a forward, a backward or another part of a framework already. What they send
+    there meets the call: often the sizes even fit, and gradients are mixed with a metric.
 
 Example:
     ::
@@ -54,11 +54,11 @@ def words(situation: Situation, found: Found) -> Words:
         raise ValueError(found)
     by = f" in {phrases.function(mine.stack[0])}" if len(mine.stack) > 1 else ""
     decided = control.why(situation)
-    instead = ""
+    instead = []
     if other.call is not None:
-        instead = f"Meanwhile {phrases.made(other.ranks, other.call)}."
+        instead.append(f"Meanwhile {phrases.made(other.ranks, other.call)}.")
     return Words(
         f"only {mine.who} called {phrases.call(mine.call)}{by}",
-        tuple(filter(None, [*decided[:1], instead, apart.meets_others(situation)])),
+        (*decided[:1], *instead, *apart.meets_others(situation)),
         (f"M{control.moved(situation, mine)}",),
     )

@@ -89,7 +89,8 @@ def words(situation: Situation, found: Found) -> Words:
         (
             (
                 "A checkpointed module runs its forward a second time in backward() "
-                f"(torch.utils.checkpoint): this one ran again within backward(){phrases.line(line)}."
+                "(torch.utils.checkpoint): this one ran again within "
+                f"backward(){phrases.line(line)}."
             ),
             *control.why(situation)[:1],
         ),

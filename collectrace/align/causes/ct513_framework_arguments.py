@@ -2,8 +2,8 @@
 
 What it means
     The ranks are in one part of a framework, at one line. What they gave it differs: the sizes of
-    the layers, of the buffers, of the inputs, the number of tensors in a metric's state, or the rank
-    that is to get the result.
+    the layers, of the buffers, of the inputs, the number of tensors in a metric's state, or the
+    rank that is to get the result.
 
 Example:
     ::
@@ -56,7 +56,10 @@ def words(situation: Situation, sides: Found) -> Words:
     return Words(
         f"{who} {text.name(call)} other {what}{phrases.line(call.site)}",
         (
-            f"{text.upper(text.issuer(call))} made the same {call.op} on every rank, with other {what}: {told}.",
+            (
+                f"{text.upper(text.issuer(call))} made the same {call.op} on every rank, with "
+                f"other {what}: {told}."
+            ),
         ),
         (f"Give {text.name(call)} the same sizes, types and root on every rank.",),
     )

@@ -88,8 +88,8 @@ def words(_: Situation, found: Held) -> Words:
             ),
             (
                 f"In that body {within.who} called {call}, which {held.who} "
-                f"{text.verb(held.ranks, 'reaches', 'reach')} only behind the entry: they wait for each "
-                "other."
+                f"{text.verb(held.ranks, 'reaches', 'reach')} only behind the entry: they wait for "
+                "each other."
             ),
         ),
         (

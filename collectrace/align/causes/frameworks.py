@@ -17,7 +17,7 @@ from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks.standing import Standing
-from collectrace.signature import is_user
+from collectrace.signature import is_asked, is_user
 
 _SIZES = ("shape_mismatch", "dtype_mismatch", "split_mismatch")
 _WHENS: Final[Mapping[str, When]] = {
@@ -49,7 +49,7 @@ def applied(situation: Situation, code: str, words: Words) -> Words:
         return words
     when = _when(situation, code)
     made = _made(situation, code, when)
-    path_of = {id(step): _path(situation, step) for step in made}
+    path_of = {id(step): path(situation, step) for step in made}
     decided = [one.text for one in situation.decisions]
     whole = code == "CT503"
     for step in made:
@@ -92,13 +92,30 @@ def _made(situation: Situation, code: str, when: When) -> list[Step]:
     both = [step for step in apart.steps(situation) or () if step.call is not None]
     if code in _PROVEN:
         return both[:1]
+    if _is_asked_alone(situation, both):
+        return both[:1]
     parts = {step.call.role for step in both if step.call is not None and not is_user(step.call)}
     if len(parts) != 1:
         return []
     return [step for step in both if step.call is not None and step.call.role in parts]
 
 
-def _path(situation: Situation, step: Step) -> Sequence[str]:
+def _is_asked_alone(situation: Situation, both: Sequence[Step]) -> bool:
+    """Whether the suspects called a part of a framework by name, and the others were in another.
+
+    Not if one line of the script led to both: then the framework itself chose the part.
+    """
+    if len(both) < 2 or not set(both[0].ranks) <= set(situation.suspects):
+        return False
+    mine, other = both
+    if mine.call is None or other.call is None or is_user(mine.call):
+        return False
+    asked = is_asked(mine.call) and not is_asked(other.call)
+    return asked and mine.stack != other.stack
+
+
+def path(situation: Situation, step: Step) -> Sequence[str]:
+    """Return the functions of libraries above a side's next call, outermost first."""
     log = situation.case.log(step.rank)
     stack = log.stack(step.call) if log is not None and step.call is not None else None
     return tuple(stack.path) if stack is not None else ()

@@ -1,4 +1,4 @@
-"""How many inputs each rank had: by ``join()``, by a DataLoader, or by forwards of one DDP model."""
+"""How many inputs each rank had: by ``join()``, a DataLoader, or forwards of one DDP model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from collectrace import words
 from collectrace.align.causes import apart, control, deciders, phrases
-from collectrace.align.causes.apart import Left, Step
+from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
 from collectrace.align.judging.case import Case
@@ -23,6 +23,8 @@ _LOOK_BACK: Final = 4000
 """Calls of a stream among which forwards and notices are looked for."""
 _MOST: Final = 2
 """Calls of the script's own that are named."""
+_RECENT: Final = 64
+"""Calls of a rank among which they are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,7 @@ def last_iteration(log: RankLog) -> int | None:
 
 
 def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
-    """Return what to change: even inputs first, then ``join()`` where it answers the loop's calls."""
+    """Return what to change: even inputs first, then ``join()`` if it answers the loop's calls."""
     inside = found.left.inside if found.left is not None else None
     loop = f" to the loop at {words.site(found.left.loop.site)}" if found.left is not None else ""
     loads = any(log.batches for log in situation.case.evidence.logs.values())
@@ -283,7 +285,7 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     even = f"Give every rank the same number of batches{loop}{how}."
     if inside is None or inside.call is None or not inside.call.role.startswith("ddp."):
         return (even,)
-    own = own_calls(situation, found.left, inside) if found.left is not None else []
+    own = own_calls(situation, found.left) if found.left is not None else []
     move = (
         f" Move {words.listed(own)} out of the loop first: join() does not answer it."
         if own
@@ -292,8 +294,8 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     return (
         even,
         (
-            f"Or train inside `with model.join():`, which answers DDP's collectives for ranks that ran "
-            f"out of inputs.{move}"
+            "Or train inside `with model.join():`, which answers DDP's collectives for ranks that "
+            f"ran out of inputs.{move}"
         ),
         (
             "Or stop all ranks when the first runs out: "
@@ -302,16 +304,11 @@ def fixes(situation: Situation, found: Inputs) -> tuple[str, ...]:
     )
 
 
-def own_calls(situation: Situation, left: Left | None, step: Step) -> list[str]:
+def own_calls(situation: Situation, left: Left) -> list[str]:
     """Return the script's own collectives inside a loop, as they are named."""
-    log = situation.case.log(step.rank)
-    found: dict[str, None] = {}
-    for entry in reversed(timeline.before(log)) if log is not None and left is not None else ():
-        call = apart.call_of(log, entry) if log is not None else None
-        if call is None or left is None or (call.iteration == 1 and len(found) >= _MOST):
-            break
-        if is_user(call) and apart.is_inside(situation.case, left.loop, entry.stack):
-            found.setdefault(phrases.call(call))
-        if len(found) >= _MOST:
-            break
-    return list(found)
+    log = situation.case.log(left.inside.rank)
+    entries = timeline.before(log)[-_RECENT:] if log is not None else []
+    inside = [one for one in entries if apart.is_inside(situation.case, left.loop, one.stack)]
+    calls = [apart.call_of(log, one) for one in inside if log is not None]
+    own = [phrases.call(call) for call in calls if call is not None and is_user(call)]
+    return list(dict.fromkeys(own))[:_MOST]

@@ -457,7 +457,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT503", "forward-on-some-ranks",
         "Only some ranks ran a forward of a wrapped model.",
         ROWS | _kinds("missing_call"), ("root", "suspects"),
-        yields_to=("CT2", "CT501", "CT506", "CT510", "CT512", "CT508"),
+        yields_to=("CT2", "CT501", "CT506", "CT508", "CT510", "CT512", "CT803"),
         example="ddp/evaluation_after_training", counter_example="ddp/two_models_swapped",
     ),
     Cause(
@@ -482,7 +482,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT507", "call-among-frameworks",
         "Only some ranks made a call that stands among those of a framework.",
         ROWS | _kinds("missing_call"), ("root", "decisions", "suspects"),
-        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802"),
+        yields_to=("CT104", "CT2", "CT504", "CT505", "CT508", "CT510", "CT801", "CT802", "CT803"),
         example="ddp/call_between_forward_and_backward",
         counter_example="ddp/skipped_step",
     ),
@@ -546,10 +546,15 @@ CAUSES: Final[tuple[Cause, ...]] = (
         ALL, ("root",),
     ),
     Cause(
+        "CT803", "computed-once",
+        "A function that keeps its result makes a collective the first time it is used.",
+        ROWS | _kinds("missing_call"), ("root",), yields_to=("CT801", "CT802"),
+    ),
+    Cause(
         "CT804", "decided-in-a-library",
-        "A statement of a library decided, by something that is not the same on all ranks.",
-        ROWS | _kinds("missing_call"), ("root", "decisions"),
-        yields_to=("CT2", "CT5", "CT801", "CT802"),
+        "A library decided, by something that is not the same on all ranks.",
+        ROWS | _kinds("missing_call"), ("root",),
+        yields_to=("CT2", "CT5", "CT801", "CT802", "CT803"),
     ),
     Cause(
         "CT802", "others-held-at-entry",

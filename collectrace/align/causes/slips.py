@@ -56,17 +56,13 @@ def slip(situation: Situation) -> Slip | None:
         return None
     rows = [log.calls(stream, max(1, seq - _BACK), seq) for log in (mine, theirs)]
     for unit in ("iteration", "batch"):
-        counts = [
+        own, right = (
             _counted(log, calls, unit) for log, calls in zip((mine, theirs), rows, strict=True)
-        ]
-        n = _first_apart(*counts)
+        )
+        n = _first_apart(own, right)
         if n is None:
             continue
-        own, right = counts[0], counts[1]
-        made = set(own)
-        skipped = tuple(
-            sorted({k for k in right if k is not None and right[n] <= k < own[n]} - made)
-        )  # type: ignore[operator]
+        skipped = tuple(sorted({k for k in right if right[n] <= k < own[n]} - {*own}))
         call, later = rows[1][n], rows[0][n]
         if not skipped or skipped[0] != right[n] or call is None or later is None:
             continue
@@ -77,21 +73,20 @@ def slip(situation: Situation) -> Slip | None:
     return None
 
 
-def _first_apart(own: Sequence[int | None], right: Sequence[int | None]) -> int | None:
+def _first_apart(own: Sequence[int], right: Sequence[int]) -> int | None:
     """Return the first row since which one is always ahead of the other."""
     start = end = min(len(own), len(right))
     while start and own[start - 1] != right[start - 1]:
         start -= 1
-    if start == end or own[start] is None or right[start] is None:
-        return None
-    return start if (own[start] or 0) > (right[start] or 0) else None
+    return start if start < end and own[start] > right[start] >= 0 else None
 
 
-def _counted(log: RankLog, calls: Sequence[Call | None], unit: str) -> list[int | None]:
-    """Return the iteration of each call, or the batch in which it was made."""
+def _counted(log: RankLog, calls: Sequence[Call | None], unit: str) -> list[int]:
+    """Return the iteration of each call, or the batch in which it was made; -1: not known."""
     if unit == "iteration":
-        return [call.iteration if call is not None else None for call in calls]
+        numbers = (call.iteration if call is not None else None for call in calls)
+        return [-1 if n is None else n for n in numbers]
     if len({batch.loader for batch in log.batches}) != 1:
         return []
     got = [batch.t for batch in log.batches if not batch.end]
-    return [bisect(got, call.t) if call is not None else None for call in calls]
+    return [bisect(got, call.t) if call is not None else -1 for call in calls]

@@ -166,7 +166,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=HANDLED,
+        ROWS | _kinds("missing_call", "deadlock"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
@@ -199,7 +199,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
-        ABSENCE, ("root", "raised"), yields_to=("CT2", "CT306", "CT315", "CT317"),
+        ABSENCE, ("root", "raised"), yields_to=("CT2", "CT501", "CT306", "CT315", "CT317"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
@@ -562,7 +562,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT602", "group-skipped",
         "Some ranks did not create a group that the others created.",
-        _kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT603",),
+        _kinds("group_mismatch", "missing_call"), ("root",), 
+        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
     ),
     Cause(
@@ -580,13 +581,13 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT605", "opposite-group-order",
         "Ranks entered two groups in opposite order, and wait for each other.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604", "CT606"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
         example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
     ),
     Cause(
         "CT606", "skipped-in-group",
         "A rank departed from its usual calls, and waits in one group while others wait in another.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),
     Cause(

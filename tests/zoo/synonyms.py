@@ -24,6 +24,7 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "first other one": "is the first | are the first",
     "that of rank 1 is the first other one": "rank 1 is the first",
     "turn*": "iteration*",
+    "while that was handled": "while it handled",
     "in every round before": "in every iteration before | in the iterations before",
     "with a return": "return",
     "with a break": "break",

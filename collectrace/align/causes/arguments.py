@@ -15,7 +15,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Decision, Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_user, stands_at_its_line
+from collectrace.signature import is_asked, is_user, stands_at_its_line
 
 _LOOK_BACK: Final = 400
 """Calls before the first difference that are looked at."""
@@ -39,12 +39,14 @@ def kind(call: Call) -> Kind:
 def are_one_call(situation: Situation) -> bool:
     """Return whether all sides made the same call, so that only its arguments differ.
 
-    They made it from the same lines, or from lines whose calls have met before.
+    They made it from the same lines, or from lines whose calls have met before. What a framework
+    passes to its own calls follows from the model, and is no argument.
     """
     made = situation.called
-    if len(made) < 2 or not isinstance(situation.candidate.source, Divergence):
+    if len(made) < 2 or not all(is_asked(call) for _, call in made):
         return False
-    if len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
+    is_row = isinstance(situation.candidate.source, Divergence)
+    if not is_row or len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
         return False
     return are_at_one_place(situation) or _have_met(situation)
 
@@ -207,7 +209,11 @@ def why(situation: Situation) -> tuple[str, ...]:
     quoted = phrases.either([deciders.quoted(one) for one in found])
     if len(found) > 1:
         loops = [deciders.quoted(one) for one in found if is_over_names(one)]
-        order = f", or the ranks are at different iterations of {loops[0]}" if loops else ""
+        order = (
+            f", or the ranks are at different iterations of {loops[0]}, in another order"
+            if loops
+            else ""
+        )
         others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
         return (f"It can have been decided by {phrases.either(others)}{order}.",)
     if is_over_names(found[0]):

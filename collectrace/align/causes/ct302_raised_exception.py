@@ -53,8 +53,14 @@ _HINTS: Final = (
         "get_global_rank(group, 0) returns it, or its place in the group as group_src= or "
         "group_dst=.",
     ),
+    Hint(
+        re.compile("finished reduction in the prior iteration"),
+        "Parameters of the model took no part in the loss, so DDP waited for their gradients.",
+        "Let every parameter take part in the loss on every rank, or construct DDP with "
+        "find_unused_parameters=True.",
+    ),
 )  # fmt: skip
-"""torch 2.13, distributed_c10d.py."""
+"""torch 2.13, distributed_c10d.py, and reducer.cpp."""
 
 
 _LONGEST: Final = 60

@@ -169,7 +169,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=HANDLED,
+        ROWS | _kinds("missing_call", "deadlock"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
@@ -202,20 +202,20 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
-        ABSENCE, ("root", "raised"),
+        _kinds("missing_call"), ("root", "raised"),
         yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
         "CT303", "died",
         "A rank's process ended without a last line, and the others wait for it.",
-        ABSENCE, ("root", "died"), yields_to=("CT302",),
+        _kinds("missing_call"), ("root", "died"), yields_to=("CT302",),
         example="stopped/sigkill", counter_example="healthy/killed_when_done",
     ),
     Cause(
         "CT304", "never-started",
         "A rank left no file, and the others wait for it.",
-        ABSENCE, ("root", "missing"), yields_to=("CT302", "CT303"),
+        _kinds("missing_call"), ("root", "missing"), yields_to=("CT302", "CT303"),
         example="stopped/before_init", counter_example="stopped/before_new_group",
     ),
     Cause(
@@ -267,7 +267,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT313", "left-by-exit",
         "A rank left by sys.exit() in the middle of its program.",
-        ABSENCE, ("root", "finished"),
+        _kinds("missing_call"), ("root", "finished"),
         example="stopped/handler_exits_as_if_done",
         counter_example="stopped/functional_wait_of_absent",
     ),
@@ -280,7 +280,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT315", "gave-up-outside",
         "A rank gave up waiting for something outside of all collectives.",
-        ABSENCE, ("root", "raised"),
+        _kinds("missing_call"), ("root", "raised"),
         example="stopped/restart_count_of_one_agent", counter_example="stopped/exception",
     ),
     Cause(
@@ -366,7 +366,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT410", "object-lists",
         "Lists of objects have different lengths.",
-        _kinds("shape_mismatch", "p2p_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=CAUGHT,
         example="matching/names_grow_on_the_source", counter_example="matching/count_differs",
     ),
     Cause(
@@ -390,7 +390,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT414", "swapped-lines",
         "The ranks made two calls in swapped order, and the bytes agree.",
-        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307"),
+        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307", "CT604"),
         example="matching/metrics_swapped", counter_example="threads/reporter_a_step_early",
     ),
     Cause(
@@ -571,7 +571,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT602", "group-skipped",
         "Some ranks did not create a group that the others created.",
-        _kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT603",),
+        _kinds("group_mismatch", "missing_call"), ("root",), 
+        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
     ),
     Cause(
@@ -589,13 +590,13 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT605", "opposite-group-order",
         "Ranks entered two groups in opposite order, and wait for each other.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604", "CT606"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
         example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
     ),
     Cause(
         "CT606", "skipped-in-group",
         "A rank departed from its usual calls, and waits in one group while others wait in another.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
     ),
     Cause(
@@ -626,7 +627,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT704", "message-without-other-end",
         "A send has no receive, or a receive has no send.",
         _kinds("deadlock", "p2p_unmatched"), ("root",),
-        yields_to=("CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
+        yields_to=("CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
         example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
     ),
     Cause(

@@ -89,6 +89,8 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "not come | late": "did not reach",
     "shared": "share | shares",
     "same things on every rank": "same number of iterations on every rank",
+    "ended earlier on rank 2": "fewer iterations on rank 2",
+    "once more, the 2nd in a row": "more iterations",
     "equally often": "same number of | as often",
     "same number of steps": "same number of iterations",
     "longer": "more iterations",

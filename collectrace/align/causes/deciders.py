@@ -84,6 +84,7 @@ def ranked(situation: Situation) -> list[Decision]:
             one.strength == "equal",
             origin(one) == "agreed",
             form(one) == "loop" and origin(one) == "unknown",
+            origin(one) == "unknown" and structure.is_nested(situation, one),
             -known,
             _FIRST.index(origin(one)),
         )
@@ -94,6 +95,17 @@ def ranked(situation: Situation) -> list[Decision]:
 def origin(decision: Decision) -> DependsOn:
     """Return the most telling of what a decision depends on."""
     return decision.depends_on[0] if decision.depends_on else "unknown"
+
+
+def is_rank_test(decision: Decision) -> bool:
+    """Whether a condition tests the rank itself, or a name that holds the outcome of such a test.
+
+    A value that the rank chose, as in ``kept = loss if rank == 1 else None``, is data.
+    """
+    if origin(decision) != "rank" or RANK.search(decision.text):
+        return origin(decision) == "rank"
+    source = decision.comes_from.text if decision.comes_from is not None else ""
+    return " if " not in source
 
 
 def quoted(decision: Decision) -> str:
@@ -111,9 +123,9 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
         case "loop":
             return _loop(situation, decision)
         case "handler":
-            entered = [who for who, side in _named(situation, decision) if side.did in _ENTERED]
-            if len(entered) == 1:
-                return f"{words.upper(entered[0])} handled an exception at {said}."
+            entered = _entered(situation, decision)
+            if entered:
+                return f"{words.upper(entered)} handled an exception at {said}."
             return f"Some ranks can have handled an exception at {said}."
         case "dispatch":
             one, two = _named(situation, decision)
@@ -125,7 +137,17 @@ def what_it_did(situation: Situation, decision: Decision) -> str:
             return f"The result of {said} can differ between the ranks."
 
 
-_ENTERED: Final = ("handler", "raised")
+def _entered(situation: Situation, decision: Decision) -> str:
+    """Return which ranks entered a handler; empty: it is not known.
+
+    If nothing else can have decided, and one side entered none, the other did.
+    """
+    named = _named(situation, decision)
+    entered = [who for who, side in named if side.did in ("handler", "raised")]
+    passed = [who for who, side in named if side.did == "no_handler"]
+    if not entered and len(passed) == 1 and decision.strength in ("only", "confirmed"):
+        entered = [who for who, _ in named if who not in passed]
+    return entered[0] if len(entered) == 1 else ""
 
 
 def _condition(situation: Situation, decision: Decision) -> str:
@@ -134,7 +156,8 @@ def _condition(situation: Situation, decision: Decision) -> str:
     outcomes = " and ".join(f"{_TRUE[did]} on {who}" for who, did in known)
     if found.branches > 1:
         told = [f"{phrases.call(c)} on {words.ranks(s.ranks)}" for s, c in found.inside]
-        return f"The branches of {said} make different calls: {words.listed(told)}."
+        other = "make different calls, or make them in another order"
+        return f"The branches of {said} {other}: {words.listed(told)}."
     if found.inside:
         side, call = found.inside[0]
         inside = f"in the `else` of {said}" if found.is_else else f"inside {said}"
@@ -262,7 +285,7 @@ def fix(situation: Situation, decision: Decision) -> str:
     if origin(decision) == "order" and form(decision) in ("condition", "loop", "value"):
         return f"Use the same order on every rank: sort what {place} iterates over."
     match form(decision):
-        case "condition" if origin(decision) == "rank":
+        case "condition" if is_rank_test(decision):
             return _of_rank(situation, decision)
         case "condition" if origin(decision) in _ONE_DECIDES:
             return (
@@ -287,7 +310,10 @@ def fix(situation: Situation, decision: Decision) -> str:
                 "every rank make the same calls."
             )
         case "dispatch":
-            return f"Let {said} call the same function on every rank."
+            return (
+                f"Make what {said} calls the same on every rank: decide together which function "
+                "it is."
+            )
         case _:
             return f"Compute {said} in the same way on every rank, or broadcast the result."
 

@@ -121,7 +121,9 @@ def _usually(situation: Situation, found: Departed) -> str:
         now, usual = found.times
         rounds = f"in each of the {found.rounds} iterations before" if found.rounds else "usually"
         others = f"; {words.ranks(found.others)} made more" if found.others else ""
-        return f"{words.upper(who)} made {now} {found.call.op} calls there, {usual} {rounds}{others}."
+        return (
+            f"{words.upper(who)} made {now} {found.call.op} calls there, {usual} {rounds}{others}."
+        )
     if found.after is not None:
         return (
             f"Each of the {found.rounds} times before, {who} made it after "

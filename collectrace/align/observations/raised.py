@@ -55,7 +55,7 @@ def _told(case: Case, those: Sequence[Standing]) -> tuple[str, str]:
     """Headline and advice."""
     who, missing = words.ranks(s.rank for s in those), words.ranks(case.evidence.missing)
     headline = f"the job crashed: {who} ended with an exception, though the collectives agree"
-    fix = "Fix what raised; no collective has to be changed."
+    fix = "Fix what raised: the collectives agree."
     if all(s.by_peers for s in those):
         lost = f"{who} lost a connection or timed out"
         headline = f"the job crashed: {lost}, though the collectives agree"

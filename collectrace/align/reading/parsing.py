@@ -78,6 +78,7 @@ def around(text: str, line: int) -> list[Block]:
         if isinstance(node, ast.stmt) and node.lineno < line <= (node.end_lineno or 0):
             if isinstance(node, _FUNCTIONS):
                 found.clear()
+                continue
             part = next((name for name, first, last in _parts(node) if first <= line <= last), "")
             found += [Block(node, part)] if part else []
     return found

@@ -16,9 +16,7 @@ from tools import pictures
 
 README: Final = (pictures.ROOT / "README.md").read_text()
 
-_CHANGES: Final = (
-    (re.compile(r" on \S+ · .* UTC"), " on HOST · TIME"),
-)
+_CHANGES: Final = ((re.compile(r" on \S+ · .* UTC"), " on HOST · TIME"),)
 
 
 def lasting(screen: str) -> list[str]:

@@ -6,7 +6,7 @@ call that both made. Two sides in different parts of frameworks get the fix of n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,58 +17,64 @@ from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.ranks.standing import Standing
+from collectrace.align.reading import chains
 from collectrace.signature import is_asked, is_user
 
-_SIZES = ("shape_mismatch", "dtype_mismatch", "split_mismatch")
-_WHENS: Final[Mapping[str, When]] = {
-    "CT204": "uneven", "CT511": "modules", "CT804": "library",
-}  # fmt: skip
-_PROVEN = ("CT503", "CT507")
+_SIZES: Final = ("shape_mismatch", "split_mismatch")
+_WHENS: Final[Mapping[str, When]] = {"CT204": "uneven", "CT511": "modules", "CT804": "library"}
+_PROVEN: Final = ("CT503", "CT507")
 """Causes by which it is known which side alone made its call."""
-_OWN_FIXES = (
-    "CT2",
-    "CT501",
-    "CT502",
-    "CT504",
-    "CT505",
-    "CT506",
-    "CT508",
-    "CT509",
-    "CT512",
-    "CT515",
-    "CT8",
-)
-"""Causes whose fix no framework betters."""
+_OWN_FIXES: Final = (
+    "CT2", "CT501", "CT502", "CT504", "CT505", "CT506", "CT508", "CT509", "CT512", "CT515", "CT8",
+)  # fmt: skip
+"""Causes whose fix no framework betters, unless ``_WHENS`` names them."""
 
 
 def applied(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause, with the fix of the framework at work before or in its place."""
     words = replace(words, notes=(*words.notes, *remarks.of(situation)))
-    is_own = code.startswith(_OWN_FIXES) and code not in ("CT204", "CT804")
-    if situation.candidate.cause is not None or is_own:
+    row = _row(situation, code) if situation.candidate.cause is None else None
+    if row is None:
         return words
+    kept = words.fixes[1:] if row.whole_forward else words.fixes
+    replaces = row.replaces or situation.kind == "p2p_mismatch"
+    return replace(words, fixes=(*row.text.split("\n"), *(() if replaces else kept))[:3])
+
+
+def _row(situation: Situation, code: str) -> Fix | None:
+    """Return the row of the table that is about what the sides did."""
+    beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
+    if code == "CT301":
+        return next((found[0] for found in beside if found is not None), None)
+    if code.startswith(_OWN_FIXES) and code not in _WHENS:
+        return None
     when = _when(situation, code)
-    made = _made(situation, code, when)
-    path_of = {id(step): path(situation, step) for step in made}
-    decided = [one.text for one in situation.decisions]
-    whole = code == "CT503"
-    for step in made:
-        for row in TABLE:
-            if when not in row.when or (row.whole_forward and not whole) or step.call is None:
-                continue
-            if row.fits(step.call, path_of[id(step)], decided):
-                replaces = row.replaces or situation.kind == "p2p_mismatch"
-                kept = words.fixes[1:] if row.whole_forward else words.fixes
-                kept = () if replaces else kept
-                return replace(words, fixes=(*row.text.split("\n"), *kept)[:3])
-    return words
+    rows = [r for r in TABLE if when in r.when and (code == "CT503" or not r.whole_forward)]
+    for step in _made(situation, code, when):
+        made = [*(one.text for one in situation.decisions), *_lines(situation, step)]
+        for row in rows:
+            if step.call is not None and row.fits(step.call, path(situation, step), made):
+                return row
+    return None
 
 
-def _when(situation: Situation, code: str) -> When:
+def _lines(situation: Situation, step: Step) -> Iterator[str]:
+    """Return the script's lines above a call."""
+    for file, number in (chains.split(chains.site(frame)) for frame in step.stack or _site(step)):
+        lines = situation.case.code.lines(file)
+        if 0 < number <= len(lines):
+            yield lines[number - 1]
+
+
+def _site(step: Step) -> Sequence[str]:
+    return (step.call.site,) if step.call is not None and step.call.site else ()
+
+
+def _when(situation: Situation, code: str) -> When | None:
     if code in _WHENS:
         return _WHENS[code]
     if situation.kind in ("p2p_mismatch", "p2p_unmatched", "deadlock"):
-        ends = {call.role for _, call in situation.called}
+        ends = {(call.role, (call.part or "").rpartition(", ")[2]) for _, call in situation.called}
         is_one = situation.kind == "p2p_mismatch" and len(ends) == 1
         return "message sizes" if is_one else "messages"
     if len({call.thread for _, call in situation.called}) > 1:
@@ -77,12 +83,11 @@ def _when(situation: Situation, code: str) -> When:
     if len(places) == 1 and len(situation.called) > 1:
         if situation.kind == "root_mismatch":
             return "roots"
-        if situation.kind in _SIZES:
-            return "sizes"
+        return "sizes" if situation.kind in _SIZES else None
     return "some ranks"
 
 
-def _made(situation: Situation, code: str, when: When) -> list[Step]:
+def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
     """Return the calls that a fix may be about."""
     if when not in ("some ranks", "modules", "library"):
         steps = apart.at_finding(situation)

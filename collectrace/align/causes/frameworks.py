@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from collectrace import dumps
-from collectrace.align.causes import apart, remarks
+from collectrace.align.causes import apart, phrases, remarks
 from collectrace.align.causes.apart import Step
 from collectrace.align.causes.framework_fixes import TABLE, Fix, When
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
+from collectrace.align.judging.departures import What
 from collectrace.align.ranks.standing import Standing
 from collectrace.align.reading import chains
 from collectrace.signature import is_asked, is_user
@@ -33,34 +34,43 @@ _OWN_FIXES: Final = (
 def applied(situation: Situation, code: str, words: Words) -> Words:
     """Return the words of a cause, with the fix of the framework at work before or in its place."""
     words = replace(words, notes=(*words.notes, *remarks.of(situation)))
-    row = _row(situation, code) if situation.candidate.cause is None else None
-    if row is None:
+    if situation.candidate.cause is not None:
         return words
-    kept = words.fixes[1:] if row.whole_forward else words.fixes
-    replaces = row.replaces or situation.kind == "p2p_mismatch"
-    return replace(words, fixes=(*row.text.split("\n"), *(() if replaces else kept))[:3])
+    beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
+    waits = next((one for one in beside if one is not None), None) if code == "CT301" else None
+    if waits is not None:
+        row, site = waits
+        told = f"It waits in {row.path}(){phrases.line(site)}."
+        return replace(words, fixes=(row.text,), notes=(told, *words.notes))
+    found = _row(situation, code)
+    if found is None:
+        return words
+    kept = words.fixes[1:] if found.whole_forward else words.fixes
+    replaces = found.replaces or situation.kind == "p2p_mismatch"
+    return replace(words, fixes=(*found.text.split("\n"), *(() if replaces else kept))[:3])
 
 
 def _row(situation: Situation, code: str) -> Fix | None:
     """Return the row of the table that is about what the sides did."""
-    beside = (waits_beside(situation.case.standings[rank]) for rank in situation.suspects)
-    if code == "CT301":
-        return next((found[0] for found in beside if found is not None), None)
     if code.startswith(_OWN_FIXES) and code not in _WHENS:
         return None
     when = _when(situation, code)
     rows = [r for r in TABLE if when in r.when and (code == "CT503" or not r.whole_forward)]
-    for step in _made(situation, code, when):
+    steps = _made(situation, code, when)
+    named = when == "some ranks" and code not in _PROVEN and _are_two_parts(situation)
+    for step in steps:
         made = [*(one.text for one in situation.decisions), *_lines(situation, step)]
         for row in rows:
-            if step.call is not None and row.fits(step.call, path(situation, step), made):
+            if step.call is None or (named and not (row.path or is_asked(step.call))):
+                continue
+            if row.fits(step.call, path(situation, step), made):
                 return row
     return None
 
 
 def _lines(situation: Situation, step: Step) -> Iterator[str]:
     """Return the script's lines above a call."""
-    for file, number in (chains.split(chains.site(frame)) for frame in step.stack or _site(step)):
+    for file, number in (chains.split(chains.site(frame)) for frame in _line(step)):
         lines = situation.case.code.lines(file)
         if 0 < number <= len(lines):
             yield lines[number - 1]
@@ -79,7 +89,7 @@ def _when(situation: Situation, code: str) -> When | None:
         return "message sizes" if is_one else "messages"
     if len({call.thread for _, call in situation.called}) > 1:
         return "threads"
-    places = {(call.role, call.part, side.stack) for side, call in situation.called}
+    places = {(call.role, call.part, call.site, side.stack) for side, call in situation.called}
     if len(places) == 1 and len(situation.called) > 1:
         if situation.kind == "root_mismatch":
             return "roots"
@@ -95,28 +105,32 @@ def _made(situation: Situation, code: str, when: When | None) -> list[Step]:
         is_own = when in ("messages", "message sizes") and any(map(is_user, calls))
         return [] if is_own else [step for step in steps if step.call is not None]
     both = [step for step in apart.steps(situation) or () if step.call is not None]
-    if code in _PROVEN:
+    if code in _PROVEN or len(both) < 2:
         return both[:1]
-    if _is_asked_alone(situation, both):
-        return both[:1]
-    parts = {step.call.role for step in both if step.call is not None and not is_user(step.call)}
-    if len(parts) != 1:
+    (mine, call), (other, theirs) = ((step, step.call) for step in both)
+    if call is None or theirs is None:
         return []
-    return [step for step in both if step.call is not None and step.call.role in parts]
+    is_blamed = set(mine.ranks) <= set(situation.suspects)
+    if call.role == theirs.role or when != "some ranks":
+        return both
+    if is_user(call):
+        departure = situation.departure
+        skipped = departure is not None and departure.what is What.SKIPPED
+        return [mine, *([other] if skipped or not is_blamed else [])]
+    if is_user(theirs):
+        return [mine]
+    # Two parts of frameworks: only what a line of the script's own asked for by name.
+    return [mine] if is_blamed and not is_asked(theirs) and _line(mine) != _line(other) else []
 
 
-def _is_asked_alone(situation: Situation, both: Sequence[Step]) -> bool:
-    """Whether the suspects called a part of a framework by name, and the others were in another.
+def _are_two_parts(situation: Situation) -> bool:
+    """Whether the sides are in different parts of frameworks where they diverged."""
+    calls = [step.call for step in apart.steps(situation) or ()]
+    return len({call.role for call in calls if call is not None and not is_user(call)}) > 1
 
-    Not if one line of the script led to both: then the framework itself chose the part.
-    """
-    if len(both) < 2 or not set(both[0].ranks) <= set(situation.suspects):
-        return False
-    mine, other = both
-    if mine.call is None or other.call is None or is_user(mine.call):
-        return False
-    asked = is_asked(mine.call) and not is_asked(other.call)
-    return asked and mine.stack != other.stack
+
+def _line(step: Step) -> Sequence[str]:
+    return step.stack or _site(step)
 
 
 def path(situation: Situation, step: Step) -> Sequence[str]:

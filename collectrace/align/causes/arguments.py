@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
@@ -14,7 +15,7 @@ from collectrace.align.matching.comparison import Divergence
 from collectrace.findings import Decision, Side
 from collectrace.ops import canonical_op
 from collectrace.records import Call
-from collectrace.signature import is_user
+from collectrace.signature import is_asked, is_user, stands_at_its_line
 
 _LOOK_BACK: Final = 400
 """Calls before the first difference that are looked at."""
@@ -38,12 +39,14 @@ def kind(call: Call) -> Kind:
 def are_one_call(situation: Situation) -> bool:
     """Return whether all sides made the same call, so that only its arguments differ.
 
-    They made it from the same lines, or from lines whose calls have met before.
+    They made it from the same lines, or from lines whose calls have met before. What a framework
+    passes to its own calls follows from the model, and is no argument.
     """
     made = situation.called
-    if len(made) < 2 or not isinstance(situation.candidate.source, Divergence):
+    if len(made) < 2 or not all(is_asked(call) for _, call in made):
         return False
-    if len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
+    is_row = isinstance(situation.candidate.source, Divergence)
+    if not is_row or len({(canonical_op(call.op), call.role) for _, call in made}) > 1:
         return False
     return are_at_one_place(situation) or _have_met(situation)
 
@@ -75,6 +78,9 @@ def history(situation: Situation, side: Side) -> list[Kind]:
     calls = case.before(rank, candidate.stream, candidate.seq, _LOOK_BACK)
     here = _place(situation, side)
     found = [one for one in calls if one is not None and canonical_op(one.op) == here[0]]
+    if side.call is not None and side.call.api not in (None, side.call.op):
+        # A function that makes several collectives makes this one with this dtype.
+        found = [one for one in found if one.dtype == side.call.dtype]
     return [kind(one) for one in found
             if (case.stack(rank, one) or (one.site or "",)) == here[1]]  # fmt: skip
 
@@ -133,6 +139,18 @@ def headline(situation: Situation, show: Show) -> str:
     )
 
 
+def place(situation: Situation) -> str:
+    """Return the call, with the lines that made it if they are the same on all ranks."""
+    side, call = situation.called[0]
+    name = words.name(call)
+    if not is_user(call) and stands_at_its_line(call):
+        name += f" ({call.op})"
+    stack = side.stack or ()
+    return (
+        f"{name} at {phrases.within(stack)}," if stack[1:] and are_at_one_place(situation) else name
+    )
+
+
 def listed(situation: Situation, show: Show) -> str:
     """Return ``float32[4] on ranks 0-1 and float32[6] on rank 2``."""
     return words.listed([f"{show(call)} on {words.ranks(side.ranks)}"
@@ -165,13 +183,18 @@ def silent(situation: Situation) -> str:
     )
 
 
+def is_undecided(situation: Situation) -> bool:
+    """Return whether the statements that were found led to lines that belong together by right."""
+    pair = situation.pair
+    return pair is not None and not (are_at_one_place(situation) or pair.is_of_one_rank)
+
+
 def deciding(situation: Situation) -> list[Decision]:
     """Return the statements that can have decided what was passed, the most telling first.
 
     Of calls from different lines, the statement that led to these lines did not decide it.
     """
-    pair = situation.pair
-    if pair is None or not (are_at_one_place(situation) or pair.is_of_one_rank):
+    if situation.pair is None or is_undecided(situation):
         return []
     found = deciders.ranked(situation)
     certain = [one for one in found if one.strength in ("only", "confirmed")]
@@ -183,9 +206,21 @@ def why(situation: Situation) -> tuple[str, ...]:
     found = deciding(situation)
     if not found:
         return ()
-    quoted = words.listed([deciders.quoted(one) for one in found])
+    quoted = phrases.either([deciders.quoted(one) for one in found])
     if len(found) > 1:
-        return (f"It can have been decided by {quoted.replace(' and ', ' or ')}.",)
+        loops = [deciders.quoted(one) for one in found if is_over_names(one)]
+        order = (
+            f", or the ranks are at different iterations of {loops[0]}, in another order"
+            if loops
+            else ""
+        )
+        others = [one for one in (deciders.quoted(one) for one in found) if one not in loops[:1]]
+        return (f"It can have been decided by {phrases.either(others)}{order}.",)
+    if is_over_names(found[0]):
+        return (
+            f"If {quoted} goes over a set or a dict, the ranks may be at different iterations of it, "
+            "in another order.",
+        )
     if deciders.form(found[0]) != "value":
         return (deciders.what_it_did(situation, found[0]),)
     reason = deciders.ORIGINS[deciders.origin(found[0])]
@@ -212,11 +247,21 @@ def fixes(situation: Situation) -> tuple[str, ...]:
 
 def is_over_names(decision: Decision) -> bool:
     """Return whether a ``for`` goes over what may have another order, or length, on each rank."""
-    text = decision.text
-    return text.startswith("for ") and not any(f" in {known}(" in text for known in _ORDERED)
+    head = decision.text.partition("  #")[0]
+    if not head.startswith("for "):
+        return False
+    try:
+        loop = ast.parse(f"{head}\n    pass").body[0]
+    except SyntaxError:
+        return False
+    over = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(over, ast.Call):
+        return not isinstance(over, ast.List | ast.Tuple | ast.Constant)
+    name = over.func.id if isinstance(over.func, ast.Name) else ""
+    return name not in _ORDERED
 
 
-_ORDERED: Final = ("range", "enumerate", "reversed", "sorted", "zip")
+_ORDERED: Final = ("range", "enumerate", "reversed", "sorted", "zip", "DataLoader")
 
 
 def differ_in_first_only(calls: Sequence[Call]) -> bool:

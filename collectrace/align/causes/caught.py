@@ -8,7 +8,7 @@ from typing import Final
 from collectrace import exceptions, words
 from collectrace.align.causes import phrases
 from collectrace.align.causes.situation import Situation
-from collectrace.records import HANDLED, Raised
+from collectrace.records import HANDLED, Call, Raised
 
 _CONTROL: Final = frozenset(
     {"Empty", "Full", "GeneratorExit", "KeyboardInterrupt", "StopAsyncIteration", "StopIteration",
@@ -25,6 +25,12 @@ def caught(situation: Situation) -> dict[int, Raised]:
 
     Not what says that other ranks let them down, and not what they have lived with before.
     """
+    if situation.candidate.cycle:
+        return {rank: one for rank, (one, _) in in_cycle(situation).items()}
+    verdict = situation.candidate.verdict
+    for row in verdict.evidence if verdict is not None else ():
+        if row.fact == "caught_exception" and isinstance(row.shown_by, list):
+            return dict(zip(row.ranks, row.shown_by, strict=False))
     found = dict(_latest(situation))
     sides = [set(side.ranks) for side in situation.candidate.sides]
     raising = [side for side in sides if side & found.keys()]
@@ -36,6 +42,32 @@ def caught(situation: Situation) -> dict[int, Raised]:
     return {rank: one for rank, one in found.items() if _what(one) not in known}
 
 
+def in_cycle(situation: Situation) -> dict[int, tuple[Raised, Call]]:
+    """Return the one rank of a cycle that waits in a call which it made in a handler, with both.
+
+    Empty if other ranks of the cycle raised the same: then the exception parted nobody. Nor of a
+    message: who handles a miss in a cache may ask for its part by arrangement.
+    """
+    case, found = situation.case, dict[int, tuple[Raised, Call]]()
+    ranks = {edge.waiting.rank for edge in situation.candidate.cycle}
+    for edge in situation.candidate.cycle:
+        w = edge.waiting
+        log = case.log(w.rank)
+        call = case.call(w.rank, w.stream, w.seq) if w.stream is not None and w.seq else None
+        for one in log.caught if log is not None and call is not None else ():
+            if is_handled(one) and call is not None and one.t == call.t and _is_own(one):
+                found[w.rank] = one, call
+    if len(found) != 1:
+        return {}
+    ((rank, (raised, _)),) = found.items()
+    logs = [log for other in ranks - {rank} if (log := case.log(other)) is not None]
+    return {} if any(_what(one) == _what(raised) for log in logs for one in log.caught) else found
+
+
+def _is_own(one: Raised) -> bool:
+    return one.error not in _CONTROL and not exceptions.blames_peers(one.error, one.message)
+
+
 def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
     for rank, begin, end in _intervals(situation):
         log = situation.case.log(rank)
@@ -43,8 +75,7 @@ def _latest(situation: Situation) -> Iterator[tuple[int, Raised]]:
         here = [one for one in those if begin < one.t and (end is None or one.t <= end)]
         before = {_what(one) for one in those if one.t <= begin}
         for one in reversed(here):
-            is_own = not exceptions.blames_peers(one.error, one.message)
-            if is_own and one.error not in _CONTROL and _what(one) not in before:
+            if _is_own(one) and _what(one) not in before:
                 yield rank, one
                 break
 

@@ -44,6 +44,8 @@ class Found(NamedTuple):
 def find(situation: Situation) -> Found | None:
     """Return the exceptions and their handler, if either shows that one decided."""
     raised = caught.caught(situation)
+    if situation.kind == "deadlock" and not raised:
+        return None
     ranked = deciders.ranked(situation)
     handlers = [one for one in ranked if deciders.form(one) == "handler"]
     if not raised and not (handlers and handlers[0] is ranked[0]):
@@ -65,6 +67,25 @@ def words(situation: Situation, found: Found) -> Words:
         look = f"Look for what only some ranks raised{place}. "
         return Words(collectives.headline(situation), why, (look + flag,))
     who, first = said.ranks(raised), raised[min(raised)]
+    in_cycle = caught.in_cycle(situation)
+    if in_cycle:
+        call = in_cycle[min(in_cycle)][1]
+        made = phrases.within(situation.case.stack(min(in_cycle), call)) or said.site(
+            call.site or ""
+        )
+        return Words(
+            phrases.fitting(
+                f"{who} called {phrases.call(call)} while it handled {first.error}; the others did "
+                "not",
+                f"{who} called {phrases.call(call)} while it handled {first.error}",
+            ),
+            (
+                caught.sentence(dict(raised)),
+                f"While it handled that{place}, it called {phrases.name(call)} at {made}. No other "
+                "rank raised it, so the others do not make this call.",
+            ),
+            (f"Fix what {who} raised: {first.error}{phrases.line(first.site)}.", flag),
+        )
     return Words(
         collectives.headline(situation),
         (

@@ -22,6 +22,7 @@ How to fix it
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from collectrace import words as text
@@ -31,7 +32,7 @@ from collectrace.align.causes.words import Words
 from collectrace.align.ranks.standing import Standing, failure
 
 
-class _Hint(NamedTuple):
+class Hint(NamedTuple):
     """What a text of torch's own tells about the error."""
 
     pattern: re.Pattern[str]
@@ -40,19 +41,26 @@ class _Hint(NamedTuple):
 
 
 _HINTS: Final = (
-    _Hint(
+    Hint(
         re.compile("process group.*init|init.*process group", re.IGNORECASE),
         "The process group was gone, or had never been made, when the call was made.",
         "Call destroy_process_group() once on every rank, after its last collective.",
     ),
-    _Hint(
+    Hint(
         re.compile(r"Global rank \d+ is not part of group\b"),
         "src= and dst= name a rank of the whole job.",
-        "Pass a member of the group, as get_global_rank(group, 0) returns it, or pass its place in "
-        "the group as group_src= or group_dst=.",
+        "The rank that src= or dst= names is not part of group: pass a member, as "
+        "get_global_rank(group, 0) returns it, or its place in the group as group_src= or "
+        "group_dst=.",
+    ),
+    Hint(
+        re.compile("finished reduction in the prior iteration"),
+        "Parameters of the model took no part in the loss, so DDP waited for their gradients.",
+        "Let every parameter take part in the loss on every rank, or construct DDP with "
+        "find_unused_parameters=True.",
     ),
 )  # fmt: skip
-"""torch 2.13, distributed_c10d.py."""
+"""torch 2.13, distributed_c10d.py, and reducer.cpp."""
 
 
 _LONGEST: Final = 60
@@ -69,23 +77,29 @@ def find(situation: Situation) -> tuple[Standing, ...] | None:
 def words(situation: Situation, found: tuple[Standing, ...]) -> Words:
     """Return the words for ranks that raised."""
     who, missed = text.ranks(waited_for.numbers(found)), waited_for.missed(situation)
-    hints = [hint for hint in _HINTS if any(hint.pattern.search(one.message) for one in found)][:1]
+    known = hints(one.message for one in found)
     error, at = _error(found[0]), line(found[0])
     return Words(
         phrases.fitting(f"{who} raised {error}{at} and {missed}", f"{who} raised {error}{at}"),
         (
             f"{each(found)}{through(found[0])}.",
-            *(hint.why for hint in hints),
+            *(hint.why for hint in known),
             waited_for.waiting(situation),
         ),
         (
-            *(hint.fix for hint in hints),
-            f"Fix what raised{at}.",
+            *(hint.fix for hint in known),
+            f"Fix what raised on {who}{at}.",
             "If a rank may fail alone, share an error flag with all ranks before the next "
             "collective (all_reduce with MAX), or let the launcher end the job.",
         ),
         waited_for.chain(situation),
     )
+
+
+def hints(messages: Iterable[str]) -> list[Hint]:
+    """Return what torch's own texts tell about errors, one at most."""
+    said = list(messages)
+    return [hint for hint in _HINTS if any(map(hint.pattern.search, said))][:1]
 
 
 def _error(one: Standing) -> str:

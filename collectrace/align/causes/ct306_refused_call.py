@@ -38,6 +38,8 @@ class Refused(NamedTuple):
     call: str
     errors: tuple[str, ...]
     """What each of the first ranks raised."""
+    seq: int
+    """The number that the call would have had."""
     behind: int
     """Calls that they are short of since; 0: they ended there."""
 
@@ -48,7 +50,11 @@ def find(situation: Situation) -> Refused | None:
     if isinstance(candidate.source, IncompleteRow):
         failed = candidate.source.failed
         errors = tuple(case.standings[rank].message for rank in failed[: waited_for.MOST])
-        return Refused(failed, waited_for.call(situation), errors, 0) if failed else None
+        return (
+            Refused(failed, waited_for.call(situation), errors, candidate.source.seq, 0)
+            if failed
+            else None
+        )
     found = refused(case, candidate)
     if found is None:
         return None
@@ -62,6 +68,7 @@ def find(situation: Situation) -> Refused | None:
         found.ranks,
         phrases.call(first.call) if first.call is not None else f"call {first.seq}",
         tuple(found.by_rank[rank][0].error for rank in found.ranks[: waited_for.MOST]),
+        first.seq,
         0 if ended else max(map(len, found.by_rank.values())),
     )
 
@@ -82,7 +89,7 @@ def words(situation: Situation, found: Refused) -> Words:
             f"{found.call} was refused on {who}",
         ),
         (
-            f"{text.upper(who)} raised: {errors}.",
+            f"At call {found.seq}, {who} raised: {errors}.",
             ends
             if found.behind
             else f"{text.upper(who)} ended there; {others} made the call and wait.",

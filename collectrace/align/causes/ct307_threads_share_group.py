@@ -67,7 +67,7 @@ def words(situation: Situation, found: Shared) -> Words:
             f"two threads share {group}, and the ranks made their calls in different orders",
         ),
         (
-            f"{text.upper(threads)} make calls on the same group, {group}.",
+            f"{text.upper(group)} is shared: {threads} make calls on it.",
             "Nothing orders threads, so their calls come in one order on some ranks and in another "
             "on others.",
             f"Here {met}.",

@@ -40,7 +40,6 @@ def find(situation: Situation) -> frozenset[str] | None:
 
 def words(situation: Situation, found: frozenset[str]) -> Words:
     """Return the words for dtypes that differ."""
-    name = text.name(situation.called[0][1])
     how = ""
     if found == {"int64", "float32"}:
         how = " A tensor made of Python ints is int64, one made of floats float32."
@@ -49,7 +48,7 @@ def words(situation: Situation, found: frozenset[str]) -> Words:
     return Words(
         arguments.headline(situation, text.tensors),
         (
-            f"The {name} got tensors of different dtypes: "
+            f"The {arguments.place(situation)} got tensors of different dtypes: "
             f"{arguments.listed(situation, text.tensors)}.{how}",
             *((arguments.silent(situation),) if is_silent else ()),
             *arguments.why(situation),
@@ -61,4 +60,5 @@ def words(situation: Situation, found: frozenset[str]) -> Words:
             *arguments.fixes(situation),
         ),
         arguments.before(situation, text.tensors),
+        undecided=arguments.is_undecided(situation),
     )

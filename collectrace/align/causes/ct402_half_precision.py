@@ -68,7 +68,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def words(situation: Situation, found: bool) -> Words:
     """Return the words for half precision on some ranks."""
-    name, half = text.name(situation.called[0][1]), _half(situation)
+    half = _half(situation)
     by = "torch.autocast, or a model that was converted" if found else (
         "how the tensor was made (torch.set_default_dtype), a conversion, or a file that was stored "
         "so and loaded"
@@ -76,7 +76,7 @@ def words(situation: Situation, found: bool) -> Words:
     return Words(
         arguments.headline(situation, text.tensors),
         (
-            f"The {name} got tensors of different dtypes: "
+            f"The {arguments.place(situation)} got tensors of different dtypes: "
             f"{arguments.listed(situation, text.tensors)}.",
             f"Half precision on {half} only comes from {by}.",
             *arguments.why(situation),

@@ -25,7 +25,7 @@ from collectrace.align.causes import arguments
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.ops import canonical_op
-from collectrace.signature import counts, is_user, stands_at_its_line
+from collectrace.signature import counts, is_user
 
 
 def find(situation: Situation) -> bool | None:
@@ -38,20 +38,17 @@ def find(situation: Situation) -> bool | None:
 
 def words(situation: Situation, found: bool) -> Words:
     """Return the words for sizes that differ."""
-    call = situation.called[0][1]
-    name = text.name(call)
-    if not is_user(call) and stands_at_its_line(call):
-        name += f" ({call.op})"
     rows = " Only the first dimension differs." if found else ""
     return Words(
         arguments.headline(situation, text.tensors),
         (
-            f"The {name} got tensors of different sizes: "
+            f"The {arguments.place(situation)} got tensors of different sizes: "
             f"{arguments.listed(situation, text.sized)}.{rows}",
             *arguments.why(situation),
         ),
         (_fix(situation, padded=found), *arguments.fixes(situation)),
         arguments.before(situation, text.tensors),
+        undecided=arguments.is_undecided(situation),
     )
 
 

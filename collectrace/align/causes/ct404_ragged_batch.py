@@ -44,7 +44,8 @@ def find(situation: Situation) -> str | None:
         had = text.verb(least.ranks, "its", "their")
         return f"{text.ranks(least.ranks)} {text.verb(least.ranks, 'was', 'were')} at the last of {had} {last:,} batches"
     loads = any(log.batches for log in situation.case.evidence.logs.values())
-    return "" if loads and not any(call.reduce_op for call in calls) else None
+    is_size = len(calls[0].shape or ()) < _SEVERAL and str(calls[0].dtype).startswith("int")
+    return "" if loads and not is_size and not any(call.reduce_op for call in calls) else None
 
 
 def _last_batch(situation: Situation, side: Side) -> int:
@@ -64,7 +65,7 @@ def words(situation: Situation, found: str) -> Words:
     return Words(
         arguments.headline(situation, text.tensors),
         (
-            f"The {text.name(situation.called[0][1])} got tensors of different sizes: "
+            f"The {arguments.place(situation)} got tensors of different sizes: "
             f"{arguments.listed(situation, text.sized)}.",
             f"Only the first dimension differs, as with a ragged batch{at}.",
             *arguments.why(situation),
@@ -75,4 +76,5 @@ def words(situation: Situation, found: str) -> Words:
             "Or collect uneven pieces: exchange the sizes first, and use the list form of all_gather.",
         ),
         arguments.before(situation, text.tensors),
+        undecided=arguments.is_undecided(situation),
     )

@@ -45,4 +45,5 @@ def words(situation: Situation, found: bool) -> Words:
         ),
         ("Pass the same op on every rank.", *arguments.fixes(situation)) if found else (),
         arguments.before(situation, _op),
+        undecided=arguments.is_undecided(situation),
     )

@@ -56,4 +56,5 @@ def words(situation: Situation, found: str) -> Words:
             *arguments.fixes(situation),
         ),
         arguments.before(situation, show),
+        undecided=arguments.is_undecided(situation),
     )

@@ -38,7 +38,7 @@ def words(situation: Situation, found: Divergence) -> Words:
     reason, fix = _why(situation, found)
     return Words(
         splits.headline(situation, found),
-        (splits.listed(found), reason, *arguments.why(situation)),
+        (splits.listed(situation, found), reason, *arguments.why(situation)),
         (
             *fix,
             splits.RULE if not fix else f"Or, if the sizes may differ: {text.lower(splits.RULE)}",

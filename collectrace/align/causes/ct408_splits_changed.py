@@ -42,7 +42,7 @@ def words(situation: Situation, found: Exchanged) -> Words:
     return Words(
         splits.headline(situation, source),
         (
-            splits.listed(source),
+            splits.listed(situation, source),
             f"The ranks had exchanged the split sizes in the call before, {phrases.call(found.call)}.",
             _changed(found),
         ),

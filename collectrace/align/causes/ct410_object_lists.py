@@ -1,8 +1,8 @@
 """Lists of objects have different lengths on different ranks.
 
 What it means
-    ``broadcast_object_list`` and ``send_object_list`` begin with the size of each object. The sizes
-    of the source do not fit a list of another length, and nothing after that is read correctly.
+    ``broadcast_object_list`` begins with the size of each object. The sizes of the source do not
+    fit a list of another length, and nothing after that is read correctly.
 
 Example
     ::
@@ -11,7 +11,7 @@ Example
         dist.broadcast_object_list(names)
 
 Not to be confused with
-    CT403, if tensors differ in size.
+    CT403, if tensors differ in size. CT707, for ``send_object_list``.
 
 How to fix it
     Pass a list of the same length on every rank, or the whole list as the only object.
@@ -22,18 +22,18 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words as text
-from collectrace.align.causes import arguments
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.records import Call
 
-_APIS: Final = ("broadcast_object_list", "send_object_list", "recv_object_list")
+_API: Final = "broadcast_object_list"
 
 
 def length(call: Call) -> int | None:
     """Return how many objects a list has whose sizes a call sends; None: it sends none."""
     shape = call.shape or []
-    if call.api not in _APIS or call.dtype != "int64" or call.void or len(shape) != 1:
+    if call.api != _API or call.dtype != "int64" or call.void or len(shape) != 1:
         return None
     return shape[0] if isinstance(shape[0], int) else None
 
@@ -44,9 +44,7 @@ def find(situation: Situation) -> str | None:
     lengths = {length(call) for call in calls}
     if len(lengths) < 2 or None in lengths:
         return None
-    sender = next((side.ranks[0] for side, call in situation.called if call.op == "send"), None)
-    root = sender if sender is not None else calls[0].root
-    return f"rank {root}" if root is not None else "the source"
+    return f"rank {calls[0].root}" if calls[0].root is not None else "the source"
 
 
 def _list(call: Call) -> str:
@@ -55,18 +53,18 @@ def _list(call: Call) -> str:
 
 def words(situation: Situation, found: str) -> Words:
     """Return the words for lists of different lengths."""
-    api = situation.called[0][1].api
+    api, call = situation.called[0][1].api, phrases.call(situation.called[0][1])
     return Words(
         arguments.headline(situation, _list),
         (
-            f"The lists of objects differ in length: {arguments.listed(situation, _list)} ({found} "
+            f"The lists of objects that {call} got differ in length: {arguments.listed(situation, _list)} ({found} "
             "is the source).",
             f"{api} begins with the size of each object: those of the source do not fit a list of "
             "another length.",
             *arguments.why(situation),
         ),
         (
-            f"Pass a list with the same number of entries on every rank as on {found}: send the "
+            f"Pass {api} a list with the same number of entries as on {found}: broadcast the "
             "number first, and let the others pass [None] * number.",
             "Or pass the whole list as the only object: [objects] on the source, [None] on the "
             "others.",

@@ -28,7 +28,7 @@ from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.matching import habit
 from collectrace.findings import Side
-from collectrace.records import Call
+from collectrace.signature import is_asked, numel
 
 How = Literal["order", "round", "usual"]
 """How it is known: the ranks go on with the same elements in another order; one is not where it was
@@ -39,12 +39,17 @@ def find(situation: Situation) -> How | None:
     """Return how it is known that the ranks are at different elements."""
     if not arguments.are_one_call(situation) or not arguments.are_at_one_place(situation):
         return None
+    calls = [call for _, call in situation.called]
+    if not all(map(is_asked, calls)):
+        return None
     if arguments.is_permuted(situation):
         return "order"
+    if len({str(numel(call.shape)) for call in calls}) == 1:
+        return None  # one tensor that came out otherwise
     if any(_left_round(situation, side) for side, _ in situation.called):
         return "round"
-    calls = [call for _, call in situation.called]
-    return "usual" if _are_of_two_kinds(calls) and arguments.all_usual(situation) else None
+    is_one = arguments.differ_in_first_only(calls)
+    return "usual" if not is_one and arguments.all_usual(situation) else None
 
 
 def _left_round(situation: Situation, side: Side) -> bool:
@@ -60,21 +65,23 @@ def _left_round(situation: Situation, side: Side) -> bool:
     return mine is not None and mine != steps[place] and steps[place] in others
 
 
-def _are_of_two_kinds(calls: list[Call]) -> bool:
-    """Return whether tensors are too unlike to be one that came out otherwise."""
-    sizes = {text.tensors(call).partition("[")[2] for call in calls}
-    return len(sizes) > 1 and not arguments.differ_in_first_only(calls)
-
-
-def _given(call: Call) -> str:
-    return " ".join(filter(None, (text.tensors(call), call.reduce_op))) or text.op(call)
+def _show(situation: Situation) -> arguments.Show:
+    """Return what names the argument in which the calls differ."""
+    match situation.kind:
+        case "reduce_op_mismatch":
+            return lambda call: call.reduce_op or "no op"
+        case "root_mismatch":
+            return lambda call: f"{text.root(call)} {call.root}"
+        case _:
+            return text.tensors
 
 
 def words(situation: Situation, found: How) -> Words:
     """Return the words for ranks that are at different elements."""
     decisions = arguments.deciding(situation)
     known = {
-        "order": "From here on the ranks make the same calls, in another order.",
+        "order": "From here on the ranks make the same calls in another order, as where they go "
+        "over a set (its order depends on PYTHONHASHSEED).",
         "round": "In the iterations before, all ranks passed both in the same order.",
         "usual": "Every rank has passed both at this line before.",
     }[found]
@@ -87,19 +94,20 @@ def words(situation: Situation, found: How) -> Words:
         "dict that each rank fills by itself."
     )
     rest = (
-        "If a rank has fewer of them: agree on their number first, and pad with empty tensors or "
-        "join them (torch.cat). Let a rank that has nothing for one take part with zeros."
+        "If a rank has fewer of them: agree on their number first, or join them into one tensor "
+        "(torch.cat). Let a rank that has nothing for one take part with zeros."
     )
     skips = (
         ""
         if found == "order"
-        else " A rank skipped one, has one more, or goes through them in another order."
+        else " A rank skipped an iteration, has one more, or goes through them in another order."
     )
     return Words(
-        arguments.headline(situation, _given),
+        arguments.headline(situation, _show(situation)),
         (
-            f"{known} So they are at different elements of what this line goes through{through}."
-            f"{skips}",
+            known,
+            f"So they are at different elements of what {arguments.place(situation)} goes through"
+            f"{through}.{skips}",
             *arguments.why(situation),
         ),
         (*others[:1], same, rest) if found != "order" else (same,),

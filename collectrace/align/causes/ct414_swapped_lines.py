@@ -2,7 +2,7 @@
 
 What it means
     Each call met the other one. Nothing failed, but values that do not belong together were
-    combined. The two lines may also have exchanged their groups.
+    combined.
 
 Example
     ::
@@ -11,15 +11,13 @@ Example
             dist.all_reduce(metric)
 
 Not to be confused with
-    CT307, if two threads make the calls. CT413, if one line makes both.
+    CT307, if two threads make the calls. CT604, if two lines exchanged their groups. CT413, if one line makes both.
 
 How to fix it
     Make the calls in the same order on every rank.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from collectrace import words as text
 from collectrace.align.causes import arguments, deciders, phrases
@@ -28,44 +26,18 @@ from collectrace.align.causes.words import Words
 from collectrace.align.matching.comparison import Divergence
 
 
-class Swapped(NamedTuple):
-    """Lines that have changed places."""
-
-    lines: tuple[str, ...]
-    group: str
-    other: str
-    """The group with which the lines have exchanged theirs; empty: they have one group."""
-
-
-def find(situation: Situation) -> Swapped | None:
+def find(situation: Situation) -> tuple[str, ...] | None:
     """Return the lines that are swapped."""
     source = situation.candidate.source
-    if not isinstance(source, Divergence) or not source.swapped:
+    if not isinstance(source, Divergence) or not source.swapped or source.crosses is not None:
         return None
-    groups = situation.case.comparison.groups
-    other = text.group(groups[source.crosses]) if source.crosses is not None else ""
-    lines = tuple(text.site(call.site or "?") for _, call in situation.called)
-    return Swapped(lines, text.group(source.group), other)
+    return tuple(text.site(call.site or "?") for _, call in situation.called)
 
 
-def words(situation: Situation, found: Swapped) -> Words:
+def words(situation: Situation, found: tuple[str, ...]) -> Words:
     """Return the words for calls that are swapped."""
     who = text.ranks(situation.suspects) if situation.suspects else "some ranks"
-    name, lines = text.name(situation.called[0][1]), text.listed(found.lines)
-    silent = arguments.silent(situation)
-    if found.other:
-        return Words(
-            phrases.fitting(
-                f"{who} called {name} of {lines} each in the group of the other",
-                f"{who} called {name} in swapped groups",
-            ),
-            (
-                f"The lines {lines} have exchanged their groups, {found.group} and {found.other}, on "
-                f"{who}.",
-                f"Values that do not belong together are combined. {silent}",
-            ),
-            ("Pass the same group at each of these lines on every rank.",),
-        )
+    name, lines = text.name(situation.called[0][1]), text.listed(found)
     decided = deciders.ranked(situation)[:1]
     return Words(
         phrases.fitting(
@@ -75,7 +47,7 @@ def words(situation: Situation, found: Swapped) -> Words:
         (
             f"The ranks make the calls at {lines} in different orders, so values that do not belong "
             "together are combined.",
-            silent,
+            arguments.silent(situation),
             *(deciders.what_it_did(situation, one) for one in decided),
         ),
         (

@@ -44,7 +44,11 @@ def words(situation: Situation, found: Requests) -> Words:
     """Return the words for groups with different members."""
     decision, why = group_requests.decided(situation)
     apart = group_requests.lines_apart(situation, found)
-    mesh = next((m for one in situation.decisions if (m := _MESHES.search(one.text))), None)
+    frames = {
+        frame for ranks, group in found.asked for frame in situation.case.stack(ranks[0], group)
+    }
+    texts = (phrases.text(situation.case, frame) for frame in frames)
+    mesh = next((m for text in texts if (m := _MESHES.search(text))), None)
     sites = {group.site for _, group in found.asked}
     place = phrases.line(sites.pop()) if len(sites) == 1 else ""
     if found.own:

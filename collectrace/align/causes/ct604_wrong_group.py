@@ -55,8 +55,11 @@ def find(situation: Situation) -> Swapped | None:
         sides = [(side.ranks, words_.name(call)) for side, call in situation.called]
         told = tuple((*one, group) for one, (_, group) in zip(sides, groups, strict=False))
         return Swapped("", told, lines)
-    waits = [(edge.waiting, call) for edge in situation.candidate.cycle
-             if (call := wait_cycle.calls(situation).get(edge.waiting.rank)) is not None]
+    waits = [
+        (edge.waiting, call)
+        for edge in situation.candidate.cycle
+        if (call := wait_cycle.calls(situation).get(edge.waiting.rank)) is not None
+    ]
     if not waits or any(call.peer is not None for _, call in waits):
         return None
     lines_ = {(call.op, side.call.site) for side, call in situation.called if side.call}

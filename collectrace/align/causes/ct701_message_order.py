@@ -88,7 +88,7 @@ def _first_time(situation: Situation, cycle: Cycle) -> str:
     for edge in cycle:
         rank, channel, seq = edge.waiting.rank, edge.waiting.channel, edge.waiting.seq
         log = situation.case.log(rank)
-        if channel is None or log is None or seq != 1 or len(log.last_channel_seq) < len(cycle):
+        if channel is None or log is None or seq != 1:
             continue
         if max(log.last_channel_seq.values()) > 1:
             peer = channel.source if edge.waiting.op == "recv" else channel.destination

@@ -92,5 +92,8 @@ def words(situation: Situation, found: ChannelIssue) -> Words:
         ),
         (f"If {made} goes where it is meant to go: {words_.lower(too_early)}", peer)
         if met or first == target
-        else (peer.replace("If not", f"If it was meant for rank {lacks}"), f"Else: {words_.lower(too_early)}"),
+        else (
+            peer.replace("If not", f"If it was meant for rank {lacks}"),
+            f"Else: {words_.lower(too_early)}",
+        ),
     )

@@ -67,11 +67,17 @@ def words(situation: Situation, found: Unfit) -> Words:
     is_list = None not in lists and lists[0] != lists[1]
     sent, wanted = (
         _what(call, of, site)
-        for call, of, site in zip((issue.send, issue.recv), lists if is_list else (None, None),
-                                  _sites(situation, issue), strict=True)
+        for call, of, site in zip(
+            (issue.send, issue.recv),
+            lists if is_list else (None, None),
+            _sites(situation, issue),
+            strict=True,
+        )
     )
     both = f"{source} sends {sent}, {destination} awaits {wanted}"
-    headline = f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))} disagree: "
+    headline = (
+        f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))} disagree: "
+    )
     headline = both if situation.suspects else headline + both
     what = "dtype" if issue.attribute == "dtype" else "size"
     ends = f"{_sized(issue.send)} and {_sized(issue.recv)}"
@@ -171,7 +177,9 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
 def _ends_of_all(situation: Situation, rank: int) -> list[str]:
     """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
     issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
-    if len(issues) < 2 or any(rank not in (o.channel.source, o.channel.destination) for o in issues):
+    if len(issues) < 2 or any(
+        rank not in (o.channel.source, o.channel.destination) for o in issues
+    ):
         return []
     return [f"Rank {rank} is at one end of every message that does not fit."]
 

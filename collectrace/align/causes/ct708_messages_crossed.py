@@ -210,9 +210,12 @@ def words(situation: Situation, found: Crossed) -> Words:
             (
                 first,
                 f"The {words_.ordinal(found.other)} message that {source} sends has the size that "
-                f"is awaited here. So the order differs, or {source} has sent more.",
+                f"is awaited here. So the two may make them in another order, or {source} has sent more.",
             ),
-            (_ORDER, "Or, if they are meant for each other, give the receive buffer the size sent."),
+            (
+                _ORDER,
+                "Or, if they are meant for each other, give the receive buffer the size sent.",
+            ),
         )
     count = Counter(words_.tensors(call) + phrases.line(call.site) for call in found.extra)
     more = words_.counted(len(found.extra), "message")

@@ -52,8 +52,9 @@ def words(situation: Situation, found: Lost) -> Words:
     assert recv is not None
     who = sorted(one.rank for one in found.senders)
     api, line = send.api or "isend", phrases.line(send.site)
-    counts = [f"rank {one.rank} had begun {words_.counted(one.count, 'message')}"
-              for one in found.senders]
+    counts = [
+        f"rank {one.rank} had begun {words_.counted(one.count, 'message')}" for one in found.senders
+    ]
     return Words(
         f"{words_.ranks(who)} left without waiting for {words_.verb(who, 'its', 'their')} {api}{line}",
         (

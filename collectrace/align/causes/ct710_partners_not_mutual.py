@@ -20,7 +20,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import deciders, phrases, wait_cycle
+from collectrace.align.causes import deciders, departed_words, phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
 from collectrace.align.judging.partners import Unpaired, unpaired
@@ -47,7 +47,7 @@ def words(situation: Situation, found: Unpaired) -> Words:
     ]
     told = f"In the {number} exchange partners are not mutual: {words_.listed(names)}."
     waits = wait_cycle.waits(situation)
-    first = next(iter(deciders.ranked(situation)), None)
+    first = departed_words.decider(situation)
     if found.odd is None:
         headline = f"{words_.ranks(found.names)} disagree: partners do not name each other"
     elif found.behind:
@@ -66,6 +66,6 @@ def words(situation: Situation, found: Unpaired) -> Words:
             f"Or let rank {found.odd} exchange with its partner in every iteration, also if it has "
             "nothing new."
         )
-        fixes = (*(deciders.fixes(situation, first)[:1] if first else ()), take_part)
+        fixes = (*(departed_words.together(situation, first) if first else ()), take_part)
     why = deciders.reasons(situation, [first])[:1] if first and found.behind else ()
     return Words(headline, (told, *why, waits)[:3], fixes)

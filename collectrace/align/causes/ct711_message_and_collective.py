@@ -24,7 +24,7 @@ How to fix it
 from __future__ import annotations
 
 from collectrace import words as words_
-from collectrace.align.causes import channel_counts, deciders, wait_cycle
+from collectrace.align.causes import channel_counts, deciders, departed_words, wait_cycle
 from collectrace.align.causes.ct704_message_without_other_end import COUNT
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
@@ -46,9 +46,15 @@ def words(situation: Situation, found: Cycle) -> Words:
     counts = ""
     if message.waiting.channel is not None:
         counts = channel_counts.of_channel(situation.case, message.waiting.channel)
-    first = next(iter(deciders.ranked(situation)), None)
+    first = departed_words.decider(situation)
     why = deciders.reasons(situation, [first]) if first is not None else ()
-    told = [wait_cycle.waits(situation), counts, *why]
+    new = ""
+    if message.waiting.seq == 1 and message.waiting.channel is not None:
+        new = f"Rank {message.waiting.rank} had never made this {message.waiting.op} before."
+    both = ()
+    if first is not None and deciders.form(first) == "condition":
+        both = (f"Or let both ends of the message decide alike at {deciders.quoted(first)}.",)
+    told = [wait_cycle.waits(situation), new, counts, *why]
     return Words(
         f"{words_.ranks(e.waiting.rank for e in found)} disagree: {one} or {other} first",
         tuple(said for said in told if said)[:3],
@@ -56,5 +62,6 @@ def words(situation: Situation, found: Cycle) -> Words:
             "Finish the exchange before the collective, or after it, on every rank alike: move the "
             f"{one} of rank {message.waiting.rank}, or {other}.",
             f"Or, if the other end does not come after the collective: {words_.lower(COUNT)}",
+            *both,
         ),
     )

@@ -28,7 +28,6 @@ from collectrace import words as words_
 from collectrace.align.causes import phrases, wait_cycle
 from collectrace.align.causes.situation import Situation
 from collectrace.align.causes.words import Words
-from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 
 _BACKWARD: Final = re.compile(r"\bbackward\(|\bautograd\.grad\(")
@@ -44,17 +43,11 @@ def find(situation: Situation) -> Found | None:
             continue
         stack = side.stack or ()
         outer = enumerate(stack[1:], 1)
-        at = next((n for n, f in outer if _BACKWARD.search(_text(situation.case, f))), 0)
+        at = next((n for n, f in outer if _BACKWARD.search(phrases.text(situation.case, f))), 0)
         methods = [chains.method(frame) for frame in stack[:at]]
         if "forward" in methods and methods[-1] != "backward":
             return side.ranks[0], chains.site(stack[at])
     return None
-
-
-def _text(case: Case, frame: str) -> str:
-    lines = case.code.lines(chains.file(frame))
-    number = chains.line(frame)
-    return lines[number - 1].partition("#")[0] if 0 < number <= len(lines) else ""
 
 
 def words(situation: Situation, found: Found) -> Words:

@@ -154,8 +154,11 @@ def parted(situation: Situation, found: Requests) -> str:
     for n in range(1, seq):
         pair = [one.get(n) for one in asked]
         if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
-            lines = [f"rank {r} created it{phrases.line(g.site)}"
-                     for r, g in zip(ranks, pair, strict=False) if g is not None]
+            lines = [
+                f"rank {r} created it{phrases.line(g.site)}"
+                for r, g in zip(ranks, pair, strict=False)
+                if g is not None
+            ]
             return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
     return ""
 
@@ -166,8 +169,9 @@ def went_on(situation: Situation, ranks: tuple[int, ...]) -> str:
     for rank in ranks[:2]:
         standing = situation.case.standings.get(rank)
         call = standing.last_call if standing is not None and standing.waiting else None
-        if call is not None:
-            told.append(f"rank {rank} waits in {phrases.call(call)}")
+        targets = {edge.target[0] for edge in situation.case.graph.of(rank)}
+        if call is not None and targets:
+            told.append(f"rank {rank} waits in {phrases.call(call)} for {words.ranks(targets)}")
     return f"{words.upper('; '.join(told))}." if told else ""
 
 
@@ -179,8 +183,12 @@ def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     def depth(one: Decision) -> int:
         """Return how far out from the request the function of a decision is."""
         where = (chains.file(one.site), one.function)
-        frames = (n for stack in stacks for n, frame in enumerate(stack)
-                  if (chains.file(frame), chains.function(frame)) == where)
+        frames = (
+            n
+            for stack in stacks
+            for n, frame in enumerate(stack)
+            if (chains.file(frame), chains.function(frame)) == where
+        )
         return min(frames, default=_FAR)
 
     sites = {group.site for _, group in found.asked} if found else set()

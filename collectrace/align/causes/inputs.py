@@ -11,6 +11,7 @@ from collectrace.align.causes import apart, control, deciders, phrases
 from collectrace.align.causes.apart import Left
 from collectrace.align.causes.situation import Situation
 from collectrace.align.deciding import timeline
+from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
 from collectrace.align.reading.evidence import RankLog
 from collectrace.records import DDP_FORWARD, Batch, Call, Join
@@ -68,7 +69,7 @@ def uneven(situation: Situation) -> Inputs | None:
         return None
     for found in (
         _by_join(logs),
-        _by_loader(situation, logs, lefts),
+        _by_loader(logs, lefts, _moments(situation)),
         _by_forwards(situation, logs, lefts),
     ):
         if found is not None:
@@ -77,6 +78,20 @@ def uneven(situation: Situation) -> Inputs | None:
                 continue
             return found
     return None
+
+
+def of_run(case: Case, ranks: Iterable[int]) -> Inputs | None:
+    """Return the inputs of some ranks of a run, by join() or by a DataLoader; None: not known."""
+    logs = {rank: log for rank in sorted(ranks) if (log := case.log(rank)) is not None}
+    if len(logs) < 2:
+        return None
+    return _by_join(logs) or _by_loader(logs, (), {})
+
+
+def _moments(situation: Situation) -> dict[int, int]:
+    """Return when each side made the call at which they diverged, by its rank."""
+    both = apart.steps(situation) or ()
+    return {step.rank: step.call.t for step in both if step.call is not None}
 
 
 # -- by join() ---------------------------------------------------------------------------------
@@ -154,11 +169,12 @@ def calls_of(log: RankLog, since: int = 0) -> list[Call]:
 
 
 def _by_loader(
-    situation: Situation, logs: Mapping[int, RankLog], lefts: Sequence[Left]
+    logs: Mapping[int, RankLog], lefts: Sequence[Left], until: Mapping[int, int]
 ) -> Inputs | None:
-    """Count the batches of the DataLoader of a loop that only some ranks have left."""
-    both = apart.steps(situation) or ()
-    until = {r: step.call.t for step in both if step.call is not None for r in (step.rank,)}
+    """Count the batches of the DataLoader of a loop that only some ranks have left.
+
+    ``until``: when ranks made the call at which they diverged, ns.
+    """
     latest = {
         rank: {
             b.loader: b for b in log.batches if rank not in until or b.t <= until[rank]

@@ -57,8 +57,15 @@ def _other(situation: Situation, rank: int, call: Call, issue: ChannelIssue) -> 
         if texts != own and len(own) > 1 and Counter(texts) == Counter(own):
             return Unlike("order", rank, likes)
     kinds = Counter(channel_text(one) for made in theirs.values() for one in made[-2:])
-    usual = next((c for made in theirs.values() for c in made if channel_text(c) in kinds
-                  and channel_text(c) != channel_text(call)), None)
+    usual = next(
+        (
+            c
+            for made in theirs.values()
+            for c in made
+            if channel_text(c) in kinds and channel_text(c) != channel_text(call)
+        ),
+        None,
+    )
     if usual is None:
         return None
     before = sum(channel_text(c) == channel_text(usual) for c in mine)
@@ -89,7 +96,9 @@ def _extra(situation: Situation, rank: int, issue: ChannelIssue) -> Unlike | Non
         if r != rank
     ]
     others = set().union(*sites)
-    calls = (log.channel_call(issue.channel, n) for n in range(max(1, issue.seq - 16), issue.seq + 1))
+    calls = (
+        log.channel_call(issue.channel, n) for n in range(max(1, issue.seq - 16), issue.seq + 1)
+    )
     own = next((c for c in calls if c is not None and c.site and c.site not in others), None)
     likes = tuple(
         other

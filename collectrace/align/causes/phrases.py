@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from collectrace import words
+from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.records import Call
 from collectrace.signature import is_user
@@ -54,9 +56,32 @@ def made(members: Sequence[int], one: Call) -> str:
     return f"{words.ranks(members)} {verb_} {call(one)}"
 
 
+def text(case: Case, frame: str) -> str:
+    """Return the code of a frame's line; empty: it is not known."""
+    lines, number = case.code.lines(chains.file(frame)), chains.line(frame)
+    return lines[number - 1].partition("#")[0].strip() if 0 < number <= len(lines) else ""
+
+
 def statement(text: str, site: str) -> str:
     """Return `` `if loss.isfinite():` (train.py:12)``."""
     return f"`{words.brief(text, _LONGEST)}`{line(site)}"
+
+
+def either(parts: Sequence[str]) -> str:
+    """Return ``a``; ``a or b``; ``a, b or c``."""
+    return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def within(stack: Sequence[str]) -> str:
+    """Return ``comm.py:13 in total(), called at train.py:34``: a line, with who called it.
+
+    ``stack`` is of frames, innermost first. A line of a module has no caller that tells more.
+    """
+    if not stack:
+        return ""
+    name, at = chains.function(stack[0]), words.site(chains.site(stack[0]))
+    inside = f" in {name}()" if name else ""
+    return at + inside + (f", called at {words.site(chains.site(stack[1]))}" if stack[1:] else "")
 
 
 def fitting(*headlines: str) -> str:
@@ -83,3 +108,10 @@ def function(frame: str) -> str:
     """Return ``evaluate()``, the function of a frame; empty at the level of a module."""
     name = chains.method(frame)
     return f"{name}()" if name else ""
+
+
+def at_depth(one: Call, stack: Sequence[str], depth: int) -> Call:
+    """Return a call with the line of one of its callers, so many frames out."""
+    if not depth or depth >= len(stack):
+        return one
+    return replace(one, site=chains.site(stack[depth]))

@@ -48,6 +48,9 @@ class Cause:
     since: str = "0.1.0"
     """The version that had it first."""
 
+    shared: str = ""
+    """The module, if it has not one of its own name: several codes share it."""
+
     status: Status = "stable"
 
     reason: str = ""
@@ -56,7 +59,17 @@ class Cause:
     @property
     def module(self) -> str:
         """Name of the module that finds it and words it."""
-        return f"{self.code.lower()}_{self.name.replace('-', '_')}"
+        return self.shared or f"{self.code.lower()}_{self.name.replace('-', '_')}"
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observation finds it and words it: its module only holds the documentation."""
+        return self.kinds <= INFORMATION
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it says why, not only that nothing says why."""
+        return self.shared != "not_found"
 
     def load(self) -> ModuleType:
         """Return its module."""
@@ -118,6 +131,16 @@ CAUGHT: Final = (
 )  # fmt: skip
 """Causes that win over arguments that differ: those of frameworks, and calls that raised before."""
 
+_FOUND: Final = ("CT1", "CT2", "CT3", "CT4", "CT5", "CT6", "CT7", "CT8")
+"""All causes that explain a finding."""
+
+_UNEXPLAINED: Final[tuple[Kind, ...]] = (
+    "op_mismatch", "dtype_mismatch", "shape_mismatch", "reduce_op_mismatch", "root_mismatch",
+    "split_mismatch", "role_mismatch", "group_mismatch", "missing_call", "p2p_unmatched",
+    "p2p_mismatch", "deadlock", "stall",
+)  # fmt: skip
+"""The kinds whose cause may not be found, from CT951 on: the order is for ever."""
+
 HANDLED: Final = (
     "CT2", "CT30", "CT312", "CT313", "CT314", "CT315", "CT317", "CT319", "CT4", "CT501", "CT504",
     "CT506", "CT509", "CT510", "CT511", "CT512", "CT515", "CT801", "CT802",
@@ -146,7 +169,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT104", "handled-exception",
         "Some ranks handled an exception that the others did not have.",
-        ROWS | _kinds("missing_call"), ("root",), yields_to=HANDLED,
+        ROWS | _kinds("missing_call", "deadlock"), ("root",), yields_to=HANDLED,
     ),
     Cause(
         "CT105", "other-function",
@@ -179,20 +202,20 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT302", "raised-exception",
         "A rank raised an exception and ended, and the others wait for it.",
-        ABSENCE, ("root", "raised"),
+        _kinds("missing_call"), ("root", "raised"),
         yields_to=("CT2", "CT306", "CT315", "CT317", "CT501", "CT505"),
         example="stopped/exception", counter_example="healthy/raises_and_takes_part",
     ),
     Cause(
         "CT303", "died",
         "A rank's process ended without a last line, and the others wait for it.",
-        ABSENCE, ("root", "died"), yields_to=("CT302",),
+        _kinds("missing_call"), ("root", "died"), yields_to=("CT302",),
         example="stopped/sigkill", counter_example="healthy/killed_when_done",
     ),
     Cause(
         "CT304", "never-started",
         "A rank left no file, and the others wait for it.",
-        ABSENCE, ("root", "missing"), yields_to=("CT302", "CT303"),
+        _kinds("missing_call"), ("root", "missing"), yields_to=("CT302", "CT303"),
         example="stopped/before_init", counter_example="stopped/before_new_group",
     ),
     Cause(
@@ -226,7 +249,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT310", "finished-without",
         "A rank finished without a call that the others wait in.",
-        ABSENCE, ("root", "finished"), yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
+        _kinds("missing_call"), ("root", "finished"),
+        yields_to=("CT1", "CT2", "CT30", "CT311", "CT312", "CT313"),
     ),
     Cause(
         "CT311", "waits-elsewhere",
@@ -243,7 +267,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT313", "left-by-exit",
         "A rank left by sys.exit() in the middle of its program.",
-        ABSENCE, ("root", "finished"),
+        _kinds("missing_call"), ("root", "finished"),
         example="stopped/handler_exits_as_if_done",
         counter_example="stopped/functional_wait_of_absent",
     ),
@@ -256,7 +280,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT315", "gave-up-outside",
         "A rank gave up waiting for something outside of all collectives.",
-        ABSENCE, ("root", "raised"),
+        _kinds("missing_call"), ("root", "raised"),
         example="stopped/restart_count_of_one_agent", counter_example="stopped/exception",
     ),
     Cause(
@@ -342,7 +366,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT410", "object-lists",
         "Lists of objects have different lengths.",
-        _kinds("shape_mismatch", "p2p_mismatch"), ("root", "several"), yields_to=CAUGHT,
+        _kinds("shape_mismatch"), ("root", "several"), yields_to=CAUGHT,
         example="matching/names_grow_on_the_source", counter_example="matching/count_differs",
     ),
     Cause(
@@ -366,7 +390,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT414", "swapped-lines",
         "The ranks made two calls in swapped order, and the bytes agree.",
-        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307"),
+        _kinds("role_mismatch"), ("root", "several"), yields_to=(*CAUGHT, "CT307", "CT604"),
         example="matching/metrics_swapped", counter_example="threads/reporter_a_step_early",
     ),
     Cause(
@@ -547,7 +571,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT602", "group-skipped",
         "Some ranks did not create a group that the others created.",
-        _kinds("group_mismatch", "missing_call"), ("root",), yields_to=("CT603",),
+        _kinds("group_mismatch", "missing_call"), ("root",),
+        yields_to=("CT301", "CT302", "CT303", "CT304", "CT305", "CT603"),
         example="groups/created_on_one_rank", counter_example="groups/created_with_other_ranks",
     ),
     Cause(
@@ -565,14 +590,20 @@ CAUSES: Final[tuple[Cause, ...]] = (
     Cause(
         "CT605", "opposite-group-order",
         "Ranks entered two groups in opposite order, and wait for each other.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604", "CT606"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604", "CT606"),
         example="groups/barrier_among_leaders", counter_example="groups/opposite_order",
     ),
     Cause(
         "CT606", "skipped-in-group",
         "A rank departed from its usual calls, and waits in one group while others wait in another.",
-        _kinds("deadlock"), ("root",), yields_to=("CT603", "CT604"),
+        _kinds("deadlock"), ("root",), yields_to=("CT104", "CT603", "CT604"),
         example="groups/rank_without_tokens", counter_example="groups/opposite_order",
+    ),
+    Cause(
+        "CT607", "repeated",
+        "The error of another group, or of another message, once more.",
+        ALL,
+        example="groups/first_of_each_pair", counter_example="groups/rank_without_tokens",
     ),
     Cause(
         "CT701", "message-order",
@@ -596,7 +627,7 @@ CAUSES: Final[tuple[Cause, ...]] = (
         "CT704", "message-without-other-end",
         "A send has no receive, or a receive has no send.",
         _kinds("deadlock", "p2p_unmatched"), ("root",),
-        yields_to=("CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
+        yields_to=("CT301", "CT305", "CT314", "CT701", "CT702", "CT705", "CT706", "CT709", "CT710", "CT712"),
         example="p2p/five_sends_four_recvs", counter_example="p2p/wrong_tag",
     ),
     Cause(
@@ -653,10 +684,79 @@ CAUSES: Final[tuple[Cause, ...]] = (
         _kinds("p2p_mismatch"), ("root",),
         example="p2p/score_of_whoever", counter_example="p2p/size_differs",
     ),
+    Cause(
+        "CT901", "consequence",
+        "It follows from another finding of the run.",
+        ERRORS, ("consequence",),
+        example="groups/mesh", counter_example="stopped/exception",
+    ),
+    Cause(
+        "CT902", "lost-calls",
+        "The ranks differ in calls of which a log has lost the lines.",
+        _kinds("lost_mismatch"), ("root",),
+    ),
+    Cause(
+        "CT911", "crashed-alike",
+        "Ranks ended with an exception though their collectives agree.",
+        _kinds("raised"),
+        example="healthy/crashed_everywhere",
+    ),
+    Cause(
+        "CT912", "uneven-inputs",
+        "The ranks had different numbers of batches, and nothing failed because of it.",
+        _kinds("uneven_inputs"),
+    ),
+    Cause(
+        "CT913", "straggler",
+        "One rank kept the others waiting, in most of its calls.",
+        _kinds("straggler"),
+        example="healthy/straggler",
+    ),
+    Cause(
+        "CT914", "config-skew",
+        "The ranks were not started alike: versions, environment, code or devices differ.",
+        _kinds("config_skew"),
+    ),
+    Cause(
+        "CT915", "sampler-epoch",
+        "A shuffling sampler was never told the epoch.",
+        _kinds("sampler_epoch"),
+    ),
+    Cause(
+        "CT916", "unwaited-work",
+        "Nobody waited for the work of an asynchronous call, or its tensor was written before.",
+        _kinds("unwaited_work"),
+        example="stopped/unwaited_work",
+    ),
+    Cause(
+        "CT917", "early-termination",
+        "join() ended the job when the first rank ran out of inputs, as it was asked to.",
+        _kinds("early_termination"),
+        example="healthy/join_throws",
+    ),
+    Cause(
+        "CT918", "evidence-gap",
+        "Evidence that would be needed to judge is not there.",
+        _kinds("evidence_gap"),
+        example="stopped/enable_forgotten",
+    ),
+    *(
+        Cause(
+            f"CT{number}", f"unexplained-{kind.replace('_', '-')}",
+            f"The cause was not found: {KINDS[kind].meaning}.",
+            _kinds(kind), ("root",), yields_to=_FOUND, shared="not_found",
+        )
+        for number, kind in enumerate(_UNEXPLAINED, 951)
+    ),
 )  # fmt: skip
 """THE table of causes, by code."""
 
 BY_CODE: Final[Mapping[str, Cause]] = {cause.code: cause for cause in CAUSES}
+
+
+def observed(kind: Kind) -> str:
+    """Return the code of what is observed beside the errors."""
+    return next(one.code for one in CAUSES if one.is_observed and kind in one.kinds)
 
 
 @cache

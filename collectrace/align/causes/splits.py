@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectrace import words
-from collectrace.align.causes import phrases
+from collectrace.align.causes import arguments, phrases
 from collectrace.align.causes.situation import Situation
 from collectrace.align.matching.comparison import Divergence
 
@@ -29,9 +29,11 @@ def pair(source: Divergence, sender: int, receiver: int) -> tuple[int, int]:
 
 def headline(situation: Situation, source: Divergence) -> str:
     """Return the first pair that does not fit; that of a suspect, if there is one."""
-    sender, receiver = source.bad_pairs[0]
+    who = set(situation.suspects)
+    pairs = sorted(source.bad_pairs, key=lambda one: (one[0] not in who, one[1] not in who))
+    sender, receiver = pairs[0]
     sent, awaited = pair(source, sender, receiver)
-    call = next(call for _, call in situation.called)
+    call = situation.called[0][1]
     whom = "itself" if sender == receiver else f"rank {receiver}"
     return phrases.fitting(
         f"rank {sender} sends {whom} {words.counted(sent, 'element')}, and {whom} expects {awaited}, "
@@ -42,7 +44,7 @@ def headline(situation: Situation, source: Divergence) -> str:
     )
 
 
-def listed(source: Divergence) -> str:
+def listed(situation: Situation, source: Divergence) -> str:
     """Return who sends how much to whom, and what is expected; one sentence."""
     parts = []
     for sender, receiver in source.bad_pairs[:_MOST]:
@@ -53,7 +55,7 @@ def listed(source: Divergence) -> str:
         )
     more = len(source.bad_pairs) - len(parts)
     rest = f"; and {words.counted(more, 'more pair')}" if more > 0 else ""
-    return f"The split sizes do not fit pair by pair: {'; '.join(parts)}{rest}."
+    return f"The split sizes of {arguments.place(situation)} do not fit pair by pair: {'; '.join(parts)}{rest}."
 
 
 def part_sizes(source: Divergence) -> dict[int, list[int]]:

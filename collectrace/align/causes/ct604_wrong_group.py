@@ -131,7 +131,7 @@ def words(situation: Situation, found: Swapped) -> Words:
             (
                 f"Go through the groups in the same order on every rank at {place}: sorted(...), or "
                 "a list made once, never a set, or a dict that each rank fills by itself.",
-                f"Or, if {words_.ranks(who)} has nothing for one of the groups, let it take part "
+                f"Or if {words_.ranks(who)} has nothing for one of the groups, let it take part "
                 "with zeros.",
             ),
         )
@@ -141,7 +141,7 @@ def words(situation: Situation, found: Swapped) -> Words:
         (wait_cycle.waits(situation), *why[:2]),
         (
             f"Pass the same group on every rank at {place}{right}.",
-            f"Or, if {through} goes through several groups: use the same order on every rank, "
+            f"Or if {through} goes through several groups: use the same order on every rank, "
             "such as sorted(...) of names that all ranks share.",
         ),
     )

@@ -90,12 +90,12 @@ def words(situation: Situation, found: Unfit) -> Words:
         why[:0] = [said, *_ends_of_all(situation, found.unlike.rank)]
     elif what == "size":
         fixes.append(
-            "Or, if it varies, send the shape first, or bring what is sent to one size on every "
+            "Or if it varies, send the shape first, or bring what is sent to one size on every "
             f"rank (pad it).{_first_dimension(issue)}"
         )
     elif numel(issue.send.shape) != numel(issue.recv.shape):
         fixes.append(
-            "Or, if they are not meant for each other, let both ends make the same messages, in "
+            "Or if they are not meant for each other, let both ends make the same messages, in "
             "the same order."
         )
     why += [_UNCHECKED, *_stumbled(situation)]

@@ -183,7 +183,7 @@ def fixes(situation: Situation, found: Departed, first: Decision | None) -> tupl
         return (
             "Let the input of that forward need a gradient in every iteration (requires_grad_()), "
             "or make the exchange outside of autograd.",
-            f"Or, if it is meant, let the {op} of rank {found.call.peer} do so, too.",
+            f"Or if it is meant, let the {op} of rank {found.call.peer} do so, too.",
         )
     is_message = found.call.peer is not None
     best = deciders.fixes(situation, first)[:2]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from collectrace import words
 from collectrace.align.causes.situation import Situation
 from collectrace.align.judging.case import Case
-from collectrace.align.reading import chains
 from collectrace.align.ranks.waitgraph import Edge
+from collectrace.align.reading import chains
 from collectrace.align.reading.evidence import ChannelKey, RankLog
 from collectrace.ops import ANY_SOURCE
 from collectrace.records import Call

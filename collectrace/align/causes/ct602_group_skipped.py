@@ -38,10 +38,20 @@ def words(situation: Situation, found: Requests) -> Words:
     """Return the words for a group that some ranks did not create."""
     decision, why = group_requests.decided(situation)
     apart = group_requests.lines_apart(situation, found)
-    told = [COUNTS, group_requests.parted(situation, found), apart, *why, group_requests.went_on(situation, found.none)]
+    told = [
+        COUNTS,
+        group_requests.parted(situation, found),
+        apart,
+        *why,
+        group_requests.went_on(situation, found.none),
+    ]
     ranks, group = _suspected(situation, found)
+    if situation.is_tie:
+        told.append(group_requests.called(found))
     if not found.none:
-        told.insert(1, f"{words_.upper(words_.ranks(ranks))} never called {wait_cycle.creation(group)}.")
+        told.insert(
+            1, f"{words_.upper(words_.ranks(ranks))} never called {wait_cycle.creation(group)}."
+        )
     fixes = []
     if found.is_default:
         fixes.append("Let every rank call init_process_group at the same point.")

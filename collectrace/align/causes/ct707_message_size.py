@@ -67,23 +67,32 @@ def words(situation: Situation, found: Unfit) -> Words:
     is_list = None not in lists and lists[0] != lists[1]
     sent, wanted = (
         _what(call, of, site)
-        for call, of, site in zip((issue.send, issue.recv), lists if is_list else (None, None),
-                                  _sites(situation, issue), strict=True)
+        for call, of, site in zip(
+            (issue.send, issue.recv),
+            lists if is_list else (None, None),
+            _sites(situation, issue),
+            strict=True,
+        )
     )
-    both = f"{source} sends {sent}, {destination} awaits {wanted}"
-    headline = f"ranks {words_.ranges((issue.channel.source, issue.channel.destination))} disagree: "
-    headline = both if situation.suspects else headline + both
+    headline = f"{source} sends {sent}, {destination} awaits {wanted}"
+    if situation.is_tie:
+        ranks = words_.ranges((issue.channel.source, issue.channel.destination))
+        headline = f"ranks {ranks} disagree: {sent} sent, {wanted} awaited"
     what = "dtype" if issue.attribute == "dtype" else "size"
-    ends = f"{_sized(issue.send)} and {_sized(issue.recv)}"
     why = [
-        f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in {what} "
-        f"at its two ends: {words_.message(issue.send)} of {ends.replace(' and ', f' and {words_.message(issue.recv)} of ')}."
+        (
+            f"The {words_.ordinal(issue.seq)} message from {source} to {destination} differs in "
+            f"{what}: {source} sends {_sized(issue.send)}, {destination} awaits "
+            f"{_sized(issue.recv)}."
+        )
     ]
     fixes = [f"Give the receive buffer the {what} of the tensor that is sent."]
     if is_list:
         fixes = [
-            f"Pass recv_object_list a list with as many entries as {source} sends: send their "
-            "number first, or send the whole list as one object."
+            (
+                f"Pass recv_object_list a list with as many entries as {source} sends: send their "
+                "number first, or send the whole list as one object."
+            )
         ]
     elif found.unlike is not None:
         said, fixes = _of_suspect(found.unlike, issue)
@@ -128,7 +137,7 @@ def _what(call: Call, objects: int | None, site: str | None) -> str:
 
 
 def _sized(call: Call) -> str:
-    return words_.sized(call) + phrases.line(call.site)
+    return f"{words_.sized(call)} in {words_.message(call)}{phrases.line(call.site)}"
 
 
 def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
@@ -138,22 +147,30 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     match found.what:
         case "order":
             return (
-                f"{words_.upper(who)} {does} the same tensors as {others} from the same line, in "
-                "another order.",
+                (
+                    f"{words_.upper(who)} {does} the same tensors as {others} from the same line, "
+                    "in another order."
+                ),
                 [
-                    f"Let {who} use the order of {others}: iterate over a list that is the same on "
-                    "every rank, such as sorted(names).",
+                    (
+                        f"Let {who} use the order of {others}: iterate over a list that is the "
+                        "same on every rank, such as sorted(names)."
+                    ),
                 ],
             )
         case "extra":
             line = phrases.line(found.usual.site if found.usual is not None else None)
             return (
-                f"{words_.upper(who)} made an extra {found.usual.op if found.usual else 'message'}"
-                f"{line}, from a line that no other rank reached. Each message after it meets the "
-                "receive before its own.",
+                (
+                    f"{words_.upper(who)} made an extra "
+                    f"{found.usual.op if found.usual else 'message'}{line}, from a line that no "
+                    "other rank reached. Each message after it meets the receive before its own."
+                ),
                 [
-                    f"Leave out the extra message{line} on {who}, or let rank "
-                    f"{issue.channel.destination} receive it, too.",
+                    (
+                        f"Leave out the extra message{line} on {who}, or let rank "
+                        f"{issue.channel.destination} receive it, too."
+                    ),
                     "Or give messages that are made only sometimes a tag of their own.",
                 ],
             )
@@ -161,8 +178,11 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
     return (
         f"{words_.upper(others)} made {usual} from the same line{before}; {who} alone did not.",
         [
-            f"Let {who} send and await {usual}, as {others} do{' and as it did before' if found.before else ''}: "
-            "bring what is sent to one size and dtype on every rank (cast or pad it).",
+            (
+                f"Let {who} send and await {usual}, as {others} "
+                f"do{' and as it did before' if found.before else ''}: bring what is sent to one "
+                "size and dtype on every rank (cast or pad it)."
+            ),
             "Or change it on all ranks in the same step, or send the shape first.",
         ],
     )
@@ -171,7 +191,9 @@ def _of_suspect(found: Unlike, issue: ChannelIssue) -> tuple[str, list[str]]:
 def _ends_of_all(situation: Situation, rank: int) -> list[str]:
     """Return that a rank is at an end of every message that does not fit; nothing: it is not."""
     issues = [one for one in situation.case.comparison.channels if one.attribute != "absent"]
-    if len(issues) < 2 or any(rank not in (o.channel.source, o.channel.destination) for o in issues):
+    if len(issues) < 2 or any(
+        rank not in (o.channel.source, o.channel.destination) for o in issues
+    ):
         return []
     return [f"Rank {rank} is at one end of every message that does not fit."]
 

@@ -175,7 +175,7 @@ def _shift(longer: Sequence[Call], shorter: Sequence[Call]) -> Sequence[Call]:
     return ()
 
 
-def words(situation: Situation, found: Crossed) -> Words:
+def words(_: Situation, found: Crossed) -> Words:
     """Return the words for messages in another order."""
     issue = found.issue
     assert issue.send is not None
@@ -195,8 +195,10 @@ def words(situation: Situation, found: Crossed) -> Words:
             f"{who} disagree: the messages with tags {one} and {two} are exchanged at one end",
             (first, f"{other}, and the other way round." if found.receives else f"{other}."),
             (
-                f"Exchange the two receive buffers, or the two tensors that are sent{at_recv}: "
-                f"what is sent with tag {one} must fit what is received with tag {one}.",
+                (
+                    f"Exchange the two receive buffers, or the two tensors that are sent{at_recv}: "
+                    f"what is sent with tag {one} must fit what is received with tag {one}."
+                ),
             ),
         )
     if found.other and found.receives:
@@ -204,8 +206,10 @@ def words(situation: Situation, found: Crossed) -> Words:
             f"{who} disagree on the order of messages: {sent} meets {wanted}",
             (
                 first,
-                f"The {words_.ordinal(found.other)} message is the other way round, so the two may "
-                "go through their messages in other orders.",
+                (
+                    f"The {words_.ordinal(found.other)} message is the other way round, so the two "
+                    "may go through their messages in other orders."
+                ),
             ),
             (_ORDER,),
         )
@@ -214,8 +218,11 @@ def words(situation: Situation, found: Crossed) -> Words:
             f"{who} disagree on a message: {sent} meets {wanted}",
             (
                 first,
-                f"The {words_.ordinal(found.other)} message that {source} sends has the size that "
-                f"is awaited here. So the two may make them in another order, or {source} has sent more.",
+                (
+                    f"The {words_.ordinal(found.other)} message that {source} sends has the size "
+                    f"that is awaited here. So the two may make them in another order, or {source} "
+                    "has sent more."
+                ),
             ),
             (_ORDER, "Or if they are meant for each other, give the receive buffer the size sent."),
         )
@@ -227,12 +234,16 @@ def words(situation: Situation, found: Crossed) -> Words:
         f"{who} disagree: rank {found.longer} {did} {more} more, first {listed}",
         (
             first,
-            f"What is awaited fits {more} later. So the two do not go through the same list of "
-            "tensors.",
+            (
+                f"What is awaited fits {more} later. So the two do not go through the same list of "
+                "tensors."
+            ),
         ),
         (
-            "Let both ends go through the same list of tensors, in the same order. state_dict() "
-            "holds buffers, which parameters() does not.",
+            (
+                "Let both ends go through the same list of tensors, in the same order. "
+                "state_dict() holds buffers, which parameters() does not."
+            ),
             "If the list may change, send its names or its length first.",
         ),
     )

@@ -50,14 +50,16 @@ def words(situation: Situation, found: Cycle) -> Words:
     why = deciders.reasons(situation, [first]) if first is not None else ()
     headline = f"ranks {who} disagree: {one} or {other} first"
     new, fixes = "", [
-        "Finish the exchange before the collective, or after it, on every rank alike: move the "
-        f"{one} of rank {rank}, or {other}."
+        ("Finish the exchange before the collective, or after it, on every rank alike: move the "
+        f"{one} of rank {rank}, or {other}.")
     ]  # fmt: skip
     if message.waiting.seq == 1:
         headline = f"ranks {who} disagree: rank {rank} called {one}, the others {other}"
         new = f"Rank {rank} had never made this {message.waiting.op} before."
         end = "send" if message.waiting.op == "recv" else "recv"
-        fixes.insert(0, f"Let rank {message.target[0]} make its {end}, too, or leave out the {one}.")
+        fixes.insert(
+            0, f"Let rank {message.target[0]} make its {end}, too, or leave out the {one}."
+        )
     if first is not None and deciders.form(first) == "condition":
         fixes.append(f"Or let both ends of the message decide alike at {deciders.quoted(first)}.")
     told = [wait_cycle.waits(situation), new, counts, *why]

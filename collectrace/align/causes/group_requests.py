@@ -106,12 +106,16 @@ def headline(situation: Situation, found: Requests) -> str:
     if found.none and not situation.suspects:
         others = [rank for ranks, _ in found.asked for rank in ranks]
         return (
-            f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}; "
+            f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}; "
             f"{words.ranks(others)} {words.verb(others, 'waits', 'wait')} there"
         )
-    told = [f"{words.ranks(ranks)} called {_created(group)}" for ranks, group in found.asked]
+    sites = {group.site for _, group in found.asked}
+    named = wait_cycle.members if len(sites) == 1 else wait_cycle.creation
+    told = [f"{words.ranks(ranks)} called {named(group)}" for ranks, group in found.asked]
+    if len(sites) == 1:
+        told[-1] += phrases.line(sites.pop())
     if found.none:
-        did = f"{words.ranks(found.none)} did not call {_created(found.asked[0][1])}"
+        did = f"{words.ranks(found.none)} did not call {wait_cycle.creation(found.asked[0][1])}"
         if {*found.none} & {*situation.suspects}:
             others = [rank for ranks, _ in found.asked for rank in ranks]
             return f"{did}, {words.ranks(others)} did"
@@ -120,11 +124,16 @@ def headline(situation: Situation, found: Requests) -> str:
     text = ", ".join(told[:_MOST]) + (f", and {more} more variants" if more > 0 else "")
     if situation.suspects:
         return text
-    return f"{words.ranks(r for ranks, _ in found.asked for r in ranks)} disagree: {text}"
+    calls = " or ".join(wait_cycle.creation(group) for _, group in found.asked[:2])
+    return f"ranks {words.ranges(r for ranks, _ in found.asked for r in ranks)} disagree: {calls}"
 
 
-def _created(group: Group) -> str:
-    return wait_cycle.creation(group)
+def called(found: Requests) -> str:
+    """Return which ranks created which group, a sentence."""
+    told = (
+        f"{words.ranks(ranks)} called {wait_cycle.members(group)}" for ranks, group in found.asked
+    )
+    return f"{words.upper(', '.join(told))}."
 
 
 def lines_apart(situation: Situation, found: Requests) -> str:
@@ -154,9 +163,13 @@ def parted(situation: Situation, found: Requests) -> str:
     for n in range(1, seq):
         pair = [one.get(n) for one in asked]
         if len(pair) == 2 and pair[0] and pair[1] and pair[0].site != pair[1].site:
-            lines = [f"rank {r} created it{phrases.line(g.site)}"
-                     for r, g in zip(ranks, pair, strict=False) if g is not None]
-            return f"They were at other lines since the {words.ordinal(n)} group: {' and '.join(lines)}."
+            lines = [
+                f"rank {r} created it{phrases.line(g.site)}"
+                for r, g in zip(ranks, pair, strict=False)
+                if g is not None
+            ]
+            since = f"They were at other lines since the {words.ordinal(n)} group"
+            return f"{since}: {' and '.join(lines)}."
     return ""
 
 
@@ -180,8 +193,12 @@ def decided(situation: Situation) -> tuple[Decision | None, tuple[str, ...]]:
     def depth(one: Decision) -> int:
         """Return how far out from the request the function of a decision is."""
         where = (chains.file(one.site), one.function)
-        frames = (n for stack in stacks for n, frame in enumerate(stack)
-                  if (chains.file(frame), chains.function(frame)) == where)
+        frames = (
+            n
+            for stack in stacks
+            for n, frame in enumerate(stack)
+            if (chains.file(frame), chains.function(frame)) == where
+        )
         return min(frames, default=_FAR)
 
     sites = {group.site for _, group in found.asked} if found else set()

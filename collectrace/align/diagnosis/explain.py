@@ -38,8 +38,8 @@ from collectrace.align.judging import evidence
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case
 from collectrace.align.judging.models import of_one_model
-from collectrace.align.judging.sisters import repeats
 from collectrace.align.judging.parted import parted
+from collectrace.align.judging.sisters import repeats
 from collectrace.align.matching.comparison import ChannelIssue, Divergence
 from collectrace.align.ranks.standing import failure
 from collectrace.align.reading import chains, statements

@@ -212,7 +212,13 @@ def _message(case: Case, issue: ChannelIssue) -> Hashable:
         return None
     sent = near.channel
     return (
-        (near.differs, _kin(case, channel.group), channel.device, channel.tag, _of_call(issue.recv)),
+        (
+            near.differs,
+            _kin(case, channel.group),
+            channel.device,
+            channel.tag,
+            _of_call(issue.recv),
+        ),
         issue.seq - 1 + issue.taken > 0,
         (_kin(case, sent.group), sent.device, sent.tag, _of_call(near.send)),
         near.numbered,

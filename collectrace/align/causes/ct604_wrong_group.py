@@ -123,8 +123,8 @@ def words(situation: Situation, found: Passed) -> Words:
         why = (before, *why)
         fixes = (
             (
-                f"Go through the groups in one order at {lines}: {order} A set, or a dict that each "
-                "rank fills by itself, has another order on each."
+                f"Go through the groups in one order at {lines}: {order} A set, or a dict that "
+                "each rank fills by itself, has another order on each."
             ),
             f"Or if {words_.ranks(who)} has nothing for one of the groups: take part with zeros.",
         )

@@ -38,6 +38,11 @@ class Condition(NamedTuple):
         return isinstance(self.head, ast.ExceptHandler)
 
     @property
+    def is_fork(self) -> bool:
+        """Whether its other outcome has a branch of its own."""
+        return isinstance(self.head, ast.If) and bool(self.head.orelse)
+
+    @property
     def opposite(self) -> Condition:
         """The same with the other outcome."""
         return self._replace(outcome=not self.outcome)
@@ -73,6 +78,8 @@ def controls(function: Function, graph: Graph, nodes: Sequence[Node]) -> list[Co
     if rank_only.lines_of(function.tree):
         found.append(Condition(function, function.tree, outcome=True, node=None))
     for head, tests in _tests(graph).values():
+        if not all({*tests[0].loops} <= {*node.loops} for node in nodes):
+            continue  # a loop that is left by a condition is also left otherwise
         barred = {*tests[0].loops, *(node.number for node in tests)}
         leading = {True: False, False: False}
         for node in tests:

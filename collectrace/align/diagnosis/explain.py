@@ -150,7 +150,7 @@ def _finding(
         table=explained(None, _table, case, candidate, judged, context),
         sources=explained((), _sources, case, candidate, wording.cause),
         parted=explained(None, _parted_sides, case, candidate),
-        evidence=evidence.told(candidate.evidence),
+        evidence=explained(None, evidence.told, candidate.evidence),
         repeats=cause if explained(False, sisters.is_repeat, case, candidate) else None,
     )
 

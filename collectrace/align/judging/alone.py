@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -49,7 +48,9 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     found: list[list[AloneByRank]] = []
     for mine in at.places:
         others = at.others(mine)
-        foreign = {one.key for other in others for one in above[id(other)]}
+        foreign = {one.key: one.outcome for other in others for one in above[id(other)]}
+        if any(foreign.get(one.key, one.outcome) is not one.outcome for one in above[id(mine)]):
+            return None  # two branches of one condition
         found.append(
             [
                 AloneByRank(mine, others, at.seq, one, assumed)
@@ -64,7 +65,11 @@ def _alone(case: Case, candidate: Candidate, at: Apart) -> AloneByRank | None:
     mine = asking[0][0].place
     if mine.call is None or sisters.voted(case, candidate, mine.call):
         return None  # ranks of other groups were there in its turn
-    new = [one for one in asking[0] if not _was_under(case, candidate, one)]
+    new = [
+        one
+        for one in asking[0]
+        if not one.condition.is_fork and not _was_under(case, candidate, one)
+    ]
     others = at.others(mine)
     if not new or any(_may_differ(case, candidate, mine, other, at.seq) for other in others):
         return None
@@ -82,19 +87,34 @@ def _lets_alone(
 
 
 def opens_alone(case: Case, condition: Condition, mine: Place, others: Sequence[Place]) -> bool:
-    """Whether an outcome of a condition on the rank is possible on some ranks, on others not."""
-    return any(_lets_alone(case, condition, mine, others, one) for one in (True, False))
+    """Whether an outcome of a condition is possible on some ranks, and by number not on others.
+
+    Whatever is assumed of other tests of the rank in it.
+    """
+    return all(_lets_alone(case, condition, mine, others, one) for one in (True, False))
 
 
 def may_be(case: Case, condition: Condition, rank: int, assumed: bool) -> bool:
     """Whether the outcome of a condition may be the one that it had, on a rank."""
     if condition.node is None:
-        return (
-            condition.test is not None or isinstance(condition.head, ast.ExceptHandler) or assumed
-        )
+        return condition.is_handler or assumed
     at = CodePlace(condition.function, condition.node)
     asked = RankCondition(case.program, rank, assumed=assumed)
     return asked.outcome(condition.test, at) is not (not condition.outcome)
+
+
+def shut_out(case: Case, at: Apart) -> Condition | None:
+    """Return a condition that is around one side alone, and by what it says shuts that side out.
+
+    Then a name in it has been given something else, and which side's is wrong is not known.
+    """
+    for mine in at.places:
+        known = {one.key for other in at.others(mine) for one in places.above(case, other)}
+        for one in places.above(case, mine):
+            possible = (may_be(case, one, mine.ranks[0], assumed) for assumed in (True, False))
+            if one.key not in known and not any(possible):
+                return one
+    return None
 
 
 def _was_under(case: Case, candidate: Candidate, found: AloneByRank) -> bool:
@@ -117,6 +137,6 @@ def _may_differ(case: Case, candidate: Candidate, mine: Place, other: Place, seq
         return False  # it finished, and so went past all there is
     known = {one.key for one in places.above(case, mine)}
     is_new = any(one.key not in known for one in places.above(case, other))
-    if is_new and not places.were_there(case, candidate, other, seq):
+    if is_new and not places.was_there(case, candidate, other.ranks[0], other.frames, seq):
         return True
     return not places.may_follow(case, mine, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
+from collectrace.align.code.conditions import counts
 from collectrace.align.code.decide import Decision, decide
 from collectrace.align.code.graph import Way
 from collectrace.align.code.origins import Origin
@@ -12,7 +13,7 @@ from collectrace.align.deciding import sides
 from collectrace.align.deciding.agreements import RecordedAgreements
 from collectrace.align.deciding.sides import Pair
 from collectrace.align.judging import departures, places
-from collectrace.align.judging.alone import alone_by_rank, opens_alone
+from collectrace.align.judging.alone import alone_by_rank, opens_alone, shut_out
 from collectrace.align.judging.candidate import Candidate
 from collectrace.align.judging.case import Case, once
 from collectrace.align.judging.evidence import Evidence
@@ -33,6 +34,14 @@ def elsewhere(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     found = alone_by_rank(case, candidate)
     if found is not None and (sites := counterparts(case, found)):
         yield Evidence("other_line_for_others", tuple(sorted(found.place.ranks)), sites, found)
+
+
+def contradicted(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect all ranks if one is where its own number should not let it come."""
+    at = places.apart(case, candidate)
+    found = shut_out(case, at) if at is not None else None
+    if found is not None:
+        yield Evidence("shut_out_by_rank", tuple(sorted(candidate.ranks)), (found.site,), found)
 
 
 def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
@@ -67,8 +76,46 @@ def by_exception(case: Case, candidate: Candidate) -> Iterator[Evidence]:
                 yield Evidence("in_handler", tuple(sorted(place.ranks)), (site,), decisions[0])
 
 
+def ran_out(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect two sides of which a loader that both go through gave one fewer batches."""
+    at = places.apart(case, candidate)
+    latest = []
+    for place in at.places if at is not None and len(at.places) == 2 else ():
+        log, until = case.log(place.ranks[0]), place.call.t if place.call is not None else 0
+        batches = log.batches if log is not None else ()
+        latest.append({one.loader: one for one in batches if one.t <= until})
+    for one, two in permutations(latest):
+        for loader in one.keys() & two.keys():
+            if one[loader].end and two[loader].batch > one[loader].batch:
+                yield Evidence("loader_ran_out", tuple(sorted(candidate.ranks)))
+                return
+
+
+def extra_calls(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Return the side that made calls from where no other rank ever was, and then went on alike."""
+    found = departures.extra(case, candidate)
+    since = places.parted(case, candidate)
+    if found is not None and since is not None and since.extra and since.extra.is_alone:
+        sites = tuple(dict.fromkeys(call.site for call in found.calls if call.site))
+        yield Evidence("extra_calls", found.ranks, sites, found)
+
+
+def at_intervals(case: Case, candidate: Candidate) -> Iterator[Evidence]:
+    """Protect ranks whose call is made from time to time, by what each rank counts for itself.
+
+    Another rank may come there at other times, and each of them may be the one that counts wrong.
+    """
+    at = places.apart(case, candidate)
+    above = [places.above(case, place) for place in at.places] if at is not None else []
+    for n, place in enumerate(at.places if at is not None else ()):
+        foreign = {one.key for m, those in enumerate(above) if m != n for one in those}
+        own = [one for one in above[n] if one.key not in foreign and one.test is not None]
+        if own and all(one.test is not None and counts(one.test) for one in own):
+            yield Evidence("called_at_intervals", tuple(sorted(place.ranks)), (own[0].site,))
+
+
 def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
-    """Return the side that went a way which a condition opens to its ranks alone.
+    """Return the side that a condition on the rank led past what it had called before.
 
     What depends on the rank alone has led them past the call from the first.
     """
@@ -77,10 +124,13 @@ def led_past_by_rank(case: Case, candidate: Candidate) -> Iterator[Evidence]:
     if pair is None or at is None or len(decisions) != 1 or len(at.places) != 2:
         return
     for gone, left in permutations(at.places):
+        under = {one.key for one in places.above(case, gone)}
+        if not places.was_there(case, candidate, gone.ranks[0], left.frames, at.seq):
+            continue
         for condition in places.conditions_at(case, pair.ranks[0], decisions[0].site):
-            if opens_alone(case, condition, gone, (left,)) and not opens_alone(
-                case, condition.opposite, left, (gone,)
-            ):
+            opens = opens_alone(case, condition, gone, (left,))
+            keeps = opens_alone(case, condition.opposite, left, (gone,))
+            if opens and not keeps and condition.key not in under:
                 sites = (condition.site,)
                 yield Evidence("led_past_by_rank", tuple(sorted(gone.ranks)), sites, condition)
                 return

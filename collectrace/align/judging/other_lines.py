@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from collectrace import ops, words
 from collectrace.align.code.controls import Condition, controls
 from collectrace.align.code.files import Frame, Function
 from collectrace.align.code.graph import Graph, Kind, Node, called_name
+from collectrace.align.code.names import dotted
 from collectrace.align.judging import places
 from collectrace.align.judging.alone import AloneByRank, may_be
 from collectrace.align.judging.case import Case
 from collectrace.align.reading import chains
 from collectrace.signature import is_user
+
+_TORCH: Final = ("", "dist", "distributed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,13 @@ class _Line:
     @property
     def site(self) -> tuple[str, int]:
         return self.function.file.path, self.node.line
+
+
+def _is_of_torch(line: _Line) -> bool:
+    """Whether a line may call a function of ``torch.distributed``, by what it is asked of."""
+    of = dotted(getattr(line.node.tree, "func", None)).rpartition(".")[0]
+    imported = line.function.file.imports.get(of, of)
+    return of in _TORCH or imported.startswith("torch.distributed")
 
 
 def counterparts(case: Case, found: AloneByRank) -> tuple[str, ...]:
@@ -68,7 +79,7 @@ class _Search:
         for line in self._calls(called):
             if line.site[0] == here[0] and line.site != here and self._is_for_others(line):
                 yield line.site
-        for line in self._calls(own if is_user(call) else set()):
+        for line in filter(_is_of_torch, self._calls(own if is_user(call) else set())):
             if line.site not in self._came and not self._is_explained(line, set()):
                 yield line.site
         for line in self._calls({name.rpartition(".")[2] for _, name in self._within}):

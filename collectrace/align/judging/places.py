@@ -122,12 +122,13 @@ def is_whole(case: Case, candidate: Candidate) -> bool:
     return all(log is not None and log.scanned and not parting.has_lost(log) for log in logs)
 
 
-def were_there(case: Case, candidate: Candidate, place: Place, seq: int) -> bool:
-    """Whether the first of some ranks has called from the very lines of another's call before."""
-    rank, stream = place.ranks[0], candidate.stream
+def was_there(
+    case: Case, candidate: Candidate, rank: int, frames: tuple[str, ...], seq: int
+) -> bool:
+    """Whether a rank has made a call from certain lines before a row."""
     return any(
-        call is not None and case.stack(rank, call) == place.frames
-        for call in case.before(rank, stream, seq)
+        call is not None and case.stack(rank, call) == frames
+        for call in case.before(rank, candidate.stream, seq)
     )
 
 
@@ -163,7 +164,7 @@ def conditions_at(case: Case, rank: int, site: Site) -> list[Condition]:
 
 def level(case: Case, rank: int, frame: str) -> Level | None:
     """Return a frame with the graph of its function; None: its source is not known."""
-    parsed = Frame.parse(frame)
+    parsed = Frame.parse(frame if " " in frame else f"{frame} ")
     function = case.program.files.function(rank, parsed)
     graph = case.program.graph(function) if not isinstance(function, Gap) else None
     return Level(function, graph, parsed.line) if graph and not isinstance(function, Gap) else None
@@ -208,7 +209,11 @@ def may_follow(case: Case, one: Place, two: Place) -> bool:
     if one.frames[len(one.frames) - len(two.frames) :] == two.frames:
         return True
     here, there = chains.outermost_apart(one.frames, two.frames)
-    if not here or chains.scope(here) != chains.scope(there):
+    at, to = (level(case, one.ranks[0], frame) for frame in (here, there))
+    if at is None or to is None or at.function is not to.function:
         return False
-    at = level(case, one.ranks[0], here)
-    return at is not None and leads(at.graph, at.line, chains.line(there))
+    common = one.frames[len(one.frames) - chains.shared(one.frames, two.frames) :]
+    outer = (level(case, one.ranks[0], frame) for frame in common)
+    if any(node.loops for found in outer if found for node in found.graph.at(found.line)):
+        return True
+    return leads(at.graph, at.line, to.line)

@@ -105,16 +105,6 @@ def test_who_made_it_each_time_before_and_since(tmp_path: Path) -> None:
     assert (told.due.peer, told.before.peer, told.behind.peer) == (2, 0, 2)
 
 
-def test_it_is_told_between_what(tmp_path: Path) -> None:
-    finding = errors(aligned(strips(), tmp_path))[0]
-    assert (finding.kind, finding.suspects) == ("deadlock", (1,))
-    assert (
-        "Rank 1 made its send to rank 2 at heat.py:9 8 times, each time behind its recv from rank "
-        "0, and went on to its recv from rank 2; once it went from the one to the other without it."
-    ) in finding.cause
-    assert "Let rank 1 make the send at heat.py:9 each time" in finding.fix
-
-
 def test_an_object_that_says_the_same_each_time_tells_of_nothing_else(tmp_path: Path) -> None:
     told = found(strips(note="object"), tmp_path)
     assert told is not None

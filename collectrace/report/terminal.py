@@ -59,6 +59,9 @@ def render(alignment: Alignment, console: Console) -> None:
     for n in whole:
         show(page, document(alignment, n))
     remarks(page, alignment, others)
+    if not whole and alignment.status == "unknown":
+        grid(page, ending.states(alignment))
+        page.line()
     ending.show(page, alignment, whole)
 
 

@@ -176,9 +176,9 @@ def _called(side: Side) -> str:
     c = side.call
     if c is None:
         return text.STATES[side.state]
-    numbered = "message" if c.op in POINT_TO_POINT else "call"
     issuer = text.issuer(c)
-    return f"{numbered} {c.seq}, {text.call(c)}" + (f" ({issuer})" if issuer else "")
+    numbered = "message" if c.op in POINT_TO_POINT else "call"
+    return f"{numbered} {c.seq}, {text.call(c)}{f' ({issuer})' if issuer else ''}"
 
 
 _GONE: Final = ("finished", "died", "missing", "silent", "raised")

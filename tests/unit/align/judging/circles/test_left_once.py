@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectrace.align.judging.circles.left_once import LeftOnce, left_once
-from tests.support.judging import aligned, errors, of_circles
+from tests.support.judging import of_circles
 from tests.support.synthetic import Rank, Run
 
 
